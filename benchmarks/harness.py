@@ -1,0 +1,67 @@
+"""What every benchmark shares: rows of ratios, timers, and peak memory in a process of its own.
+
+A benchmark file defines ``rows()``, an iterator of :class:`Row`, and ends with ``main(rows)``. Both sides of a row are
+measured in the same run on the same machine, so the ratio means something where the seconds do not.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: what gainful needed or reached, and what the peer did in the same run."""
+
+    subject: str  # "read LETOR text, 60,000 × 136"
+    measure: str  # "time", "peak memory", "NDCG@10"
+    ours: float
+    peer: str
+    theirs: float
+    unit: str
+    wanted: float | None = None  # the ratio this row has to reach, None where there is no promise
+    larger_is_better: bool = False
+    notes: dict[str, float | str] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float:
+        """How many times better than the peer: above 1 is better."""
+        return self.ours / self.theirs if self.larger_is_better else self.theirs / self.ours
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self) | {"ratio": self.ratio}
+
+
+def best_time(call: Callable[[], object], repeat: int = 3) -> float:
+    """The least of ``repeat`` wall-clock times, in seconds. Warm up before, where compilation would count."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peak_memory(setup: str, body: str) -> float:
+    """MiB by which running ``body`` raises the peak memory of a fresh process that has run ``setup``."""
+    script = (
+        "import resource\n"
+        + textwrap.dedent(setup)
+        + "\n_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        + textwrap.dedent(body)
+        + "\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - _before)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    return float(out.split()[-1]) / 1024
+
+
+def main(rows: Callable[[], Iterable[Row]]) -> None:
+    """Print the rows as JSON lines: ``run.py`` gathers them from every file."""
+    for row in rows():
+        print(json.dumps(row.to_dict()), flush=True)

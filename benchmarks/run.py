@@ -1,0 +1,82 @@
+"""Run every benchmark of this folder, print one table of ratios and keep them as JSON.
+
+``python benchmarks/run.py [NAME …]`` runs those whose file name contains one of the words; all of them without.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+PACKAGES = ("gainful", "numpy", "scipy", "scikit-learn", "numba", "lightgbm", "pyarrow", "pytrec-eval-terrier")
+
+
+def run_file(path: Path, console: Console) -> list[dict]:
+    """The rows of one benchmark, run in a process of its own so that no file warms another's caches."""
+    with console.status(f"{path.name} …"):
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, cwd=HERE)
+    if done.returncode != 0:
+        console.print(f"[red]{path.name} failed:[/red]\n{done.stderr}")
+        return []
+    return [json.loads(line) | {"file": path.name} for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def table_of(rows: list[dict]) -> Table:
+    table = Table(title="gainful beside its peers, same run, same machine (above 1× is better)")
+    for name in ("benchmark", "measure", "gainful", "peer", "peer's", "ratio", "wanted"):
+        table.add_column(name, justify="left" if name in ("benchmark", "measure", "peer") else "right")
+    for row in rows:
+        missed = row["wanted"] is not None and row["ratio"] < row["wanted"]
+        table.add_row(
+            row["subject"],
+            row["measure"],
+            f"{row['ours']:.4g} {row['unit']}",
+            row["peer"],
+            f"{row['theirs']:.4g} {row['unit']}",
+            f"[{'red' if missed else 'green'}]{row['ratio']:.2f}×[/]",
+            "" if row["wanted"] is None else f"≥ {row['wanted']:g}×",
+        )
+    return table
+
+
+def main() -> int:
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    words = sys.argv[1:]
+    files = [f for f in sorted(HERE.glob("bench_*.py")) if not words or any(word in f.name for word in words)]
+    if not files:
+        console.print(f"no benchmark matches {' '.join(words)}")
+        return 2
+    rows = [row for path in files for row in run_file(path, console)]
+    console.print(table_of(rows))
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    stamp = time.strftime("%Y%m%dT%H%M%S")
+    target = results / f"{stamp}.json"
+    target.write_text(
+        json.dumps(
+            {
+                "when": stamp,
+                "python": platform.python_version(),
+                "machine": platform.machine(),
+                "versions": {name: metadata.version(name) for name in PACKAGES},
+                "rows": rows,
+            },
+            indent=1,
+        )
+    )
+    console.print(f"kept in {target}")
+    missed = [row for row in rows if row["wanted"] is not None and row["ratio"] < row["wanted"]]
+    return 1 if missed or len({row["file"] for row in rows}) < len(files) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

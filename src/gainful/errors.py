@@ -1,0 +1,71 @@
+"""What goes wrong, said in one line.
+
+Every mistake a user can make is a :class:`GainfulError`: what was wrong, where, what was expected and what to do. The
+command line prints the message and exits with 2; nothing else in the package prints or exits.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GainfulError(Exception):
+    """Base of all errors that are about the caller's input rather than about gainful."""
+
+
+class ParameterError(GainfulError, ValueError):
+    """A parameter has a value it cannot have."""
+
+    @classmethod
+    def of(cls, owner: str, name: str, expected: str, found: object, hint: str = "") -> ParameterError:
+        """The one template: ``{name} of {owner} must be {expected}, was {found}``."""
+        text = f"{name} of {owner} must be {expected}, was {shorten(found)}"
+        return cls(f"{text}; {hint}" if hint else text)
+
+
+class UnknownNameError(ParameterError):
+    """A name that is not among those that exist; the message gives the nearest."""
+
+    @classmethod
+    def among(cls, kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
+        known = list(known)
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+        if near:
+            return cls(f"there is no {kind} {name!r}; did you mean {near[0]!r}?")
+        return cls(f"there is no {kind} {name!r}; choose from {', '.join(known)}")
+
+
+class DataError(GainfulError, ValueError):
+    """Arrays, frames or rows that cannot be ranking data."""
+
+
+class FormatError(DataError):
+    """A file that does not hold what its format says. ``path``, ``line`` and ``column`` (from 1) where known."""
+
+    def __init__(self, message: str, *, path: object = None, line: int | None = None, column: int | None = None):
+        self.path, self.line, self.column = path, line, column
+        place = [str(path)] if path is not None else []
+        if line is not None:
+            place.append(f"line {line}")
+        if column is not None:
+            place.append(f"column {column}")
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+
+
+class MissingExtraError(GainfulError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+    @classmethod
+    def of(cls, what: str, package: str, extra: str) -> MissingExtraError:
+        return cls(f"{what} needs {package}, which is not installed; run: pip install 'gainful[{extra}]'")
+
+
+class InterruptedFitWarning(UserWarning):
+    """Training was interrupted; the model kept is the best one until then."""
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """``repr`` on one line, cut to ``limit`` characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

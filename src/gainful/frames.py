@@ -1,0 +1,105 @@
+"""Feature matrices from whatever users hold them in: arrays, sparse matrices, pandas, polars and Arrow tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import DataError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
+    """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names a frame brings.
+
+    Nothing is copied when X already has that form. Frames keep their missing entries as NaN.
+    """
+    if _is_frame(X):
+        return _frame_to_matrix(X, what)
+    if _is_sparse(X):
+        return _canonical_csr(X), None
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise DataError(f"{what} is not a rectangle: every row must have the same number of features") from error
+    if array.ndim != 2:
+        raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
+    return np.ascontiguousarray(array, dtype=_float_dtype(array, what)), None
+
+
+def column_to_numpy(column: Any) -> npt.NDArray[Any]:
+    """A Series, Arrow array, list or array as a NumPy array; nulls become NaN (numbers) or None."""
+    if hasattr(column, "to_numpy"):
+        if type(column).__module__.startswith("pyarrow"):
+            return np.asarray(column.to_numpy(zero_copy_only=False) if hasattr(column, "null_count") and not hasattr(
+                column, "chunks") else column.to_numpy())
+        array = np.asarray(column.to_numpy())
+        if array.dtype == object and _is_nullable_number(column):
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        return array
+    return np.asarray(column)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
+
+
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def _is_nullable_number(column: Any) -> bool:
+    return getattr(getattr(column, "dtype", None), "kind", "") in "iufb"
+
+
+def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
+    is_arrow = hasattr(frame, "column_names")
+    names = list(frame.column_names if is_arrow else frame.columns)
+    columns = [frame.column(name) if is_arrow else frame[name] for name in names]
+    arrays = []
+    for name, column in zip(names, columns, strict=True):
+        array = column_to_numpy(column)
+        if array.ndim != 1:
+            raise DataError(f"{what} has two columns named {name!r}; names must differ")
+        if array.dtype.kind not in "fiub":
+            raise DataError(
+                f"column {name!r} of {what} must be numeric, was {getattr(column, 'dtype', array.dtype)}; drop it or "
+                "encode it as numbers"
+            )
+        arrays.append(array)
+    n_rows = len(arrays[0]) if arrays else 0
+    dtype = np.float32 if arrays and all(a.dtype == np.float32 for a in arrays) else np.float64
+    matrix = np.empty((n_rows, len(arrays)), dtype=dtype)
+    for j, array in enumerate(arrays):
+        matrix[:, j] = array
+    return matrix, tuple(str(name) for name in names)
+
+
+def _canonical_csr(X: Any) -> Any:
+    csr = X.tocsr()
+    dtype = _float_dtype(csr.data, "X")
+    if csr.dtype != dtype:
+        csr = csr.astype(dtype)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _float_dtype(array: npt.NDArray[Any], what: str) -> npt.DTypeLike:
+    if array.dtype == np.float32 or array.dtype == np.float64:
+        return array.dtype
+    if array.dtype == np.float16:
+        return np.float32
+    if array.dtype.kind in "iub":
+        return np.float64
+    if array.dtype == object:
+        try:
+            array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{what} must be numeric: {error}") from error
+        return np.float64
+    raise DataError(f"{what} must be numeric, was {array.dtype}")
