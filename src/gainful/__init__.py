@@ -1,0 +1,86 @@
+"""gainful: learning to rank that optimises what you measure.
+
+Public names are loaded on first use, so that ``import gainful`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from gainful.comparison import CompareProgress, Comparison, compare
+    from gainful.data import RankingData
+    from gainful.errors import DataError, FormatError, GainfulError, InterruptedFitWarning, ParameterError
+    from gainful.formats import read, write
+    from gainful.formats.table import from_frame
+    from gainful.metrics import Metric, metric
+    from gainful.model_file import load, save
+    from gainful.monitor import Progress
+    from gainful.rankers import RANKERS, ranker
+    from gainful.rankers.base import Ranker
+    from gainful.rankers.lambdamart import LambdaMART
+    from gainful.rankers.regression import RegressionRanker
+    from gainful.selection import Split, folds, split
+    from gainful.synthetic import make_artificial
+
+_HOME = {
+    "gainful.comparison": ("Comparison", "CompareProgress", "compare"),
+    "gainful.data": ("RankingData",),
+    "gainful.errors": ("DataError", "FormatError", "GainfulError", "InterruptedFitWarning", "ParameterError"),
+    "gainful.formats": ("read", "write"),
+    "gainful.formats.table": ("from_frame",),
+    "gainful.metrics": ("Metric", "metric"),
+    "gainful.model_file": ("load", "save"),
+    "gainful.monitor": ("Progress",),
+    "gainful.rankers": ("RANKERS", "ranker"),
+    "gainful.rankers.base": ("Ranker",),
+    "gainful.rankers.lambdamart": ("LambdaMART",),
+    "gainful.rankers.regression": ("RegressionRanker",),
+    "gainful.selection": ("Split", "folds", "split"),
+    "gainful.synthetic": ("make_artificial",),
+}
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "CompareProgress",
+    "Comparison",
+    "DataError",
+    "FormatError",
+    "GainfulError",
+    "InterruptedFitWarning",
+    "LambdaMART",
+    "Metric",
+    "ParameterError",
+    "Progress",
+    "RANKERS",
+    "Ranker",
+    "RankingData",
+    "RegressionRanker",
+    "Split",
+    "compare",
+    "folds",
+    "from_frame",
+    "load",
+    "make_artificial",
+    "metric",
+    "ranker",
+    "read",
+    "save",
+    "split",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'gainful' has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

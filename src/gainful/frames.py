@@ -32,15 +32,14 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
 
 def column_to_numpy(column: Any) -> npt.NDArray[Any]:
     """A Series, Arrow array, list or array as a NumPy array; nulls become NaN (numbers) or None."""
-    if hasattr(column, "to_numpy"):
-        if type(column).__module__.startswith("pyarrow"):
-            return np.asarray(column.to_numpy(zero_copy_only=False) if hasattr(column, "null_count") and not hasattr(
-                column, "chunks") else column.to_numpy())
-        array = np.asarray(column.to_numpy())
-        if array.dtype == object and _is_nullable_number(column):
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        return array
-    return np.asarray(column)
+    if not hasattr(column, "to_numpy"):
+        return np.asarray(column)
+    if type(column).__module__.startswith("pyarrow"):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    array = np.asarray(column.to_numpy())
+    if array.dtype == object and _is_nullable_number(column):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array
 
 
 def _is_frame(X: Any) -> bool:
@@ -52,7 +51,8 @@ def _is_sparse(X: Any) -> bool:
 
 
 def _is_nullable_number(column: Any) -> bool:
-    return getattr(getattr(column, "dtype", None), "kind", "") in "iufb"
+    """Whether this is a pandas column of numbers that keeps its missing entries in a mask."""
+    return getattr(column.dtype, "kind", None) in ("i", "u", "f", "b")
 
 
 def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str, ...]]:

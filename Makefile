@@ -1,0 +1,54 @@
+# Everything runs in .venv, which the targets make themselves. Only Python (3.11 or later) and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+JOBS ?= 2
+
+.PHONY: help demo setup test lint types bench docs clean
+
+help:
+	@echo "make demo    train two rankers on artificial data and compare them (installs the core)"
+	@echo "make test    run all tests (installs the development set)"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
+	@echo "make docs    check that every page and link of docs/ is whole"
+	@echo "make clean   remove .venv and caches"
+
+demo: $(VENV)/.core
+	$(BIN)/gainful compare
+
+setup: $(VENV)/.dev
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/test_documentation.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "gainful needs Python 3.11 or later; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing gainful into $(VENV) (about a minute) …"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing gainful and its development set into $(VENV) (a few minutes) …"
+	@$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.core $@

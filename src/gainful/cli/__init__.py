@@ -1,0 +1,55 @@
+"""The command line: results on stdout, progress and errors on stderr, exit code 2 for a user's mistake."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from gainful.errors import GainfulError
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code. No mistake of the user's ends in a traceback."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of one command."""
+    from gainful.cli.app import app
+
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(sys.argv[1:] if arguments is None else arguments), "gainful", standalone_mode=False)
+        sys.stdout.flush()
+    except GainfulError as error:
+        return complain(str(error))
+    except typer.Exit as leaving:
+        return int(leaving.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left (`gainful predict … | head`); stdout must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return complain("the data does not fit into memory")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return complain(f"{where}{error.strerror or error}")
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return complain(error.format_message())  # a wrong option or argument, as the parser words it
+    return code if isinstance(code, int) else 0
+
+
+def complain(message: str) -> int:
+    """One line on stderr; the exit code of a user's mistake."""
+    print(f"gainful: {' '.join(message.split())}", file=sys.stderr)
+    return 2

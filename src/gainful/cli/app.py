@@ -1,0 +1,43 @@
+"""All commands. What a command needs is imported when it runs, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gainful.cli import compare, data, models, rankers
+
+app = typer.Typer(
+    name="gainful",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learning to rank that optimises what you measure: train rankers, compare them honestly, use the winner.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from gainful import __version__
+
+        print(f"gainful {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("compare")(compare.compare)
+app.command("train")(models.train)
+app.command("predict")(models.predict)
+app.command("evaluate")(models.evaluate)
+app.add_typer(data.app, name="data")
+app.command("rankers")(rankers.rankers)
+app.command("warm")(rankers.warm)

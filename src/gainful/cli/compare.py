@@ -1,0 +1,153 @@
+"""``gainful compare``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gainful.cli import options
+
+if TYPE_CHECKING:
+    from gainful.comparison import CompareProgress, Comparison, ComparisonJob
+
+EMBEDDED_QUERIES = 1000
+DEFAULT_RANKERS = "all"
+
+
+def compare(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Data file, or a folder with train/test files or Fold1, Fold2, …  Default: artificial data."
+        ),
+    ] = None,
+    rankers: Annotated[
+        str, typer.Option("--rankers", help="Names with commas between them; NAME:PARAMETER=VALUE sets parameters.")
+    ] = DEFAULT_RANKERS,
+    baseline: Annotated[
+        str | None, typer.Option(help="Ranker that the others are tested against. Default: the first.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
+    folds: Annotated[int | None, typer.Option(help="Cross-validate with so many folds (3 or more).")] = None,
+    sizes: Annotated[str, typer.Option(help="Shares of train, validation and test queries.")] = "0.6,0.2,0.2",
+    metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
+    convention: options.Convention = None,
+    relevant: options.Relevant = None,
+    tests: Annotated[str, typer.Option(help="Paired tests.")] = "wilcoxon,t,randomization",
+    alpha: Annotated[float, typer.Option(help="Level at which a difference is called significant.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Seed of the division and of the randomisation test.")] = 0,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    report: Annotated[Path | None, typer.Option(help="Folder for report.html and comparison.json.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Train several rankers on the same queries and say which is better, by how much and how surely.
+
+    Without DATA it compares all rankers on an artificial data set with a known target.
+    """
+    from gainful.cli.console import print_json, run_interruptibly, stdout, watch_compilation
+    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.comparison import ComparisonJob
+    from gainful.comparison.compare import CURVE
+    from gainful.comparison.contestants import contestants
+    from gainful.comparison.protocol import as_splits
+
+    # Everything that can be wrong with the request is checked before the data is read.
+    models = contestants(rankers)
+    measures = tuple(parse_metrics(metrics, convention, relevant))
+    shares = parse_numbers(sizes, "--sizes")
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+    watch_compilation()
+    parts = _load(data, test, valid, read_options(format, merge, read), seed)
+    job = ComparisonJob(
+        models,
+        as_splits(n_folds=folds, sizes=shares, seed=seed, **parts),
+        metrics=measures,
+        curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
+        tests=tuple(parse_names(tests)),
+        baseline=baseline,
+        alpha=alpha,
+        seed=seed,
+    )
+    job.interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, stop))
+    try:
+        result = job.result()
+        if report is not None:
+            _write_report(result, report)
+        if json:
+            print_json(result.to_dict())
+        else:
+            from gainful.comparison.render import renderable
+
+            stdout().print(renderable(result))
+    finally:
+        if job.interrupted:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if stuck:
+                os._exit(130)  # a compiled kernel is still busy in its thread and cannot be stopped
+    if job.interrupted:
+        raise typer.Exit(130)
+
+
+def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The keywords of ``as_splits`` that name the data."""
+    from gainful.cli.console import say
+    from gainful.cli.inputs import load_data, load_splits
+    from gainful.errors import ParameterError
+    from gainful.selection.layout import align_features
+    from gainful.synthetic import make_artificial
+
+    if data is None:
+        if test is not None or valid is not None:
+            raise ParameterError("--test and --valid need training data; name it first")
+        say(
+            f"artificial data: {EMBEDDED_QUERIES} queries of 50 documents, 50 features, 5 grades; the target has a "
+            "linear, a quadratic and a cubic part"
+        )
+        return {"data": make_artificial(EMBEDDED_QUERIES, seed=seed)}
+    if data.is_dir():
+        if test is not None or valid is not None:
+            raise ParameterError(f"{data} is a folder with its own test data; leave out --test and --valid")
+        return {"data": load_splits(data, how)}
+    paths = {"data": data, "test": test, "valid": valid}
+    return dict(align_features({name: load_data(path, how) for name, path in paths.items() if path is not None}))
+
+
+def _run_with_bars(job: ComparisonJob, stop: threading.Event) -> None:
+    from gainful.cli.console import progress_bars, say
+
+    with progress_bars() as bars:
+        runs = bars.add_task("rankers", total=len(job.splits) * len(job.models), note="")
+        current = bars.add_task("", total=None, note="", visible=False)
+
+        def show(event: CompareProgress) -> bool:
+            fold = f", fold {event.fold + 1}" if event.n_folds > 1 else ""
+            bars.update(runs, completed=event.finished_runs)
+            if event.training is None:
+                if not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
+                    say(f"training {event.ranker}{fold}")
+                bars.reset(current, description=f"{event.ranker}{fold}", total=None, note="", visible=True)
+            else:
+                value = event.training.validation
+                note = "" if value is None else f"validation {value:.4f}"
+                bars.update(current, completed=event.training.iteration, total=event.training.total, note=note)
+            return stop.is_set()
+
+        job.run(show)
+
+
+def _write_report(result: Comparison, folder: Path) -> None:
+    from gainful.cli.console import say
+
+    result.to_html(folder / "report.html")
+    result.to_json(folder / "comparison.json")
+    say(f"report: {folder / 'report.html'}")

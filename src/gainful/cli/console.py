@@ -1,0 +1,121 @@
+"""Consoles, progress bars and the note on compilation, shared by the commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from gainful.jsonable import plain
+
+WIDTH_WITHOUT_TERMINAL = 140  # a file or a pipe has no width; tables are not to be wrapped at 80
+
+
+def stdout() -> Console:
+    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
+
+
+def stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def say(message: str) -> None:
+    """A line for the person, kept apart from the results."""
+    stderr().print(message, style="dim", soft_wrap=True, markup=False)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(plain(value), indent=1))
+
+
+def key_value_table(rows: list[tuple[str, str]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for label, text in rows:
+        table.add_row(label, text)
+    return table
+
+
+@contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Bars on stderr that leave no trace once they are done."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=stderr(), transient=True) as bars:
+        yield bars
+
+
+@contextmanager
+def status(message: str) -> Iterator[None]:
+    """A spinner for work of unknown length."""
+    with stderr().status(message):
+        yield
+
+
+def watch_compilation() -> None:
+    """Say once, on stderr, that kernels are being compiled, if and when numba starts to."""
+    from numba.core import event
+
+    class Notice(event.Listener):
+        told = False
+
+        def on_start(self, _: Any) -> None:
+            if not Notice.told:
+                Notice.told = True
+                say("compiling kernels: once per machine, a few seconds (gainful warm does it ahead of time)")
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    global _notice
+    if _notice is None:
+        _notice = Notice()
+        event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]
+
+
+_notice: Any = None
+
+
+def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: float = 1.0) -> tuple[bool, bool]:
+    """Run ``work`` in a thread so that Ctrl-C is heard even while compiled code is busy.
+
+    Returns (interrupted, stuck). On Ctrl-C the event is set and ``work`` has ``grace_seconds`` to return; if it does
+    not, ``stuck`` is True and the caller must leave the process without waiting for it.
+    """
+    stop = threading.Event()
+    failure: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            work(stop)
+        except BaseException as error:  # handed to the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    interrupted = False
+    try:
+        while thread.is_alive():
+            thread.join(0.05)
+    except KeyboardInterrupt:
+        interrupted = True
+        stop.set()
+        with suppress(KeyboardInterrupt):
+            thread.join(grace_seconds)
+    if failure:
+        raise failure[0]
+    return interrupted, thread.is_alive()

@@ -1,0 +1,119 @@
+"""``gainful data info``, ``convert`` and ``generate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gainful.cli import options
+
+app = typer.Typer(no_args_is_help=True, help="Look at data, convert it, make artificial data.")
+
+SPLIT_NAMES = ("train", "valid", "test")
+
+
+@app.command("info")
+def info(
+    data: options.Data,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Describe a data file: queries, documents, grades, features, missing values."""
+    from gainful.cli.console import key_value_table, print_json, stdout
+    from gainful.cli.inputs import load_data, read_options
+
+    description = load_data(data, read_options(format, merge, read)).describe()
+    if json:
+        print_json(description.to_dict())
+    else:
+        stdout().print(key_value_table(description.rows()))
+
+
+@app.command("convert")
+def convert(
+    source: Annotated[Path, typer.Argument(help="Data file to read.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="Data file to write; its suffix says the format.", show_default=False)],
+    format: options.Format = None,
+    to: Annotated[str | None, typer.Option("--to", help="Format to write. Default: by suffix.")] = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    write: Annotated[
+        list[str] | None,
+        typer.Option("--write", metavar="NAME=VALUE", help="An option of the format written. Repeatable."),
+    ] = None,
+) -> None:
+    """Convert between LETOR text, Parquet, Arrow, CSV and gainful's memory-mapped binary form."""
+    from gainful.cli.console import say, status
+    from gainful.cli.inputs import load_data, parse_format_options, read_options
+    from gainful.formats import check_format
+    from gainful.formats import write as write_data
+    from gainful.formats.files import refuse_unwritable
+
+    check_format(target, to)
+    refuse_unwritable(target)
+    how = parse_format_options(write)
+    data = load_data(source, read_options(format, merge, read))
+    with status(f"writing {target}"):
+        write_data(data, target, format=to, **how)
+    say(f"{target}: {data.n_queries:,} queries, {data.n_rows:,} documents, {data.n_features:,} features")
+
+
+@app.command("generate")
+def generate(
+    target: Annotated[Path, typer.Argument(help="File to write, or with --split the folder.", show_default=False)],
+    queries: Annotated[int, typer.Option(help="Number of queries.")] = 1000,
+    docs: Annotated[int, typer.Option(help="Documents a query.")] = 50,
+    features: Annotated[int, typer.Option(help="Number of features.")] = 50,
+    grades: Annotated[int, typer.Option(help="Number of grades.")] = 5,
+    grade_shares: Annotated[
+        str | None, typer.Option(help="Share of each grade, lowest first. Default: all alike.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same data.")] = 0,
+    split: Annotated[
+        str | None, typer.Option(help="Shares of train, validation and test: writes train, valid and test files.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="Format to write. Default: by suffix, or letor with --split.")
+    ] = None,
+) -> None:
+    """Make artificial data with a known target (linear, quadratic and cubic part), as McRank's paper does."""
+    from gainful.cli.console import say, status, watch_compilation
+    from gainful.cli.inputs import parse_numbers
+    from gainful.errors import ParameterError
+    from gainful.formats import FORMATS, check_format
+    from gainful.formats import write as write_data
+    from gainful.formats.files import refuse_unwritable
+    from gainful.selection import split as split_queries
+    from gainful.synthetic import make_artificial
+
+    shares = None if grade_shares is None else parse_numbers(grade_shares, "--grade-shares")
+    parts = None if split is None else parse_numbers(split, "--split")
+    if parts is not None and len(parts) not in (2, 3):
+        raise ParameterError(f"--split must be two or three shares (train, [validation,] test), was {split!r}")
+    if parts is None:
+        check_format(target, format)
+        refuse_unwritable(target)
+    watch_compilation()
+    with status("making data"):
+        data = make_artificial(
+            queries, n_docs=docs, n_features=features, n_grades=grades, seed=seed, grade_shares=shares
+        )
+    if parts is None:
+        files = {target: data}
+    else:
+        names = SPLIT_NAMES if len(parts) == 3 else ("train", "test")
+        target.mkdir(parents=True, exist_ok=True)
+        check_format(target, format or "letor")
+        suffix = FORMATS[format or "letor"].suffixes[0]
+        files = {
+            target / f"{name}{suffix}": part
+            for name, part in zip(names, split_queries(data, parts, seed=seed), strict=True)
+        }
+    for path, part in files.items():
+        with status(f"writing {path}"):
+            write_data(part, path, format=format)
+        say(f"{path}: {part.n_queries:,} queries, {part.n_rows:,} documents, {part.n_features:,} features")

@@ -1,0 +1,124 @@
+"""Reading what the commands are given: data files and folders, models, scores, metrics, settings."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gainful.cli.console import status, watch_compilation
+from gainful.data import RankingData
+from gainful.errors import FormatError, ParameterError
+from gainful.formats import read
+from gainful.metrics import Metric, metric
+from gainful.parameters import split_outside_brackets
+from gainful.rows import Array
+
+if TYPE_CHECKING:
+    from gainful.rankers.base import Ranker
+    from gainful.selection.splits import Split
+
+
+def read_options(format: str | None, merge: bool, settings: list[str] | None) -> dict[str, Any]:
+    """Keywords for :func:`gainful.read` from ``--format``, ``--merge`` and ``--read NAME=VALUE``."""
+    options = parse_format_options(settings)
+    if merge:
+        options["merge"] = True
+    return options | ({"format": format} if format else {})
+
+
+def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
+    """``["merge=true", "n_features=46", "features=bm25,clicks"]`` as keywords; the format checks their values."""
+    words = {"true": True, "yes": True, "false": False, "no": False, "none": None}
+    options: dict[str, Any] = {}
+    for setting in settings or []:
+        name, equals, text = (part.strip() for part in setting.partition("="))
+        if not equals or not name:
+            raise ParameterError(f"an option of the format must read NAME=VALUE, was {setting!r}")
+        if "," in text:
+            options[name] = parse_names(text)
+        elif text.lower() in words:
+            options[name] = words[text.lower()]
+        else:
+            options[name] = int(text) if text.lstrip("-").isdecimal() else text
+    return options
+
+
+def load_data(path: Path, options: dict[str, Any], least_features: int | None = None) -> RankingData:
+    """Read a data file; text that leaves out trailing zero features is widened to what a model was trained with."""
+    watch_compilation()
+    with status(f"reading {path}"):
+        data = read(path, **options)
+    if least_features is not None and data.feature_names is None and data.n_features < least_features:
+        data = data.with_n_features(least_features)
+    return data
+
+
+def load_splits(folder: Path, options: dict[str, Any]) -> list[Split]:
+    from gainful.selection.layout import read_splits
+
+    watch_compilation()
+    with status(f"reading {folder}"):
+        return read_splits(folder, **options)
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a model rather than a list of scores."""
+    return path.suffix == ".gainful" or (path.is_file() and zipfile.is_zipfile(path))
+
+
+def load_model(path: Path) -> Ranker:
+    from gainful.model_file import load
+
+    return load(path)
+
+
+def read_scores(path: Path, n_rows: int) -> Array:
+    """One score a line, as ``gainful predict`` writes them, in the order of the data's rows."""
+    try:
+        lines = path.read_text().split("\n")
+    except FileNotFoundError as error:
+        raise FormatError("there is no such file", path=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("neither a model file nor a text with one score per line", path=path) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    scores = np.empty(len(lines))
+    for i, line in enumerate(lines):
+        try:
+            scores[i] = float(line)
+        except ValueError as error:
+            raise FormatError(f"expected one score, found {line.strip()[:40]!r}", path=path, line=i + 1) from error
+    if len(scores) != n_rows:
+        raise FormatError(f"there are {len(scores)} scores for {n_rows} rows of data", path=path)
+    return scores
+
+
+def parse_metrics(text: str, convention: str | None, relevant: float | None = None) -> list[Metric]:
+    """``"ndcg@10,map"`` as metrics."""
+    found = [
+        metric(spec, convention=convention, relevant=relevant if _is_binary(spec) else None)
+        for spec in split_outside_brackets(text, ",")
+        if spec
+    ]
+    if not found:
+        raise ParameterError("there is no metric; name at least one, as in ndcg@10,map")
+    return found
+
+
+def _is_binary(spec: str) -> bool:
+    """Whether a metric looks at relevant or not, so that --relevant concerns it."""
+    return metric(spec).relevant is not None
+
+
+def parse_numbers(text: str, what: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ParameterError(f"{what} must be numbers with commas between them, was {text!r}") from error
+
+
+def parse_names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,195 @@
+"""``gainful train``, ``gainful predict`` and ``gainful evaluate``."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gainful.cli import options
+
+if TYPE_CHECKING:
+    from gainful.data import RankingData
+    from gainful.rankers.base import Ranker
+
+Model = Annotated[Path, typer.Argument(help="Model file written by gainful train.", show_default=False)]
+
+
+def train(
+    ranker: Annotated[str, typer.Argument(help="Name of the ranker; gainful rankers lists them.", show_default=False)],
+    data: options.Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the ranker. Repeatable."),
+    ] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping and history.")] = None,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Train one ranker and write it to a model file. Ctrl-C keeps the best model so far."""
+    from gainful.cli.console import key_value_table, print_json, say, stdout
+    from gainful.cli.inputs import load_data, read_options
+    from gainful.comparison.contestants import ranker_with_settings
+    from gainful.errors import InterruptedFitWarning
+    from gainful.formats.files import refuse_unwritable
+    from gainful.model_file import save
+    from gainful.selection.layout import align_features
+
+    model = ranker_with_settings(ranker, set or [])
+    refuse_unwritable(output)
+    how = read_options(format, merge, read)
+    parts = {name: load_data(path, how) for name, path in (("data", data), ("valid", valid)) if path is not None}
+    parts = align_features(parts)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InterruptedFitWarning)
+        _fit_with_bar(model, parts["data"], parts.get("valid"), ranker)
+    for warning in caught:
+        say(f"note: {warning.message}")
+    save(model, output)
+    facts: dict[str, Any] = {
+        "model": str(output),
+        "ranker": ranker,
+        "iterations": model.n_iter_,
+        "seconds": model.history_[-1]["seconds"],
+        "training ndcg@10": model.score(parts["data"]),
+        "interrupted": model.interrupted_,
+    }
+    if "valid" in parts:
+        best = max((row["validation"] for row in model.history_ if row["validation"] is not None), default=None)
+        facts[f"validation {_metric_name(model)}"] = best
+    if json:
+        print_json(facts)
+    else:
+        stdout().print(key_value_table([(name, _text(value)) for name, value in facts.items()]))
+
+
+def predict(
+    model: Model,
+    data: options.Data,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the scores. Default: stdout.")] = None,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Score every row of the data: one score a line, in the order of the rows, higher is better."""
+    from gainful.cli.console import print_json
+    from gainful.cli.inputs import load_data, load_model, read_options
+    from gainful.formats.files import atomic_write, refuse_unwritable
+
+    if output is not None:
+        refuse_unwritable(output)
+    fitted = load_model(model)
+    rows = load_data(data, read_options(format, merge, read), fitted.n_features_in_)
+    scores = rows.to_input_order(fitted.predict(rows))
+    if json:
+        qid = rows.to_input_order(rows.qid)
+        print_json({"qid": qid, "score": scores})
+        return
+    text = "".join(f"{score!r}\n" for score in scores.tolist())
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        with atomic_write(output) as file:
+            file.write(text.encode())
+
+
+def evaluate(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL|SCORES", help="Model file, or a text with one score per row.", show_default=False
+        ),
+    ],
+    data: options.Data,
+    metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
+    convention: options.Convention = None,
+    relevant: options.Relevant = None,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of every query.")] = False,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Measure a model, or scores from anywhere, on data with grades."""
+    from gainful.cli.console import print_json, stdout
+    from gainful.cli.inputs import is_model, load_data, load_model, parse_metrics, read_options, read_scores
+
+    measures = parse_metrics(metrics, convention, relevant)
+    fitted = load_model(model) if is_model(model) else None
+    rows = load_data(data, read_options(format, merge, read), None if fitted is None else fitted.n_features_in_)
+    if fitted is not None:
+        scores = fitted.predict(rows)
+    else:
+        scores = read_scores(model, rows.n_rows)
+        scores = scores if rows.input_order is None else scores[rows.input_order]
+    means = {m.name: m(scores, rows) for m in measures}
+    values = {m.name: m.per_query(scores, rows) for m in measures} if per_query else {}
+    if json:
+        result: dict[str, Any] = {
+            "queries": rows.n_queries,
+            "means": means,
+            "metrics": {m.name: str(m) for m in measures},
+        }
+        if per_query:
+            result["per_query"] = {"qid": rows.query_ids, **values}
+        print_json(result)
+        return
+    stdout().print(_metric_table(measures, means, rows, values))
+
+
+def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, name: str) -> None:
+    from gainful.cli.console import progress_bars, say
+    from gainful.monitor import Progress
+
+    with progress_bars() as bars:
+        if not bars.console.is_terminal:
+            say(f"training {name} on {data.n_queries:,} queries")
+        task = bars.add_task(name, total=None, note="")
+
+        def show(event: Progress) -> bool:
+            note = "" if event.validation is None else f"validation {event.validation:.4f}"
+            bars.update(task, completed=event.iteration, total=event.total, note=note)
+            return False
+
+        model.fit(data, eval_set=valid, progress=show)
+
+
+def _metric_table(measures: list[Any], means: dict[str, float], rows: RankingData, values: dict[str, Any]) -> Any:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    if values:
+        table.add_column("query")
+        for name in values:
+            table.add_column(name, justify="right")
+        for q, query in enumerate(rows.query_ids):
+            table.add_row(str(query), *(f"{values[name][q]:.4f}" for name in values))
+        table.add_section()
+        table.add_row("mean", *(f"{means[name]:.4f}" for name in values), style="bold")
+    else:
+        table.add_column("metric")
+        table.add_column("mean", justify="right")
+        table.add_column("conventions", style="dim")
+        for m in measures:
+            table.add_row(m.name, f"{means[m.name]:.4f}", str(m))
+    return Group(table, Text(f"{rows.n_queries:,} queries, {rows.n_rows:,} documents", style="dim"))
+
+
+def _metric_name(model: Ranker) -> str:
+    from gainful.metrics import metric
+
+    return metric(getattr(model, "eval_metric", "ndcg@10")).name
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

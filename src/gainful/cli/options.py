@@ -1,0 +1,32 @@
+"""Options that several commands share, so that they read and behave alike everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Format of the data: letor, parquet, arrow, csv or binary. Default: by suffix."),
+]
+Merge = Annotated[
+    bool, typer.Option("--merge", help="Join the rows of a query id that appears again later in the file.")
+]
+Read = Annotated[
+    list[str] | None,
+    typer.Option("--read", metavar="NAME=VALUE", help="An option of the format, e.g. qid=query_id. Repeatable."),
+]
+Metrics = Annotated[str, typer.Option("--metrics", help="Metrics with commas between them; the first is the headline.")]
+Convention = Annotated[
+    str | None,
+    typer.Option(
+        "--convention", help="Follow a tool's conventions: letor3, letor4, trec, lightgbm, xgboost, catboost, sklearn."
+    ),
+]
+Relevant = Annotated[
+    float | None, typer.Option("--relevant", help="Lowest grade that counts as relevant in p, map, mrr, wta and rbp.")
+]
+Data = Annotated[Path, typer.Argument(help="Data file.", show_default=False)]

@@ -1,0 +1,82 @@
+"""``gainful rankers`` and ``gainful warm``."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from gainful.cli import options
+
+
+def rankers(
+    name: Annotated[str | None, typer.Argument(help="Show this ranker and its parameters.", show_default=False)] = None,
+    json: options.Json = False,
+) -> None:
+    """List the rankers, or the parameters of one."""
+    from gainful.cli.console import print_json, stdout
+    from gainful.errors import UnknownNameError
+    from gainful.rankers import RANKERS
+
+    if name is None:
+        listed = [{"name": e.name, "kind": e.kind, "summary": e.summary} for e in RANKERS.values()]
+        if json:
+            print_json(listed)
+        else:
+            stdout().print(_table(listed))
+        return
+    if name not in RANKERS:
+        raise UnknownNameError.among("ranker", name, RANKERS)
+    entry = RANKERS[name]
+    parameters = _parameters(entry)
+    if json:
+        print_json({"name": name, "summary": entry.summary, "paper": entry.paper, "parameters": parameters})
+        return
+    console = stdout()
+    console.print(f"[bold]{name}[/bold]  {entry.summary}")
+    if entry.paper:
+        console.print(entry.paper, style="dim")
+    shown = [{**p, "default": _shown(p["default"])} for p in parameters]
+    console.print(_table(shown))
+    console.print(f"Set one with: gainful train {name} DATA -o MODEL --set {parameters[0]['parameter']}=…", style="dim")
+
+
+def warm() -> None:
+    """Compile the kernels ahead of time: for containers, servers and impatient users."""
+    from gainful.cli.console import say, status
+    from gainful.warm import warm_kernels
+
+    with status("compiling kernels"):
+        seconds = warm_kernels()
+    say(f"kernels are ready ({seconds:.1f} s)")
+
+
+def _parameters(entry: Any) -> list[dict[str, Any]]:
+    defaults = {name: p.default for name, p in inspect.signature(entry.cls.__init__).parameters.items()}
+    return [
+        {
+            "parameter": name,
+            "default": entry.params.get(name, defaults[name]),
+            "may be": constraint.expected(),
+            "what it does": constraint.help,
+        }
+        for name, constraint in entry.cls.parameters.items()
+    ]
+
+
+def _shown(default: Any) -> str:
+    return default if isinstance(default, str) else repr(default)
+
+
+def _table(rows: list[dict[str, str]]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(rows[0]):
+        table.add_column(column, no_wrap=i == 0, style="bold" if i == 0 else None)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row.values()))
+    return table

@@ -1,0 +1,6 @@
+"""Comparing rankers: the same queries for all, per-query values, paired tests, one table."""
+
+from gainful.comparison.compare import CompareProgress, ComparisonJob, compare
+from gainful.comparison.result import Comparison, PairedTest
+
+__all__ = ["CompareProgress", "Comparison", "ComparisonJob", "PairedTest", "compare"]

@@ -1,0 +1,1 @@
+"""Engines: other people's learners driven through one narrow interface each."""

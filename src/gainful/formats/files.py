@@ -1,0 +1,233 @@
+"""Files as the formats need them: whole or not at all when written, in bounded blocks when read."""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import FormatError
+
+COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
+PIECE_BYTES = 1 << 20
+UTF8_MARK = b"\xef\xbb\xbf"
+
+Bytes = npt.NDArray[np.uint8]
+PathLike = str | os.PathLike[str]
+
+
+def compression_of(path: PathLike) -> str | None:
+    """``"gz"``, ``"zst"`` or None, by the suffix."""
+    return COMPRESSIONS.get(Path(path).suffix.lower())
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def check_readable(path: PathLike) -> int:
+    """The size in bytes of a regular file that can be read and is not empty; anything else is refused."""
+    try:
+        info = os.stat(path)
+    except FileNotFoundError:
+        raise FormatError("there is no such file", path=path) from None
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read: {reason(error)}", path=path) from None
+    if stat.S_ISDIR(info.st_mode):
+        raise FormatError("is a folder; give a file", path=path)
+    if not stat.S_ISREG(info.st_mode):
+        raise FormatError("is not a regular file; pipes and devices cannot be read, save it to a file first", path=path)
+    if info.st_size == 0:
+        raise FormatError("the file is empty", path=path)
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise FormatError(f"cannot be read: {reason(error)}", path=path) from None
+    return info.st_size
+
+
+def reason(error: BaseException) -> str:
+    """What an operating system or library error says, on one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())
+
+
+@dataclass
+class Block:
+    """Whole lines of a text file: ``buf[start:stop]``. ``release`` gives the memory back after use."""
+
+    buf: Bytes
+    start: int
+    stop: int
+    release: Callable[[], None]
+
+
+def text_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
+    """The file as blocks of whole lines of about ``block_bytes``; a byte order mark at the start is left out.
+
+    A plain file is mapped: its pages come from the system's cache and leave memory when the block is released. A
+    compressed one is decompressed as the blocks are asked for.
+    """
+    check_readable(path)
+    if compression_of(path) is None:
+        return _mapped_blocks(path, block_bytes)
+    return _streamed_blocks(path, block_bytes)
+
+
+def _mapped_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
+    with open(path, "rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    buf = np.frombuffer(pages, dtype=np.uint8)
+    start = len(UTF8_MARK) if pages[:3] == UTF8_MARK else 0
+    while start < len(buf):
+        newline = pages.find(b"\n", min(start + block_bytes, len(buf)) - 1)
+        stop = len(buf) if newline < 0 else newline + 1
+        yield Block(buf, start, stop, lambda a=start, b=stop: _forget_pages(pages, a, b))  # type: ignore[misc]
+        start = stop
+
+
+def _forget_pages(pages: mmap.mmap, start: int, stop: int) -> None:
+    """Drop mapped pages from this process; a later access maps them again from the system's cache."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        first = start - start % mmap.PAGESIZE
+        pages.madvise(mmap.MADV_DONTNEED, first, stop - first)
+
+
+def _streamed_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
+    pending: list[bytes] = []
+    held = 0
+    first = True
+    for piece in decompressed(path):
+        if first:
+            piece, first = piece.removeprefix(UTF8_MARK), False
+        pending.append(piece)
+        held += len(piece)
+        newline = piece.rfind(b"\n") + 1
+        if held >= block_bytes and newline:
+            pending[-1] = piece[:newline]
+            yield _owned_block(b"".join(pending))
+            pending = [piece[newline:]]
+            held = len(pending[0])
+    if held:
+        yield _owned_block(b"".join(pending))
+
+
+def _owned_block(text: bytes) -> Block:
+    return Block(np.frombuffer(text, dtype=np.uint8), 0, len(text), lambda: None)
+
+
+def decompressed(path: PathLike) -> Iterator[bytes]:
+    """The bytes of a .gz or .zst file, piece by piece."""
+    import pyarrow as pa
+
+    kind = compression_of(path)
+    try:
+        with pa.CompressedInputStream(pa.OSFile(os.fspath(path), "rb"), "gzip" if kind == "gz" else "zstd") as stream:
+            while piece := stream.read(PIECE_BYTES):
+                yield piece
+    except OSError as error:
+        raise FormatError(f"the {kind} file is damaged or cut short: {reason(error)}", path=path) from None
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
+    """A binary file that takes the place of ``path`` when the block ends well, and leaves no trace when it does not.
+
+    The bytes go to a file beside it, are flushed to the disk and renamed, so a reader sees the old file or the new.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _checked_target(target, path)
+    temporary = target.with_name(f".gainful-{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as error:
+        raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
+    try:
+        with os.fdopen(descriptor, "wb", buffering=PIECE_BYTES) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
+        raise
+
+
+def refuse_unwritable(path: PathLike) -> None:
+    """Refuse at once what :func:`atomic_write` would refuse after the work that leads to it."""
+    target = Path(os.path.realpath(path))
+    _checked_target(target, path)
+    if not os.access(target.parent, os.W_OK):
+        raise FormatError(f"the folder {target.parent} cannot be written to", path=path)
+
+
+def _checked_target(target: Path, path: PathLike) -> int | None:
+    """The permissions of the file to be replaced, if there is one."""
+    if not target.parent.is_dir():
+        raise FormatError(f"the folder {target.parent} does not exist; create it first", path=path)
+    try:
+        info = os.stat(target)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
+    if stat.S_ISDIR(info.st_mode):
+        raise FormatError("is a folder; give the name of a file", path=path)
+    if not stat.S_ISREG(info.st_mode):
+        raise FormatError("is not a regular file, so it cannot be replaced", path=path)
+    return stat.S_IMODE(info.st_mode)
+
+
+@contextmanager
+def compressed_write(path: PathLike) -> Iterator[Any]:
+    """:func:`atomic_write`, compressed as the suffix says."""
+    with atomic_write(path) as file:
+        kind = compression_of(path)
+        if kind is None:
+            yield file
+        elif kind == "gz":
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                yield packed
+        else:
+            import pyarrow as pa
+
+            kept: Any = _KeptOpen(file)
+            with pa.CompressedOutputStream(pa.PythonFile(kept, mode="w"), "zstd") as packed:
+                yield packed
+
+
+class _KeptOpen:
+    """A file whose ``close`` only flushes: an Arrow stream closes what it was given, and we still need it."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO):
+        self.file = file
+
+    def write(self, data: Any) -> int:
+        return self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def close(self) -> None:
+        self.closed = True
+        self.file.flush()

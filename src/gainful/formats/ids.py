@@ -1,0 +1,66 @@
+"""Query and document ids as files can hold them: 64-bit integers or strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import FormatError, shorten
+from gainful.formats.files import PathLike
+
+Array = npt.NDArray[Any]
+
+
+def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
+    """The ids as int64, or as strings (a NumPy string array, or objects that are all str); anything else is refused."""
+    if ids.dtype.kind == "U":
+        return ids
+    if ids.dtype.kind in "iu":
+        if ids.dtype == np.uint64 and len(ids) and ids.max() > np.iinfo(np.int64).max:
+            raise FormatError(f"the {what} {ids.max()} does not fit into 64 bits with sign; use strings", path=path)
+        return ids.astype(np.int64, copy=False)
+    if ids.dtype == object:
+        odd = next((value for value in ids.tolist() if not isinstance(value, str)), None)
+        if odd is None:
+            return ids
+    else:
+        odd = ids[0]
+    raise FormatError(
+        f"files hold integers or strings as {what}s, not {type(odd).__name__} such as {shorten(odd)}; turn them into "
+        "strings first",
+        path=path,
+    )
+
+
+def encoded(text: str, what: str, path: PathLike) -> bytes:
+    """UTF-8 bytes of an id."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FormatError(f"the {what} {shorten(text)} is not valid Unicode text", path=path) from None
+
+
+def string_array(texts: list[str]) -> Array:
+    """Strings as a NumPy array.
+
+    NumPy's strings are all as wide as the widest and drop NULs at the end. Where that would be mostly padding, or lose
+    something, they stay objects.
+    """
+    width = max(map(len, texts), default=0)
+    total = sum(map(len, texts))
+    if width * len(texts) > 8 * total + (1 << 20) or any(text.endswith("\0") for text in texts):
+        objects = np.empty(len(texts), dtype=object)
+        objects[:] = texts
+        return objects
+    return np.array(texts, dtype=f"U{max(width, 1)}")
+
+
+def integers_if_canonical(ids: Array) -> Array:
+    """Strings as int64 if each is the canonical decimal text of one, else as they are."""
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, OverflowError):
+        return ids
+    return numbers if [str(number) for number in numbers.tolist()] == ids.tolist() else ids

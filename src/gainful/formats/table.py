@@ -1,0 +1,364 @@
+"""Tables: Parquet, Arrow IPC, CSV and TSV files and data frames, with one row a document.
+
+One column holds the query, one the grade; optionally one the document id and one the query's weight. All others are
+features. Rows of a table come in any order, so rows of one query are brought together unless ``merge=False``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gainful.data import RankingData
+from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, shorten
+from gainful.formats.files import PathLike, compression_of, decompressed, reason
+from gainful.formats.ids import integers_if_canonical, string_array
+from gainful.formats.table_writer import METADATA, WELL_KNOWN
+from gainful.formats.table_writer import write as write
+from gainful.rows import group_rows
+
+Array = npt.NDArray[Any]
+FILL_ROWS = 4096
+MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
+OPTIONAL = ("doc_id", "weight")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column plays which part; None to guess, False (document id, weight) for none."""
+
+    qid: str | None = None
+    grade: str | None = None
+    doc_id: str | bool | None = None
+    weight: str | bool | None = None
+    features: Sequence[str] | None = None
+
+
+def read(
+    path: PathLike,
+    *,
+    kind: str,
+    qid: str | None = None,
+    grade: str | None = None,
+    doc_id: str | bool | None = None,
+    weight: str | bool | None = None,
+    features: Sequence[str] | None = None,
+    merge: bool = True,
+) -> RankingData:
+    """Read a table.
+
+    Parameters
+    ----------
+    qid, grade, doc_id, weight : names of the columns; by default well-known names are looked for, in any case.
+        ``doc_id=False`` and ``weight=False`` say that there is none, where a feature is called so
+    features : names of the feature columns; by default all others
+    merge : False refuses a query whose rows are not adjacent
+    """
+    wanted = _checked(Columns(qid, grade, doc_id, weight, features), merge)
+    try:
+        table = _load(path, kind, wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise _readable_error(error, path, kind) from None
+    try:
+        return _to_data(table, wanted, merge, ids_are_text=kind in ("csv", "tsv"))
+    except FormatError:
+        raise
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{path}: {error}") from None
+    except DataError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def from_frame(
+    frame: Any,
+    *,
+    qid: str | None = None,
+    grade: str | None = None,
+    doc_id: str | bool | None = None,
+    weight: str | bool | None = None,
+    features: Sequence[str] | None = None,
+    merge: bool = True,
+) -> RankingData:
+    """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column."""
+    wanted = _checked(Columns(qid, grade, doc_id, weight, features), merge)
+    return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
+
+
+def _checked(wanted: Columns, merge: Any) -> Columns:
+    for role in WELL_KNOWN:
+        value = getattr(wanted, role)
+        may_be_false = role in OPTIONAL and value is False
+        if not (value is None or isinstance(value, str) or may_be_false):
+            raise ParameterError.of("a table", role, "the name of a column", value)
+    if wanted.features is not None and (
+        isinstance(wanted.features, str) or not all(isinstance(name, str) for name in wanted.features)
+    ):
+        raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
+    if not isinstance(merge, bool):
+        raise ParameterError.of("a table", "merge", "True or False", merge)
+    return wanted
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def _load(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
+    name = os.fspath(path)
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(name) as file:
+            return file.read()
+    if kind == "arrow":
+        with pa.memory_map(name) as source:
+            try:
+                return pa.ipc.open_file(source).read_all()
+            except pa.ArrowInvalid:
+                source.seek(0)
+                return pa.ipc.open_stream(source).read_all()
+    return _load_csv(path, "\t" if kind == "tsv" else ",", wanted)
+
+
+def _load_csv(path: PathLike, delimiter: str, wanted: Columns) -> pa.Table:
+    from pyarrow import csv
+
+    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    with _csv_source(path) as source, csv.open_csv(source, parse_options=parse) as head:
+        names = head.schema.names
+    roles = _roles(names, wanted, {})
+    texts = {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}  # "007" is not 7
+    convert = csv.ConvertOptions(column_types=texts, null_values=MISSING, strings_can_be_null=False)
+    with _csv_source(path) as source:
+        return csv.read_csv(source, parse_options=parse, convert_options=convert)
+
+
+def _csv_source(path: PathLike) -> Any:
+    kind = compression_of(path)
+    file = pa.OSFile(os.fspath(path), "rb")
+    return file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
+
+
+def _readable_error(error: Exception, path: PathLike, kind: str) -> FormatError:
+    text = reason(error)
+    row = re.search(r"Row #(\d+)", text)
+    if kind in ("csv", "tsv"):
+        if compression_of(path) is not None and _is_damaged(path):
+            return FormatError(f"the {compression_of(path)} file is damaged or cut short: {text}", path=path)
+        return FormatError(f"is not {kind.upper()}: {shorten(text, 200)}", path=path, line=int(row[1]) if row else None)
+    return FormatError(f"is not {'Parquet' if kind == 'parquet' else 'Arrow IPC'}: {shorten(text, 200)}", path=path)
+
+
+def _is_damaged(path: PathLike) -> bool:
+    try:
+        for _ in decompressed(path):
+            pass
+    except FormatError:
+        return True
+    return False
+
+
+def _as_table(frame: Any) -> pa.Table:
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if isinstance(frame, pa.RecordBatch):
+            return pa.Table.from_batches([frame])
+        if type(frame).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        if hasattr(frame, "to_arrow"):
+            table: pa.Table = frame.to_arrow()
+            return table
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise DataError(f"the frame cannot be read as a table: {shorten(reason(error), 200)}") from None
+    hint = "; call .collect() first" if hasattr(frame, "collect") else ""
+    raise DataError(f"a pandas, polars or Arrow frame is needed, was {type(frame).__name__}{hint}")
+
+
+# -- table to ranking data ---------------------------------------------------------------------------------------------
+
+
+def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: bool) -> RankingData:
+    names = table.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"there are two columns named {twice!r}; names must differ")
+    if table.num_rows == 0:
+        raise DataError("there are no rows, only column names")
+    notes = _notes(table)
+    roles = _roles(names, wanted, notes.get("roles", {}))
+    features = _feature_names(names, wanted, roles)
+    qid = _ids(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
+    if not merge:
+        _refuse_return(qid)
+    X = _matrix(table, features, notes)
+    doc_ids = None if roles["doc_id"] is None else _ids(table, roles["doc_id"], "document id", ids_are_text)
+    weight = None if roles["weight"] is None else _numbers(table, roles["weight"], "weight")
+    unnamed = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
+    try:
+        return RankingData.from_rows(
+            X,
+            _numbers(table, roles["grade"], "grade"),
+            qid,
+            doc_ids=doc_ids,
+            feature_names=None if unnamed else features,
+            sample_weight=weight,
+        )
+    except DataError as error:
+        if "sample_weight differs" in str(error) and wanted.weight is None:
+            raise DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass weight=False if "
+                            "it is a feature") from None  # fmt: skip
+        raise
+
+
+def _notes(table: pa.Table) -> dict[str, Any]:
+    """What the writer noted in the schema; nothing where it is not ours or was damaged."""
+    try:
+        notes = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(notes, dict) or not isinstance(notes.get("roles", {}), dict):
+        return {}
+    return notes
+
+
+def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str, Any]:
+    """The column of each role: as asked for, as noted by the writer, or by a well-known name."""
+    roles: dict[str, Any] = {}
+    for role, known in WELL_KNOWN.items():
+        given = getattr(wanted, role)
+        if given is False:
+            roles[role] = None
+        elif given is not None:
+            if given not in names:
+                raise UnknownNameError.among(f"column ({role})", given, names)
+            roles[role] = given
+        elif noted.get("qid") in names and noted.get("grade") in names:
+            roles[role] = noted[role] if noted.get(role) in names else None
+        else:
+            roles[role] = _guess(role, known, names, wanted)
+    taken = [name for name in roles.values() if name is not None]
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"column {twice!r} is named for two parts; query, grade, document and weight differ")
+    return roles
+
+
+def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns) -> str | None:
+    claimed = {getattr(wanted, other) for other in WELL_KNOWN} | set(wanted.features or ())
+    found = [name for name in names if name.lower() in known and name not in claimed]
+    if len(found) == 1:
+        return found[0]
+    if not found and role in OPTIONAL:
+        return None
+    columns = shorten(", ".join(names), 200)
+    if found:
+        hint = f" or {role}=False" if role in OPTIONAL else ""
+        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {role}='…'{hint}")
+    raise DataError(f"no column is known to be the {role}; pass {role}='…' with one of {columns}")
+
+
+def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
+    taken = set(roles.values())
+    if wanted.features is None:
+        return [name for name in names if name not in taken]
+    for name in wanted.features:
+        if name not in names:
+            raise UnknownNameError.among("column (features)", name, names)
+        if name in taken:
+            raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
+    return list(wanted.features)
+
+
+def _ids(table: pa.Table, name: str, what: str, is_text: bool, refuse_empty: bool = False) -> Array:
+    column = _decoded(table, name)
+    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
+        if column.null_count and refuse_empty:
+            raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
+        texts = ["" if text is None else text for text in column.to_pylist()]
+        if refuse_empty and is_text and "" in texts:
+            raise DataError(f"the {what} of row {texts.index('')} is missing (column {name!r}, from row 0)")
+        ids = string_array(texts)
+        return integers_if_canonical(ids) if is_text else ids
+    if column.null_count:
+        raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        raise DataError(f"column {name!r} cannot hold {what}s: it is {column.type}")
+    ids = np.asarray(column.to_numpy())
+    return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return hasattr(pa.types, "is_string_view") and bool(pa.types.is_string_view(kind))
+
+
+def _first_null(column: Any) -> int:
+    return int(pc.index(pc.is_null(column), True).as_py())
+
+
+def _numbers(table: pa.Table, name: str, what: str) -> Array:
+    column = _decoded(table, name)
+    if column.null_count:
+        raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
+    return _numeric(column, name)
+
+
+def _decoded(table: pa.Table, name: str) -> Any:
+    column = table.column(name)
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _numeric(column: Any, name: str) -> Array:
+    """A column as a NumPy array of numbers, with NaN for nulls."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise DataError(f"column {name!r} must be numeric, was {kind}; drop it, encode it, or name the features")
+    if column.null_count and not pa.types.is_floating(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return np.asarray(column.to_numpy())
+
+
+def _matrix(table: pa.Table, features: list[str], notes: dict[str, Any]) -> Any:
+    n_rows = table.num_rows
+    columns = [_numeric(_decoded(table, name), name) for name in features]
+    single = all(column.dtype == np.float32 for column in columns) if columns else notes.get("dtype") == "float32"
+    X = np.empty((n_rows, len(columns)), dtype=np.float32 if single else np.float64)
+    for start in range(0, n_rows, FILL_ROWS):  # in bands of rows, so that a band stays in cache over all columns
+        stop = min(start + FILL_ROWS, n_rows)
+        for j, column in enumerate(columns):
+            X[start:stop, j] = column[start:stop]
+    if notes.get("sparse") is True:
+        from scipy import sparse
+
+        return sparse.csr_matrix(X)
+    return X
+
+
+def _refuse_return(qid: Array) -> None:
+    order, _, _ = group_rows(qid, len(qid))
+    if order is None:
+        return
+    seen: dict[Any, int] = {}
+    for row, query in enumerate(qid.tolist()):
+        if query in seen and seen[query] < row - 1:
+            raise DataError(
+                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass merge=True "
+                "to bring its rows together"
+            )
+        seen[query] = row

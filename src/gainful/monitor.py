@@ -1,0 +1,95 @@
+"""The companion of a training loop: history, early stopping, progress and interruption, the same for every ranker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.metrics import Metric
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress callback is told after each iteration. Returning True from the callback stops training."""
+
+    iteration: int
+    total: int | None
+    seconds: float
+    objective: float | None = None
+    gap: float | None = None
+    validation: float | None = None
+
+
+ProgressCallback = Callable[[Progress], object]
+
+
+@dataclass
+class Monitor:
+    """Watches one fit.
+
+    A loop runs inside ``with monitor:`` and calls :meth:`step` once an iteration; ``step`` says when to stop. Ctrl-C
+    inside the block, after at least one finished iteration, ends training instead of raising: the ranker keeps
+    ``best_iteration`` and ``interrupted`` is set.
+    """
+
+    metric: Metric
+    valid: RankingData | None = None
+    patience: int | None = None
+    total: int | None = None
+    callback: ProgressCallback | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_iteration: int = 0
+    best_value: float = -np.inf
+    interrupted: bool = False
+    stopped_early: bool = False
+    started: float = field(default_factory=time.perf_counter)
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.history:
+            self.interrupted = True
+            return True
+        return False
+
+    def evaluate(self, scores: Any) -> float:
+        """The validation metric of these scores of the validation rows."""
+        if self.valid is None:
+            raise ValueError("this fit has no validation data")
+        return self.metric(scores, self.valid)
+
+    def step(
+        self,
+        *,
+        objective: float | None = None,
+        gap: float | None = None,
+        validation: float | None = None,
+        **more: Any,
+    ) -> bool:
+        """Record one finished iteration; True when training should stop now."""
+        iteration = len(self.history) + 1
+        seconds = time.perf_counter() - self.started
+        row = {"iteration": iteration, "objective": objective, "gap": gap, "validation": validation, "seconds": seconds}
+        self.history.append(row | more)
+        # Without validation data, or while its metric is undefined, the newest model is the best one.
+        if validation is None or np.isnan(validation) or validation > self.best_value:
+            self.best_iteration = iteration
+            self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
+        if self.callback is not None and self.callback(
+            Progress(iteration, self.total, seconds, objective, gap, validation)
+        ):
+            self.interrupted = True
+            return True
+        if self.patience is not None and iteration - self.best_iteration >= self.patience:
+            self.stopped_early = True
+            return True
+        return False

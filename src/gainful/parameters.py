@@ -1,0 +1,229 @@
+"""What a ranker's parameters may be: one small vocabulary for checks, messages, command line and documentation.
+
+A ranker declares ``parameters = {"C": Real(0, open_low=True, help="…"), …}``. From that one table come the error for a
+bad value, the reading of ``--set C=10`` and the list that ``gainful rankers NAME`` prints.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gainful.errors import GainfulError, ParameterError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What one parameter may be. ``help`` is one line for people."""
+
+    help: str = ""
+
+    def accepts(self, value: Any) -> bool:
+        raise TypeError(f"{type(self).__name__} does not say what it accepts")
+
+    def expected(self) -> str:
+        raise TypeError(f"{type(self).__name__} does not say what it expects")
+
+    def parse(self, text: str) -> Any:
+        """The value a command-line text stands for; any ValueError means it stands for none."""
+        return json.loads(text)
+
+
+@dataclass(frozen=True)
+class Real(Constraint):
+    """A finite number in a range; ``open_low`` and ``open_high`` leave the ends out."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return False
+        value = float(value)
+        above = math.isfinite(value) and (value > self.low if self.open_low else value >= self.low)
+        below = value < self.high if self.open_high else value <= self.high
+        return bool(above and below)
+
+    def expected(self) -> str:
+        return "a number" + _range(self.low, self.high, self.open_low, self.open_high)
+
+    def parse(self, text: str) -> float:
+        return float(text)
+
+
+@dataclass(frozen=True)
+class Integer(Constraint):
+    """A whole number in a closed range."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            return False
+        return self.low <= int(value) <= self.high
+
+    def expected(self) -> str:
+        return "an integer" + _range(self.low, self.high, False, False)
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Flag(Constraint):
+    """True or False."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool) or type(value).__name__ == "bool"
+
+    def expected(self) -> str:
+        return "True or False"
+
+    def parse(self, text: str) -> bool:
+        words = {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "1": True,
+            "false": False,
+            "no": False,
+            "off": False,
+            "0": False,
+        }
+        if text.lower() not in words:
+            raise ValueError(text)
+        return words[text.lower()]
+
+
+@dataclass(frozen=True)
+class Choice(Constraint):
+    """One of some names."""
+
+    of: tuple[str, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.of
+
+    def expected(self) -> str:
+        return " or ".join(repr(name) for name in self.of)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Maybe(Constraint):
+    """None, or what ``inner`` accepts."""
+
+    inner: Constraint = Constraint()
+
+    def accepts(self, value: Any) -> bool:
+        return value is None or self.inner.accepts(value)
+
+    def expected(self) -> str:
+        return f"{self.inner.expected()}, or None"
+
+    def parse(self, text: str) -> Any:
+        return None if text.lower() == "none" else self.inner.parse(text)
+
+
+@dataclass(frozen=True)
+class MetricSpec(Constraint):
+    """A metric, or a text that :func:`gainful.metric` understands."""
+
+    def accepts(self, value: Any) -> bool:
+        from gainful.metrics import metric
+
+        try:
+            metric(value)
+        except GainfulError:
+            return False
+        return True
+
+    def expected(self) -> str:
+        return "a metric such as 'ndcg@10' or 'map'"
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Settings(Constraint):
+    """A mapping from names to values, handed on as it is."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+    def expected(self) -> str:
+        return "a mapping from names to values"
+
+
+@dataclass(frozen=True)
+class Seed(Constraint):
+    """What scikit-learn takes as ``random_state``."""
+
+    def accepts(self, value: Any) -> bool:
+        return hasattr(value, "randint") or Integer(low=0, high=2**32 - 1).accepts(value)
+
+    def expected(self) -> str:
+        return "an integer ≥ 0 or a numpy RandomState"
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+
+def check_parameters(owner: str, table: Mapping[str, Constraint], values: Mapping[str, Any]) -> None:
+    """Raise for the first value that its constraint does not accept."""
+    for name, value in values.items():
+        constraint = table[name]
+        if not constraint.accepts(value):
+            raise ParameterError.of(owner, name, constraint.expected(), value)
+
+
+def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> tuple[str, Any]:
+    """``"C=10"`` as ("C", 10.0), checked."""
+    name, equals, text = setting.partition("=")
+    name, text = name.strip(), text.strip()
+    if not equals or not name:
+        raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
+    if name not in table:
+        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+    try:
+        value = table[name].parse(text)
+    except ValueError as error:
+        raise ParameterError.of(owner, name, table[name].expected(), text) from error
+    check_parameters(owner, table, {name: value})
+    return name, value
+
+
+def split_outside_brackets(text: str, separator: str) -> list[str]:
+    """``text`` cut at ``separator``, but not inside parentheses, brackets or braces; parts are stripped.
+
+    >>> split_outside_brackets("ndcg@10(gain=linear, ties=input), map", ",")
+    ['ndcg@10(gain=linear, ties=input)', 'map']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _range(low: float, high: float, open_low: bool, open_high: bool) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    if math.isinf(high):
+        return f" {'>' if open_low else '≥'} {low:g}"
+    if math.isinf(low):
+        return f" {'<' if open_high else '≤'} {high:g}"
+    return f" in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"

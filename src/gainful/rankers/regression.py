@@ -1,0 +1,61 @@
+"""Ridge regression as a ranker: the oldest baseline, and the start of others."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, MetricSpec, Real
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rows import Array
+from gainful.solvers.ridge import solve_ridge
+
+
+class RegressionRanker(LinearScores, Ranker):
+    """Linear regression on the relevance, with an l2 penalty.
+
+    Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha ‖w‖², where t is the grade or its gain 2^g − 1, ω the weight of the
+    row's query and b an intercept, which is not penalised. Scores are expected relevances, which rank well when the
+    features carry a linear signal and the grades are not too skewed.
+
+    Parameters
+    ----------
+    alpha : strength of the penalty, ≥ 0. With 0 the shortest of all minimisers is taken.
+    target : "grade" or "gain"
+    eval_metric : what ``history_`` reports on ``eval_set``
+
+    Attributes
+    ----------
+    coef_ : (n_features,) weights; intercept_ : float
+    history_ : one row, with the objective at the optimum
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "alpha": Real(low=0, help="strength of the l2 penalty on the weights"),
+        "target": Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1"),
+        "eval_metric": MetricSpec(help="metric reported on the validation data"),
+    }
+
+    def __init__(self, alpha: float = 1.0, target: str = "grade", eval_metric: Any = "ndcg@10"):
+        self.alpha = alpha
+        self.target = target
+        self.eval_metric = eval_metric
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        monitor.total = 1
+        self.coef_, self.intercept_, objective = solve_ridge(
+            data.X, self._targets(data.y), alpha=float(self.alpha), weights=row_weights(data)
+        )
+        validation = None if monitor.valid is None else monitor.evaluate(self._predict(monitor.valid.X))
+        monitor.step(objective=objective, validation=validation)
+
+    def _targets(self, y: Array) -> Array:
+        return y if self.target == "grade" else np.exp2(y) - 1.0
+
+
+def row_weights(data: RankingData) -> Array | None:
+    """The weight of each row's query, or None where all queries count the same."""
+    return None if data.query_weights is None else np.repeat(data.query_weights, data.counts)

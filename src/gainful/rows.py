@@ -1,0 +1,203 @@
+"""Rows: grouping them by query, and the checks that ranking data has to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import DataError
+from gainful.frames import column_to_numpy
+
+Array = npt.NDArray[Any]
+BLOCK_VALUES = 1 << 20  # values looked at together by checks, so that no temporary is as large as X
+
+# -- grouping ----------------------------------------------------------------------------------------------------------
+
+
+def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
+    """Stable grouping of rows by query: (order, offsets, query_ids).
+
+    ``order[i]`` is the input row that becomes row i, or ``order`` is None when the rows are grouped already.
+    """
+    if qid is None:
+        raise DataError("qid is missing; ranking needs the query id of every row, qid=[...]")
+    ids = as_id_array(qid, "qid")
+    if len(ids) != n_rows:
+        raise DataError(f"qid has {len(ids)} entries for {n_rows} rows")
+    starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1]).astype(np.int64)
+    heads = ids[starts]
+    if len(set(heads.tolist())) == len(heads):
+        return None, np.append(starts, n_rows), heads
+    codes, query_ids = _codes_by_first_appearance(ids)
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=len(query_ids))
+    return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), query_ids
+
+
+def as_id_array(ids: Any, what: str) -> Array:
+    """Ids (any hashables) as a one-dimensional array without missing entries."""
+    if isinstance(ids, (list, tuple)) and any(isinstance(i, (tuple, list)) for i in ids):
+        array = np.empty(len(ids), dtype=object)
+        array[:] = [tuple(i) if isinstance(i, list) else i for i in ids]
+    elif isinstance(ids, (list, tuple)) and len({type(i) for i in ids}) > 1:
+        array = np.empty(len(ids), dtype=object)  # NumPy would turn [1, "1"] into two equal strings
+        array[:] = ids
+    else:
+        array = column_to_numpy(ids)
+    if array.ndim != 1:
+        raise DataError(f"{what} must have one dimension, had {array.ndim}")
+    if array.dtype == object:
+        missing = [i for i, value in enumerate(array) if _is_missing(value)]
+        if missing:
+            raise DataError(f"{what} of row {missing[0]} is missing")
+        types = {type(value) for value in array}
+        if types == {str}:
+            return array.astype(str)
+        if types == {int}:
+            return np.array(array.tolist())
+    elif array.dtype.kind in "fmM" and np.isnan(array).any():
+        raise DataError(f"{what} of row {int(np.flatnonzero(np.isnan(array))[0])} is missing")
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or a frame library's own mark (whose comparison with itself is no truth value)."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _codes_by_first_appearance(ids: Array) -> tuple[Array, Array]:
+    if ids.dtype == object:
+        known: dict[Any, int] = {}
+        codes = np.fromiter((known.setdefault(value, len(known)) for value in ids), dtype=np.int64, count=len(ids))
+        query_ids = np.empty(len(known), dtype=object)
+        query_ids[:] = list(known)
+        return codes, query_ids
+    values, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first)
+    rank = np.empty_like(by_appearance)
+    rank[by_appearance] = np.arange(len(by_appearance))
+    return rank[inverse], values[by_appearance]
+
+
+def rows_of_queries(offsets: Array, queries: Array) -> Array:
+    """Row numbers of the given queries, one query after the other."""
+    starts, counts = offsets[queries], offsets[queries + 1] - offsets[queries]
+    shift = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    rows: Array = shift + np.arange(int(counts.sum()))
+    return rows
+
+
+def first_repeated(ids: Array) -> Any:
+    """The first id that has stood before, or None."""
+    values = ids.tolist()
+    if len(set(values)) == len(values):
+        return None
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def checked_grades(y: Any, n_rows: int | None = None) -> Array:
+    """Grades as finite, non-negative float64."""
+    try:
+        grades = np.ascontiguousarray(column_to_numpy(y), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"grades must be numbers: {error}") from error
+    if grades.ndim != 1:
+        raise DataError(f"grades must have one dimension, had {grades.ndim}")
+    if n_rows is not None and len(grades) != n_rows:
+        raise DataError(f"y has {len(grades)} grades for {n_rows} rows")
+    bad = np.flatnonzero(~np.isfinite(grades) | (grades < 0))
+    if len(bad):
+        raise DataError(f"grade of row {bad[0]} must be finite and not negative, was {grades[bad[0]]:g}")
+    return grades
+
+
+def refuse_infinite(X: Any) -> None:
+    """Raise at the first infinite feature value. NaN passes: it means missing."""
+    start = 0
+    for block in value_blocks(X):
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = not np.isfinite(block.sum())  # one cheap pass settles the ordinary case
+        if suspicious and np.isinf(block).any():
+            flat = start + int(np.flatnonzero(np.isinf(block).ravel())[0])
+            row, column = _place_of(X, flat)
+            raise DataError(
+                f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
+            )
+        start += block.size
+
+
+def value_blocks(X: Any) -> Iterator[Array]:
+    if isinstance(X, np.ndarray):
+        step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+        return (X[i : i + step] for i in range(0, X.shape[0], step))
+    return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+
+
+def _place_of(X: Any, flat: int) -> tuple[int, int]:
+    if isinstance(X, np.ndarray):
+        return flat // X.shape[1], flat % X.shape[1]
+    return int(np.searchsorted(X.indptr, flat, side="right") - 1), int(X.indices[flat])
+
+
+def checked_column(values: Any, n: int, what: str) -> Array:
+    try:
+        array = np.ascontiguousarray(column_to_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from error
+    if array.shape != (n,):
+        raise DataError(f"{what} must have {n} entries, had shape {array.shape}")
+    return array
+
+
+def checked_query_weights(weights: Any, n_queries: int) -> Array | None:
+    if weights is None:
+        return None
+    array = checked_column(weights, n_queries, "query_weights")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise DataError("query weights must be finite and not negative")
+    if not array.any():
+        raise DataError("all query weights are 0")
+    return array
+
+
+def weights_of_queries(weights: Array, offsets: Array, query_ids: Array) -> Array:
+    low = np.minimum.reduceat(weights, offsets[:-1])
+    differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
+    if len(differs):
+        raise DataError(
+            f"sample_weight differs between rows of query {query_ids[differs[0]]}; gainful weights whole queries, so "
+            "give every row of a query the same weight"
+        )
+    return np.asarray(low)
+
+
+def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
+    if doc_ids is None:
+        return None
+    array = as_id_array(doc_ids, "doc_ids")
+    if len(array) != n_rows:
+        raise DataError(f"doc_ids has {len(array)} entries for {n_rows} rows")
+    return array
+
+
+def checked_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    names = tuple(str(name) for name in names)
+    if len(names) != n_features:
+        raise DataError(f"there are {len(names)} feature names for {n_features} features")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"feature name {twice!r} is given twice")
+    return names

@@ -1,0 +1,74 @@
+"""Train, validation and test parts that never divide a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.errors import DataError, ParameterError
+
+
+@dataclass(frozen=True)
+class Split:
+    """One way of dividing data. ``valid`` is None where there is none."""
+
+    train: RankingData
+    valid: RankingData | None
+    test: RankingData
+    name: str = ""
+
+
+def split(data: RankingData, sizes: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0) -> tuple[RankingData, ...]:
+    """Divide the queries at random into ``len(sizes)`` parts.
+
+    ``sizes`` are shares (their sum at most 1) or numbers of queries. Each part keeps the order of the data, and shares
+    that add up to 1 leave no query out.
+
+    >>> import gainful
+    >>> train, valid, test = gainful.split(gainful.make_artificial(10), (0.6, 0.2, 0.2), seed=0)
+    >>> len(train), len(valid), len(test)
+    (6, 2, 2)
+    """
+    counts = _counts(sizes, data.n_queries)
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    borders = np.concatenate([[0], np.cumsum(counts)])
+    return tuple(data[np.sort(order[a:b])] for a, b in pairwise(borders))
+
+
+def folds(data: RankingData, n_folds: int = 5, *, seed: int = 0) -> list[Split]:
+    """Cross-validation by query, arranged as LETOR does.
+
+    The queries are divided at random into ``n_folds`` parts of (nearly) equal size. Fold i tests on part i, validates
+    on part i − 1 and trains on the others; every query is tested once.
+    """
+    if not isinstance(n_folds, (int, np.integer)) or isinstance(n_folds, bool) or n_folds < 3:
+        raise ParameterError.of("folds", "n_folds", "an integer ≥ 3 (train, validation and test part)", n_folds)
+    if n_folds > data.n_queries:
+        raise DataError(f"{data.n_queries} queries cannot make {n_folds} folds")
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    parts = [np.sort(part) for part in np.array_split(order, n_folds)]
+    result = []
+    for i in range(n_folds):
+        train = np.sort(np.concatenate([parts[j] for j in range(n_folds) if j not in (i, (i - 1) % n_folds)]))
+        result.append(Split(data[train], data[parts[i - 1]], data[parts[i]], name=f"fold {i + 1}"))
+    return result
+
+
+def _counts(sizes: Sequence[float], n_queries: int) -> np.ndarray:
+    values = np.asarray(sizes, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values <= 0).any():
+        raise ParameterError.of("split", "sizes", "shares or numbers of queries, all > 0", sizes)
+    if (values >= 1).all() and np.array_equal(values, np.round(values)) and len(values) > 1:
+        counts = values.astype(np.int64)
+    else:
+        if values.sum() > 1 + 1e-9:
+            raise ParameterError.of("split", "sizes", "shares whose sum is at most 1, or whole numbers", sizes)
+        borders = np.round(np.cumsum(values) * n_queries).astype(np.int64)
+        counts = np.diff(np.concatenate([[0], borders]))
+    if counts.sum() > n_queries or (counts == 0).any():
+        raise DataError(f"{n_queries} queries cannot be divided into parts of {', '.join(f'{s:g}' for s in values)}")
+    return counts

@@ -1,0 +1,371 @@
+"""The command line as a user meets it: results on stdout, one line and exit code 2 for mistakes, nothing left over."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gainful
+from gainful.cli import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """train.txt, valid.txt and test.txt of a small artificial problem."""
+    home = tmp_path_factory.mktemp("data")
+    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=2)
+    for name, part in zip(("train", "valid", "test"), gainful.split(data, (0.6, 0.2, 0.2)), strict=True):
+        gainful.write(part, home / f"{name}.txt")
+    return home
+
+
+@pytest.fixture(scope="module")
+def model(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.gainful"
+    arguments = ["train", "lambdamart", folder / "train.txt", "-o", path, "--set", "n_trees=10", "--set", "n_jobs=1"]
+    assert run([str(a) for a in arguments]) == 0
+    return path
+
+
+def call(capsys, *arguments):
+    """Exit code, stdout and stderr of one command."""
+    capsys.readouterr()
+    code = run([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments):
+    """The one line that a command refuses with."""
+    code, out, err = call(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    lines = [line for line in err.splitlines() if line.startswith("gainful: ")]
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    return lines[0]
+
+
+# -- compare -----------------------------------------------------------------------------------------------------------
+
+QUICK = "regression,lambdamart:n_trees=10:n_jobs=1"
+
+
+def test_compare_on_a_folder_prints_a_table(capsys, folder):
+    code, out, _ = call(capsys, "compare", folder, "--rankers", QUICK, "--metrics", "ndcg@5,map")
+    assert code == 0
+    assert "regression (baseline)" in out
+    assert "12 test queries" in out
+    assert "Holm-corrected" in out
+
+
+def test_compare_json_equals_the_library(capsys, folder):
+    code, out, _ = call(capsys, "compare", folder, "--rankers", QUICK, "--metrics", "ndcg@5", "--json")
+    train, valid, test = (gainful.read(folder / f"{name}.txt") for name in ("train", "valid", "test"))
+    expected = gainful.compare(QUICK, train, valid=valid, test=test, metrics=["ndcg@5"])
+    found = json.loads(out)
+    assert code == 0
+    for label in expected.labels:
+        assert found["rankers"][label]["per_query"]["ndcg@5"] == expected.per_query(label, "ndcg@5").tolist()
+    assert found["against_baseline"][0]["p"] == expected.to_dict()["against_baseline"][0]["p"]
+
+
+def test_compare_one_file_with_folds_and_a_report(capsys, folder, tmp_path):
+    code, out, _ = call(
+        capsys, "compare", folder / "train.txt", "--rankers", "regression", "--folds", "3", "--report", tmp_path / "r"
+    )
+    assert code == 0
+    assert "3 folds, 36 test queries" in out
+    assert "<table>" in (tmp_path / "r" / "report.html").read_text()
+    assert json.loads((tmp_path / "r" / "comparison.json").read_text())["data"]["folds"] == 3
+
+
+def test_compare_with_given_parts_and_convention(capsys, folder):
+    code, out, _ = call(
+        capsys, "compare", folder / "train.txt", "--test", folder / "test.txt", "--valid", folder / "valid.txt",
+        "--rankers", "regression", "--convention", "letor3",
+    )  # fmt: skip
+    assert code == 0
+    assert "discount=letor, ties=input" in out
+
+
+def test_compare_reads_fold_folders(capsys, folder, tmp_path):
+    for i in (1, 2):
+        home = tmp_path / f"Fold{i}"
+        home.mkdir()
+        for name, source in (("train", "train"), ("vali", "valid"), ("test", "test")):
+            (home / f"{name}.txt").write_bytes((folder / f"{source}.txt").read_bytes())
+    code, out, _ = call(capsys, "compare", tmp_path, "--rankers", "regression", "--json")
+    assert code == 0
+    assert json.loads(out)["data"]["test_queries"] == [12, 12]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rankers", "lamdamart"], "did you mean 'lambdamart'"),
+        (["--rankers", "regression:alpha=x"], "alpha of regression must be a number ≥ 0, was 'x'"),
+        (["--metrics", "ndgc@10"], "ndcg"),
+        (["--convention", "letor9"], "letor"),
+        (["--tests", "anova"], "no test 'anova'"),
+        (["--sizes", "a,b"], "--sizes must be numbers"),
+        (["--folds", "two"], "--folds"),
+        (["--nonsense"], "--nonsense"),
+        (["--baseline", "x"], "no ranker in this comparison 'x'"),
+    ],
+)
+def test_compare_refuses_bad_requests(capsys, folder, arguments, message):
+    assert message in refused(capsys, "compare", folder, *arguments)
+
+
+def test_compare_refuses_bad_places(capsys, folder, tmp_path):
+    assert "no such file" in refused(capsys, "compare", folder / "absent.txt")
+    assert "no train file" in refused(capsys, "compare", tmp_path)
+    assert "leave out --test" in refused(capsys, "compare", folder, "--test", folder / "test.txt")
+
+
+# -- train, predict, evaluate ------------------------------------------------------------------------------------------
+
+
+def test_train_predict_evaluate_agree_with_the_library(capsys, folder, model, tmp_path):
+    test = gainful.read(folder / "test.txt")
+    expected = gainful.load(model).predict(test)
+    code, out, _ = call(capsys, "predict", model, folder / "test.txt")
+    assert code == 0
+    assert [float(line) for line in out.split()] == expected.tolist()
+    assert call(capsys, "predict", model, folder / "test.txt", "-o", tmp_path / "s.txt")[0] == 0
+    for source in (model, tmp_path / "s.txt"):
+        code, out, _ = call(capsys, "evaluate", source, folder / "test.txt", "--metrics", "ndcg@5,map", "--json")
+        assert code == 0
+        assert json.loads(out)["means"]["ndcg@5"] == pytest.approx(gainful.metric("ndcg@5")(expected, test))
+
+
+def test_evaluate_prints_conventions_and_queries(capsys, folder, model):
+    _, out, _ = call(capsys, "evaluate", model, folder / "test.txt", "--metrics", "p@3,rbp(p=0.9, ties=input)")
+    assert "rbp(p=0.9" in out
+    _, out, _ = call(capsys, "evaluate", model, folder / "test.txt", "--metrics", "map", "--per-query")
+    assert len([line for line in out.splitlines() if line.strip()]) >= 14
+    _, out, _ = call(
+        capsys, "evaluate", model, folder / "test.txt", "--metrics", "map", "--relevant", "3", "--per-query", "--json"
+    )
+    found = json.loads(out)
+    assert "relevant=3" in found["metrics"]["map"]
+    assert len(found["per_query"]["map"]) == len(found["per_query"]["qid"]) == 12
+
+
+def test_train_reports_and_early_stops(capsys, folder, tmp_path):
+    code, out, _ = call(
+        capsys, "train", "lambdamart", folder / "train.txt", "--valid", folder / "valid.txt", "-o", tmp_path / "m",
+        "--set", "early_stopping=3", "--set", "n_jobs=1", "--set", 'engine_params={"max_depth": 3}', "--json",
+    )  # fmt: skip
+    found = json.loads(out)
+    assert code == 0
+    assert found["iterations"] < 300
+    assert 0 < found["validation ndcg@10"] <= 1
+    assert gainful.load(tmp_path / "m").engine_params == {"max_depth": 3}
+
+
+def test_rows_of_a_query_that_reappears_come_back_in_file_order(capsys, folder, model, tmp_path):
+    lines = (folder / "test.txt").read_text().splitlines(keepends=True)
+    rows = [line for line in lines if not line.startswith("#")]
+    order = np.random.default_rng(0).permutation(len(rows))
+    (tmp_path / "mixed.txt").write_text("".join(rows[i] for i in order))
+    assert "--merge" in refused(capsys, "predict", model, tmp_path / "mixed.txt")
+    _, out, _ = call(capsys, "predict", model, tmp_path / "mixed.txt", "--merge")
+    expected = gainful.load(model).predict(gainful.read(folder / "test.txt"))
+    assert [float(line) for line in out.split()] == expected[order].tolist()
+    (tmp_path / "scores.txt").write_text(out)
+    means = [
+        json.loads(call(capsys, "evaluate", *arguments, "--json")[1])["means"]
+        for arguments in (
+            (model, folder / "test.txt"),
+            (tmp_path / "scores.txt", tmp_path / "mixed.txt", "--merge"),
+        )
+    ]
+    assert means[0] == pytest.approx(means[1])
+
+
+def test_text_with_fewer_features_than_the_model_is_widened(capsys, model, tmp_path):
+    (tmp_path / "narrow.txt").write_text("1 qid:1 1:0.5\n0 qid:1 2:0.25\n")
+    code, out, _ = call(capsys, "predict", model, tmp_path / "narrow.txt")
+    assert code == 0
+    assert len(out.split()) == 2
+    (tmp_path / "wide.txt").write_text("1 qid:1 9:0.5\n")
+    assert "9 features, but LambdaMART was trained with 6" in refused(capsys, "predict", model, tmp_path / "wide.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "lambdmart", "{train}", "-o", "{out}"], "did you mean 'lambdamart'"),
+        (["train", "regression", "{train}"], "--output"),
+        (["train", "regression", "{train}", "-o", "{out}", "--set", "alfa=3"], "did you mean 'alpha'"),
+        (["train", "regression", "{train}", "-o", "{out}", "--set", "alpha=-1"], "must be a number ≥ 0"),
+        (["train", "regression", "{train}", "-o", "{absent}/m.gainful"], "does not exist"),
+        (["train", "regression", "{absent}", "-o", "{out}"], "no such file"),
+        (["train", "regression", "{train}", "-o", "{out}", "--valid", "{absent}"], "no such file"),
+        (["train", "lambdamart", "{train}", "-o", "{out}", "--set", 'engine_params={"eta": 1}'], "use learning_rate="),
+        (["predict", "{absent}", "{train}"], "no such file"),
+        (["predict", "{train}", "{train}"], "not a readable gainful model"),
+        (["evaluate", "{train}", "{train}"], "line 1: expected one score"),
+        (["evaluate", "{scores}", "{train}"], "2 scores for"),
+        (["evaluate", "{scores}", "{train}", "--metrics", "ndcg@x"], "was 'x'"),
+        (["data", "info", "{broken}"], "line 2, column"),
+        (["data", "info", "{empty}"], "empty"),
+        (["data", "info", "{train}", "--format", "parkett"], "did you mean 'parquet'"),
+        (["data", "info", "{train}", "--read", "dtype"], "NAME=VALUE"),
+        (["data", "info", "{train}", "--read", "dtipe=float32"], "did you mean 'dtype'"),
+        (["data", "convert", "{train}", "{out}.xyz"], "suffix"),
+        (["data", "convert", "{broken}", "{out}.parquet"], "line 2, column"),
+        (["data", "convert", "{negative}", "{out}.parquet"], "line 1"),
+        (["data", "convert", "{infinite}", "{out}.parquet"], "line 1"),
+        (["data", "convert", "{glued}", "{out}.parquet"], "line 3"),
+        (["data", "generate", "{out}.txt", "--queries", "0"], "n_queries"),
+        (["data", "generate", "{out}.txt", "--queries", "3", "--grade-shares", "1,1"], "grade_shares"),
+        (["data", "generate", "{out}", "--queries", "3", "--split", "0.5"], "--split"),
+        (["rankers", "lambdmart"], "did you mean 'lambdamart'"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing_behind(capsys, folder, tmp_path, arguments, message):
+    home = tmp_path / "in"
+    home.mkdir()
+    files = {
+        "scores": "1\n2\n",
+        "broken": "1 qid:1 1:2\n1 qid:1 1:x\n",
+        "empty": "",
+        "negative": "-1 qid:1 1:2\n",
+        "infinite": "1 qid:1 1:inf\n",
+        "glued": "1 qid:1 1:2\n1 qid:2 1:2\n1 qid:1 1:2\n",
+    }
+    for name, text in files.items():
+        (home / f"{name}.txt").write_text(text)
+    out = tmp_path / "out"
+    out.mkdir()
+    places = {name: home / f"{name}.txt" for name in files} | {
+        "train": folder / "train.txt", "absent": tmp_path / "absent", "out": out / "o"}  # fmt: skip
+    filled = [
+        argument.format(**places) if "{" in argument and '"' not in argument else argument for argument in arguments
+    ]
+    assert message in refused(capsys, *filled)
+    assert list(out.iterdir()) == []
+
+
+# -- data and rankers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv", ".gnf", ".txt.gz", ".svm.zst"])
+def test_convert_there_and_back(capsys, folder, tmp_path, suffix):
+    assert call(capsys, "data", "convert", folder / "train.txt", tmp_path / f"d{suffix}")[0] == 0
+    assert call(capsys, "data", "convert", tmp_path / f"d{suffix}", tmp_path / "back.txt")[0] == 0
+    back, source = gainful.read(tmp_path / "back.txt"), gainful.read(folder / "train.txt")
+    assert np.array_equal(back.X, source.X)
+    assert np.array_equal(back.y, source.y)
+    assert back.query_ids.tolist() == source.query_ids.tolist()
+
+
+def test_info(capsys, folder):
+    code, out, _ = call(capsys, "data", "info", folder / "train.txt")
+    assert code == 0
+    assert "36" in out
+    _, out, _ = call(capsys, "data", "info", folder / "train.txt", "--json", "--read", "dtype=float32")
+    assert json.loads(out)["storage"] == "dense float32"
+
+
+def test_generate_writes_what_the_library_makes(capsys, tmp_path):
+    code, _, _ = call(
+        capsys, "data", "generate", tmp_path / "d.gnf", "--queries", "7", "--docs", "5", "--features", "4",
+        "--grades", "3", "--seed", "9", "--grade-shares", "0.5,0.3,0.2",
+    )  # fmt: skip
+    assert code == 0
+    expected = gainful.make_artificial(7, n_docs=5, n_features=4, n_grades=3, seed=9, grade_shares=(0.5, 0.3, 0.2))
+    assert gainful.read(tmp_path / "d.gnf").equals(expected)
+    assert call(capsys, "data", "generate", tmp_path / "s", "--queries", "10", "--split", "0.6,0.2,0.2")[0] == 0
+    assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["test.txt", "train.txt", "valid.txt"]
+
+
+def test_rankers_are_listed_with_their_parameters(capsys):
+    _, out, _ = call(capsys, "rankers")
+    assert all(name in out for name in gainful.RANKERS)
+    _, out, _ = call(capsys, "rankers", "--json")
+    assert [row["name"] for row in json.loads(out)] == list(gainful.RANKERS)
+    for name, entry in gainful.RANKERS.items():
+        _, out, _ = call(capsys, "rankers", name, "--json")
+        assert [row["parameter"] for row in json.loads(out)["parameters"]] == list(entry.cls.parameters)
+        assert call(capsys, "rankers", name)[0] == 0
+
+
+def test_version_and_help(capsys):
+    assert call(capsys, "--version")[1] == f"gainful {gainful.__version__}\n"
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    for command in ("compare", "train", "predict", "evaluate", "data", "rankers", "warm"):
+        assert command in out
+        assert call(capsys, command, "--help")[0] == 0
+
+
+def test_warm_compiles_and_says_so(capsys):
+    code, _, err = call(capsys, "warm")
+    assert code == 0
+    assert "kernels are ready" in err
+
+
+# -- as a process ------------------------------------------------------------------------------------------------------
+
+
+def start(*arguments, **kwargs):
+    return subprocess.Popen(
+        [sys.executable, "-m", "gainful", *(str(a) for a in arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
+    )  # fmt: skip
+
+
+def test_ctrl_c_in_compare_ends_soon_with_what_is_finished(tmp_path):
+    """The second ranker would take minutes; the first is finished when the interrupt comes."""
+    data = gainful.make_artificial(400, n_docs=50, n_features=30, seed=0)
+    gainful.write(data, tmp_path / "d.gnf")
+    process = start(
+        "compare", tmp_path / "d.gnf", "--rankers", "regression,lambdamart:n_trees=100000:early_stopping=none",
+    )  # fmt: skip
+    for line in process.stderr:
+        if line.startswith("training lambdamart"):
+            break
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    pressed = time.monotonic()
+    out, _ = process.communicate(timeout=60)
+    took = time.monotonic() - pressed
+    assert process.returncode == 130
+    assert "regression" in out
+    assert "Interrupted" in out
+    assert took < 20, "a loaded machine may be slow, but not that slow"
+
+
+def test_ctrl_c_in_train_keeps_the_model(tmp_path):
+    gainful.write(gainful.make_artificial(300, n_docs=40, n_features=20, seed=0), tmp_path / "d.gnf")
+    process = start(
+        "train", "lambdamart", tmp_path / "d.gnf", "-o", tmp_path / "m.gainful", "--set", "n_trees=100000",
+    )  # fmt: skip
+    for line in process.stderr:
+        if line.startswith("training lambdamart"):
+            break
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "interrupted after iteration" in err
+    assert gainful.load(tmp_path / "m.gainful").n_iter_ > 0
+
+
+def test_a_reader_that_leaves_early_is_no_error(folder, model):
+    process = start("predict", model, folder / "train.txt")
+    process.stdout.close()
+    assert process.wait(timeout=60) in (0, 1)
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()

@@ -1,0 +1,181 @@
+"""Comparisons: the same queries for all, honest p-values, what is finished survives."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import gainful
+from gainful import GainfulError, LambdaMART, ParameterError, RegressionRanker, Split
+from gainful.comparison.result import CURVE_SUM
+
+TREES = LambdaMART(n_trees=20, n_leaves=8, n_jobs=1)
+RANKERS = {"ridge": RegressionRanker(), "trees": TREES}
+
+
+@pytest.fixture(scope="module")
+def found(parts):
+    train, valid, test = parts
+    return gainful.compare(RANKERS, train, valid=valid, test=test, metrics=("ndcg@5", "map"))
+
+
+def test_values_are_those_of_training_by_hand(found, parts):
+    train, valid, test = parts
+    for label, model in RANKERS.items():
+        scores = clone(model).fit(train, eval_set=valid).predict(test)
+        expected = gainful.metric("ndcg@5").per_query(scores, test)
+        assert np.array_equal(found.per_query(label, "ndcg@5"), expected)
+        assert found.mean(label, "ndcg@5") == pytest.approx(expected.mean())
+    assert found.query_ids.tolist() == test.query_ids.tolist()
+
+
+def test_tests_are_paired_and_run_against_the_baseline(found):
+    test = found.paired_tests["trees", "ndcg@5"]
+    d = found.per_query("trees", "ndcg@5") - found.per_query("ridge", "ndcg@5")
+    assert test.difference == pytest.approx(d.mean())
+    assert (test.wins, test.losses) == ((d > 0).sum(), (d < 0).sum())
+    assert set(test.p) == {"wilcoxon", "t", "randomization"}
+    assert ("ridge", "ndcg@5") not in found.paired_tests
+
+
+def test_wilcoxon_can_look_at_the_sum_of_ndcg_1_to_10(found, parts):
+    from scipy import stats
+
+    test = parts[2]
+    sums = {}
+    for label, model in RANKERS.items():
+        scores = clone(model).fit(parts[0], eval_set=parts[1]).predict(test)
+        sums[label] = sum(gainful.metric(f"ndcg@{k}").per_query(scores, test) for k in range(1, 11))
+    expected = stats.wilcoxon(sums["trees"] - sums["ridge"]).pvalue
+    assert found.paired_tests["trees", CURVE_SUM].p["wilcoxon"] == pytest.approx(expected)
+
+
+def test_holm_runs_over_the_rankers(parts):
+    train, _, test = parts
+    rankers = {"base": RegressionRanker(), **{f"r{a}": RegressionRanker(alpha=a) for a in (1e2, 1e3, 1e4)}}
+    found = gainful.compare(rankers, train, test=test, metrics=["ndcg@10"], tests=["t"])
+    raw = [found.paired_tests[label, "ndcg@10"].p["t"] for label in found.labels[1:]]
+    holm = [found.paired_tests[label, "ndcg@10"].p_holm["t"] for label in found.labels[1:]]
+    assert min(holm) == pytest.approx(min(1.0, 3 * min(raw)))
+
+
+def test_folds_test_every_query_once(artificial):
+    found = gainful.compare(["regression"], artificial, folds=4, seed=2)
+    assert sorted(found.query_ids.tolist()) == sorted(artificial.query_ids.tolist())
+    assert np.bincount(found.fold_of_query).tolist() == [30] * 4
+    per_fold = [found.per_query("regression", "map")[found.fold_of_query == f].mean() for f in range(4)]
+    assert found.mean("regression", "map", average="folds") == pytest.approx(np.mean(per_fold))
+
+
+def test_a_ranker_that_cannot_take_the_data_does_not_stop_the_others(parts):
+    train, _, test = parts
+    X = train.X.copy()
+    X[0, 0] = np.nan
+    found = gainful.compare(RANKERS, train.replace(X=X), test=test)
+    assert found.labels == ("trees",)
+    assert found.baseline == "trees"
+    assert "missing values" in found.failures["ridge"]
+    assert "ridge failed: X has missing values" in found.table()
+    with pytest.raises(GainfulError, match="no ranker could be trained: ridge: X has missing"):
+        gainful.compare({"ridge": RegressionRanker()}, train.replace(X=X), test=test)
+
+
+def test_stopping_keeps_what_is_finished(artificial):
+    def stop_in_third_run(event):
+        return event.finished_runs == 2
+
+    found = gainful.compare(RANKERS, artificial, folds=3, progress=stop_in_third_run)
+    assert found.interrupted
+    assert found.labels == ("ridge", "trees")
+    assert found.data["folds"] == 1
+    assert "Interrupted" in found.table()
+    with pytest.raises(GainfulError, match="interrupted before any ranker"):
+        gainful.compare(RANKERS, artificial, progress=lambda event: True)
+
+
+def test_ctrl_c_in_the_second_ranker_keeps_the_first(artificial):
+    def press(event):
+        if event.ranker == "trees" and event.training is not None and event.training.iteration == 3:
+            raise KeyboardInterrupt
+
+    found = gainful.compare(RANKERS, artificial, progress=press)
+    assert found.interrupted
+    assert found.labels == ("ridge",)
+
+
+def test_a_metric_that_skips_queries_is_tested_on_the_rest(parts):
+    train, _, test = parts
+    y = test.y.copy()
+    y[: test.offsets[2]] = 0
+    metrics = [gainful.metric("ndcg@5", empty="skip")]
+    found = gainful.compare(RANKERS, train, test=test.replace(y=y), metrics=metrics)
+    assert np.isnan(found.per_query("ridge", "ndcg@5")[:2]).all()
+    assert found.paired_tests["trees", "ndcg@5"].n_queries == test.n_queries - 2
+    assert 0 < found.mean("ridge", "ndcg@5") < 1
+
+
+def test_table_json_and_page_tell_the_same(found, tmp_path):
+    found.to_json(tmp_path / "c.json")
+    found.to_html(tmp_path / "c.html")
+    stored = json.loads((tmp_path / "c.json").read_text())
+    page = (tmp_path / "c.html").read_text()
+    for label in found.labels:
+        shown = f"{stored['rankers'][label]['means']['ndcg@5']:.4f}"
+        assert shown in found.table()
+        assert shown in page
+    assert stored["metrics"]["ndcg@5"] == str(gainful.metric("ndcg@5"))
+    assert len(stored["rankers"]["trees"]["per_query"]["map"]) == len(found.query_ids)
+    assert stored["against_baseline"][0]["ranker"] == "trees"
+    assert "http" not in page
+    assert "<td>" in found._repr_html_()
+
+
+def test_labels_are_escaped_on_the_page(parts):
+    found = gainful.compare({"<b>x": RegressionRanker()}, parts[0], test=parts[2])
+    assert "&lt;b&gt;x" in found._repr_html_()
+
+
+def test_names_carry_settings(parts):
+    found = gainful.compare("regression:alpha=5,regression:alpha=50:target=gain", parts[0], test=parts[2])
+    assert found.labels == ("regression:alpha=5", "regression:alpha=50:target=gain")
+    assert found.runs["regression:alpha=50:target=gain"][0].params["alpha"] == 50
+
+
+def test_settings_may_hold_separators(parts):
+    spec = 'lambdamart:n_trees=3:n_jobs=1:engine_params={"max_depth": 2, "extra_trees": true},regression'
+    found = gainful.compare(spec, parts[0], test=parts[2])
+    assert found.labels[1] == "regression"
+    assert found.runs[found.labels[0]][0].params["engine_params"] == {"max_depth": 2, "extra_trees": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rankers": "lamdamart"}, "did you mean 'lambdamart'"),
+        ({"rankers": []}, "no ranker to compare"),
+        ({"rankers": [3]}, "rankers of compare must be"),
+        ({"rankers": ["regression", "regression"]}, "given twice"),
+        ({"rankers": "regression:alfa=3"}, "did you mean 'alpha'"),
+        ({"rankers": "regression:alpha=-3"}, "alpha of regression must be a number ≥ 0"),
+        ({"rankers": {"r": RegressionRanker(alpha=-1)}}, "alpha of RegressionRanker must be"),
+        ({"metrics": ["ngcd@10"]}, "ndcg"),
+        ({"metrics": []}, "no metric"),
+        ({"tests": ["wilcoxn"]}, "did you mean 'wilcoxon'"),
+        ({"baseline": "x"}, "no ranker in this comparison 'x'"),
+        ({"alpha": 2}, "alpha of compare"),
+        ({"folds": 2}, "n_folds"),
+        ({"data": 5}, "data of compare must be"),
+        ({"valid": gainful.make_artificial(2)}, "valid is given without test"),
+    ],
+)
+def test_bad_requests_are_refused_before_training(settings, message, artificial):
+    with pytest.raises(ParameterError, match=message):
+        gainful.compare(**{"rankers": "regression", "data": artificial} | settings)
+
+
+def test_training_on_the_test_queries_is_refused(parts):
+    with pytest.raises(GainfulError, match="is in the training and in the test data"):
+        gainful.compare("regression", Split(parts[0], None, parts[0]))

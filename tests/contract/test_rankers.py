@@ -1,0 +1,318 @@
+"""The promises that every ranker of the registry keeps. A new ranker is tested by being registered."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gainful
+from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
+
+# What makes a ranker quick enough for tests, where its defaults are not.
+QUICK = {"lambdamart": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
+NAMES = list(gainful.RANKERS)
+
+
+def make(name, **params):
+    return gainful.ranker(name, **{**QUICK.get(name, {}), **params})
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+def test_names_summaries_and_parameters_are_declared(name):
+    entry = gainful.RANKERS[name]
+    assert entry.name == name
+    assert entry.summary.endswith(".")
+    signature = [p for p in inspect.signature(entry.cls.__init__).parameters if p != "self"]
+    assert signature == list(entry.cls.parameters)
+    assert all(constraint.help for constraint in entry.cls.parameters.values())
+    assert entry.cls.__name__ in gainful.__all__
+
+
+def test_defaults_are_accepted(name):
+    gainful.ranker(name)._check_parameters()
+
+
+def test_every_parameter_is_checked(name, parts):
+    class Nonsense:
+        pass
+
+    for parameter in gainful.RANKERS[name].cls.parameters:
+        with pytest.raises(ParameterError, match=rf"^{parameter} of \w+ must be .*, was "):
+            make(name, **{parameter: Nonsense()}).fit(parts[0])
+
+
+def test_unknown_parameters_get_the_nearest(name):
+    parameter = next(iter(gainful.RANKERS[name].cls.parameters))
+    with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
+        gainful.ranker(name, **{parameter + "x": 1})
+    with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
+        gainful.ranker(name).set_params(**{parameter + "x": 1})
+
+
+def test_it_learns(name, parts):
+    train, valid, test = parts
+    model = make(name).fit(train, eval_set=valid)
+    noise = gainful.metric("ndcg@10")(np.random.default_rng(0).random(test.n_rows), test)
+    assert model.score(test) > noise + 0.1
+
+
+def test_rows_in_any_order_give_the_same_scores(name, parts, rng):
+    train, _, test = parts
+    order = rng.permutation(train.n_rows)
+    one = make(name).fit(train.X, train.y, qid=train.qid)
+    other = make(name).fit(train.X[order], train.y[order], qid=train.qid[order])
+    if gainful.RANKERS[name].kind == "linear":
+        assert np.allclose(one.predict(test.X), other.predict(test.X), rtol=1e-8, atol=1e-10)
+    else:  # trees break ties between equal splits by the order of the rows
+        assert other.score(test) == pytest.approx(one.score(test), abs=0.1)
+    shuffled = rng.permutation(test.n_rows)
+    assert np.array_equal(one.predict(test.X[shuffled]), one.predict(test.X)[shuffled])
+
+
+def test_same_seed_same_model_bit_for_bit(name, parts):
+    train, valid, test = parts
+    scores = [make(name).fit(train, eval_set=valid).predict(test) for _ in range(2)]
+    assert np.array_equal(*scores)
+
+
+def test_fitting_again_forgets_the_first_fit(name, parts):
+    train, valid, test = parts
+    model = make(name).fit(valid)
+    assert np.array_equal(model.fit(train).predict(test), make(name).fit(train).predict(test))
+
+
+def test_ranks_follow_the_scores(name, parts, rng):
+    train, _, test = parts
+    order = rng.permutation(test.n_rows)
+    model = make(name).fit(train)
+    scores, ranks = model.predict(test.X[order]), model.rank(test.X[order], qid=test.qid[order])
+    for query in test.query_ids:
+        inside = test.qid[order] == query
+        expected = np.empty(inside.sum(), dtype=int)
+        expected[np.argsort(-scores[inside], kind="stable")] = np.arange(1, inside.sum() + 1)
+        assert ranks[inside].tolist() == expected.tolist()
+
+
+def test_score_is_mean_ndcg_at_10(name, parts):
+    train, _, test = parts
+    model = make(name).fit(train)
+    expected = gainful.metric("ndcg@10")(model.predict(test.X), test.y, qid=test.qid)
+    assert model.score(test.X, test.y, qid=test.qid) == expected
+
+
+def test_history_has_a_row_per_iteration(name, parts):
+    train, valid, _ = parts
+    model = make(name).fit(train, eval_set=(valid.X, valid.y, valid.qid))
+    assert len(model.history_) == model.n_iter_ >= 1
+    assert [row["iteration"] for row in model.history_] == list(range(1, model.n_iter_ + 1))
+    for row in model.history_:
+        assert {"objective", "gap", "validation", "seconds"} <= set(row)
+        assert 0 <= row["validation"] <= 1
+    assert not model.interrupted_
+
+
+def test_weights_count(name, parts):
+    train, _, test = parts
+    weights = np.where(np.arange(train.n_queries) < train.n_queries // 2, 1.0, 0.0)
+    weighted = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=np.repeat(weights, train.counts))
+    assert not np.allclose(weighted.predict(test), make(name).fit(train).predict(test))
+
+
+def test_weights_that_are_all_equal_change_nothing(name, parts):
+    train, _, test = parts
+    twice = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=np.full(train.n_rows, 1.0))
+    assert np.allclose(twice.predict(test), make(name).fit(train).predict(test))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float32_and_sparse_are_taken(name, parts, dtype):
+    train, _, test = parts
+    dense = make(name).fit(train.X.astype(dtype), train.y, qid=train.qid)
+    csr = make(name).fit(sparse.csr_array(train.X.astype(dtype)), train.y, qid=train.qid)
+    a, b = dense.predict(test.X.astype(dtype)), csr.predict(sparse.csr_array(test.X.astype(dtype)))
+    assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_are_taken_and_their_columns_checked(name, parts, frame):
+    train, _, test = parts
+    columns = [f"c{j}" for j in range(train.n_features)]
+    make_frame = lambda X: frame({c: X[:, j] for j, c in enumerate(columns)})  # noqa: E731
+    model = make(name).fit(make_frame(train.X), pd.Series(train.y), qid=pl.Series(train.qid))
+    assert model.feature_names_in_.tolist() == columns
+    assert np.allclose(model.predict(make_frame(test.X)), make(name).fit(train).predict(test))
+    with pytest.raises(DataError, match="trained with 'c0' there"):
+        model.predict(make_frame(test.X)[columns[::-1]])
+
+
+def test_missing_values_are_taken_or_refused_in_words(name, parts):
+    train = parts[0]
+    X = train.X.copy()
+    X[::7, 1] = np.nan
+    if gainful.RANKERS[name].cls.accepts_missing:
+        model = make(name).fit(X, train.y, qid=train.qid)
+        assert np.isfinite(model.predict(X)).all()
+        return
+    with pytest.raises(DataError, match=r"X has missing values \(NaN\), which \w+ cannot take"):
+        make(name).fit(X, train.y, qid=train.qid)
+    with pytest.raises(DataError, match="eval_set has missing values"):
+        make(name).fit(train, eval_set=(X, train.y, train.qid))
+    with pytest.raises(DataError, match="X has missing values"):
+        make(name).fit(train).predict(X)
+
+
+def degenerate_queries() -> RankingData:
+    """One document; equal grades; nothing relevant; a constant and two equal features; large units."""
+    rng = np.random.default_rng(5)
+    X = rng.random((40, 5))
+    X[:, 1] = 3.0
+    X[:, 3] = X[:, 2]
+    X[:, 4] *= 1e6
+    qid = np.array([1] + [2] * 9 + [3] * 10 + [4] * 20)
+    y = np.concatenate([[1], np.ones(9), np.zeros(10), rng.integers(0, 3, 20)])
+    return RankingData.from_rows(X, y, qid)
+
+
+def test_degenerate_queries_give_finite_scores(name):
+    data = degenerate_queries()
+    model = make(name).fit(data, eval_set=data)
+    assert np.isfinite(model.predict(data)).all()
+    if hasattr(model, "coef_"):
+        assert np.isfinite(model.coef_).all()
+
+
+def test_nothing_to_learn_is_not_an_error(name):
+    data = RankingData.from_rows(np.ones((6, 2)), np.zeros(6), [1, 1, 1, 2, 2, 2])
+    assert np.isfinite(make(name).fit(data).predict(data)).all()
+
+
+def test_real_valued_and_many_grades_are_taken(name, parts, rng):
+    train, _, test = parts
+    model = make(name).fit(train.X, train.y + rng.random(train.n_rows), qid=train.qid)
+    assert model.score(test) > 0.4
+    grades = np.argsort(np.argsort(train.y)) % 100
+    assert np.isfinite(make(name).fit(train.X, grades, qid=train.qid).predict(test)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m, d: m.fit(d.X, d.y), DataError, "qid is missing"),
+        (lambda m, d: m.fit(d.X, qid=d.qid), DataError, "y is missing"),
+        (lambda m, d: m.fit(d, d.y), ParameterError, "brings its own y"),
+        (lambda m, d: m.fit(d, eval_set=(d.X, d.y)), ParameterError, "eval_set of fit must be"),
+        (lambda m, d: m.fit(d, eval_set=(d.X[:, :2], d.y, d.qid)), DataError, "eval_set has 2 features"),
+        (lambda m, d: m.fit(d).predict(d.X[:, :3]), DataError, "X has 3 features, but"),
+        (lambda m, d: m.fit(d).rank(d.X), DataError, "qid is missing"),
+        (lambda m, d: m.fit(d).score(d.X, d.y), DataError, "qid is missing"),
+        (lambda m, d: m.fit(d).predict(np.full((1, d.n_features), np.inf)), DataError, "is infinite"),
+        (lambda m, d: m.predict(d.X), NotFittedError, "call fit first"),
+    ],
+)
+def test_bad_calls_are_refused(name, parts, call, error, message):
+    with pytest.raises(error, match=message):
+        call(make(name), parts[0])
+
+
+# -- progress and interruption -----------------------------------------------------------------------------------------
+
+
+def test_progress_is_reported_each_iteration(name, parts):
+    seen = []
+    model = make(name).fit(parts[0], progress=seen.append)
+    assert [event.iteration for event in seen] == [row["iteration"] for row in model.history_]
+    assert seen[-1].total is not None
+
+
+def test_a_callback_can_stop_training_and_the_model_says_so(name, parts):
+    if make(name).fit(parts[0]).n_iter_ == 1:
+        pytest.skip(f"{name} has a single iteration")
+    with pytest.warns(InterruptedFitWarning, match="interrupted after iteration 3"):
+        model = make(name).fit(parts[0], progress=lambda event: event.iteration == 3)
+    assert model.interrupted_
+    assert model.n_iter_ == 3
+    assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_ctrl_c_keeps_the_best_model_so_far(name, parts):
+    train, valid, _ = parts
+    if make(name).fit(train).n_iter_ == 1:
+        pytest.skip(f"{name} has a single iteration")
+
+    def press(event):
+        if event.iteration == 4:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedFitWarning, match="the model kept is that of iteration"):
+        model = make(name).fit(train, eval_set=valid, progress=press)
+    best = max(row["validation"] for row in model.history_)
+    assert gainful.metric("ndcg@10")(model.predict(valid), valid) == pytest.approx(best)
+
+
+def test_ctrl_c_before_the_first_iteration_is_not_swallowed(name, parts, monkeypatch):
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gainful.RANKERS[name].cls, "_fit", press)
+    with pytest.raises(KeyboardInterrupt):
+        make(name).fit(parts[0])
+
+
+# -- model files and scikit-learn --------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_models_score_the_same(name, parts, tmp_path):
+    train, valid, test = parts
+    model = make(name).fit(train, eval_set=valid)
+    gainful.save(model, tmp_path / "model.gainful")
+    again = gainful.load(tmp_path / "model.gainful")
+    assert type(again) is type(model)
+    assert np.array_equal(again.predict(test), model.predict(test))
+    assert again.n_iter_ == model.n_iter_
+    assert again.get_params() == model.get_params()
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(test), model.predict(test))
+
+
+def test_clone_gives_an_unfitted_copy(name, parts):
+    model = make(name).fit(parts[0])
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(parts[0])
+
+
+@pytest.mark.parametrize("routing", [True, False], ids=["routing", "no routing"])
+def test_cross_validation_by_query(name, parts, routing):
+    train = parts[0]
+    with sklearn.config_context(enable_metadata_routing=routing):
+        if routing:
+            found = cross_validate(
+                make(name), train.X, train.y, cv=GroupKFold(3), params={"qid": train.qid, "groups": train.qid}
+            )
+            assert np.isfinite(found["test_score"]).all()
+            grid = GridSearchCV(
+                make_pipeline(StandardScaler(), make(name)), {}, cv=GroupKFold(3), error_score="raise"
+            ).fit(train.X, train.y, qid=train.qid, groups=train.qid)
+            assert 0 < grid.best_score_ <= 1
+        else:  # the query id reaches fit but not score: an error rather than a wrong figure
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                with pytest.raises(DataError, match="qid is missing"):
+                    cross_validate(make(name), train.X, train.y, cv=3, params={"qid": train.qid}, error_score="raise")

@@ -1,0 +1,278 @@
+"""RankingData: grouping, selection, checks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from gainful import DataError, RankingData
+
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=40)
+
+
+def small() -> RankingData:
+    return RankingData.from_rows(
+        np.arange(12.0).reshape(6, 2), [0, 1, 2, 0, 1, 2], ["b", "a", "b", "c", "a", "b"], doc_ids=list("uvwxyz")
+    )
+
+
+@given(ROWS)
+def test_grouping_is_stable_and_undone_by_to_input_order(rows):
+    qid = np.array([q for q, _ in rows])
+    X = np.arange(len(rows), dtype=float)[:, None]
+    data = RankingData.from_rows(X, [g for _, g in rows], qid)
+    assert data.query_ids.tolist() == list(dict.fromkeys(qid.tolist()))
+    for q, query in enumerate(data.query_ids):
+        inside = data.X[data.offsets[q] : data.offsets[q + 1], 0]
+        assert inside.tolist() == np.flatnonzero(qid == query).tolist()
+    assert data.to_input_order(data.X[:, 0]).tolist() == X[:, 0].tolist()
+    assert data.to_input_order(data.qid).tolist() == qid.tolist()
+
+
+@pytest.mark.parametrize(
+    "qid",
+    [
+        [1, 1, 2, 2],
+        ["x", "x", "y", "y"],
+        [("u", 1), ("u", 1), ("u", 2), ("u", 2)],
+        [1, 1, "1", "1"],
+        np.array([1.0, 1.0, 2.0, 2.0]),
+        pd.Series(["p", "p", "q", "q"], dtype="category"),
+        pd.Series([1, 1, 2, 2], dtype="Int64"),
+        pl.Series(["p", "p", "q", "q"]),
+        pa.array([1, 1, 2, 2]),
+        pa.chunked_array([["a", "a"], ["b", "b"]]),
+    ],
+    ids=["int", "str", "tuple", "mixed", "float", "category", "nullable", "polars", "arrow", "chunked"],
+)
+def test_any_hashable_is_a_query_id(qid):
+    data = RankingData.from_rows(np.zeros((4, 1)), [0, 1, 0, 1], qid)
+    assert data.offsets.tolist() == [0, 2, 4]
+    assert data.n_queries == 2
+
+
+def test_grouped_rows_are_not_copied():
+    X = np.random.default_rng(0).random((6, 3))
+    data = RankingData.from_rows(X, np.zeros(6), [1, 1, 2, 2, 2, 3])
+    assert np.shares_memory(data.X, X)
+    assert np.shares_memory(data[1:].X, X)
+    assert data.input_order is None
+
+
+def test_it_is_frozen_and_leaves_the_callers_array_alone():
+    X = np.zeros((2, 1))
+    data = RankingData.from_rows(X, [0, 1], [1, 1])
+    with pytest.raises(ValueError, match="read-only"):
+        data.X[0, 0] = 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        data.y = np.zeros(2)
+    X[0, 0] = 5  # the caller's array stays writable
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_storage_keeps_float32_and_float64(dtype):
+    assert RankingData.from_rows(np.zeros((2, 1), dtype=dtype), [0, 1], [1, 1]).X.dtype == dtype
+
+
+def test_integers_fortran_order_and_half_precision_are_converted():
+    fortran = np.asfortranarray(np.arange(6).reshape(2, 3))
+    data = RankingData.from_rows(fortran, [0, 1], [1, 1])
+    assert data.X.dtype == np.float64
+    assert data.X.flags.c_contiguous
+    assert RankingData.from_rows(fortran.astype(np.float16), [0, 1], [1, 1]).X.dtype == np.float32
+
+
+def test_sparse_is_kept_as_canonical_csr():
+    coo = sparse.coo_array(([1.0, 2.0, 4.0], ([0, 0, 2], [1, 1, 0])), shape=(3, 2))
+    data = RankingData.from_rows(coo, [0, 1, 0], [1, 2, 1])
+    assert data.is_sparse
+    assert data.X.toarray().tolist() == [[0, 3], [4, 0], [0, 0]]
+    assert data[1].X.toarray().tolist() == [[0, 0]]
+    assert data.describe().density == pytest.approx(2 / 6)
+
+
+# -- selection ---------------------------------------------------------------------------------------------------------
+
+
+def test_selection_by_position_mask_slice_and_id():
+    data = small()
+    assert data.query_ids.tolist() == ["b", "a", "c"]
+    assert data[0].doc_ids.tolist() == ["u", "w", "z"]
+    assert data[-1].doc_ids.tolist() == ["x"]
+    assert data[[2, 0]].doc_ids.tolist() == ["x", "u", "w", "z"]
+    assert data[np.array([False, True, True])].doc_ids.tolist() == ["v", "y", "x"]
+    assert data[::2].query_ids.tolist() == ["b", "c"]
+    assert data.select(["c", "a"]).doc_ids.tolist() == ["x", "v", "y"]
+    assert [part.n_rows for part in data] == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("pick", "message"),
+    [
+        (lambda d: d[[0, 0]], "selected twice"),
+        (lambda d: d[["a"]], "by id use .select"),
+        (lambda d: d[3:], "holds no query"),
+        (lambda d: d[np.array([True])], "needs 3 entries"),
+        (lambda d: d.select(["zz"]), "no query 'zz'"),
+    ],
+)
+def test_bad_selections_are_refused(pick, message):
+    with pytest.raises(DataError, match=message):
+        pick(small())
+
+
+def test_position_out_of_range():
+    with pytest.raises(IndexError, match="3 queries"):
+        small()[3]
+
+
+def test_concatenation_undoes_slicing():
+    data = small()
+    assert RankingData.concatenate([data[:1], data[1:]]).equals(data[:])
+    weighted = RankingData.from_rows(np.zeros((2, 2)), [0, 1], ["new", "new"], sample_weight=[2, 2])
+    both = RankingData.concatenate([data, weighted])
+    assert both.query_weights.tolist() == [1, 1, 1, 2]
+    assert both.doc_ids.tolist()[-2:] == ["", ""]
+
+
+def test_concatenation_refuses_what_does_not_fit():
+    data = small()
+    with pytest.raises(DataError, match="query 'b' is in two parts"):
+        RankingData.concatenate([data, data])
+    with pytest.raises(DataError, match="part 1 has 3 features"):
+        RankingData.concatenate([data, RankingData.from_rows(np.zeros((1, 3)), [0], [9])])
+    with pytest.raises(DataError, match="nothing to concatenate"):
+        RankingData.concatenate([])
+
+
+def test_widening_adds_zero_columns():
+    wide = small().with_n_features(4)
+    assert wide.X[:, 2:].tolist() == [[0, 0]] * 6
+    assert wide.X[:, :2].tolist() == small().X.tolist()
+    with pytest.raises(DataError, match="more than the 1"):
+        small().with_n_features(1)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "qid", "message"),
+    [
+        (np.zeros((0, 2)), [], [], "no rows"),
+        (np.zeros((2, 2)), [0], [1, 1], "1 grades for 2 rows"),
+        (np.zeros((2, 2)), [0, 1], [1], "1 entries for 2 rows"),
+        (np.zeros((2, 2)), [0, np.nan], [1, 1], "grade of row 1"),
+        (np.zeros((2, 2)), [0, np.inf], [1, 1], "grade of row 1"),
+        (np.zeros((2, 2)), [-1, 0], [1, 1], "not negative, was -1"),
+        (np.zeros((2, 2)), ["a", "b"], [1, 1], "grades must be numbers"),
+        (np.array([[0.0, 1.0], [0.0, np.inf]]), [0, 1], [1, 1], "feature 2 of row 1 is infinite"),
+        (sparse.csr_array([[0.0, 0.0], [-np.inf, 0.0]]), [0, 1], [1, 1], "feature 1 of row 1 is infinite"),
+        (np.zeros(2), [0, 1], [1, 1], "two dimensions"),
+        (np.array([["a"], ["b"]]), [0, 1], [1, 1], "must be numeric"),
+        (np.zeros((2, 2)), [0, 1], None, "qid is missing"),
+        (np.zeros((2, 2)), [0, 1], [1, None], "row 1 is missing"),
+        (np.zeros((2, 2)), [0, 1], [1.0, np.nan], "row 1 is missing"),
+        ([[1.0], [1.0, 2.0]], [0, 1], [1, 1], "not a rectangle"),
+    ],
+)
+def test_bad_rows_are_refused(X, y, qid, message):
+    with pytest.raises(DataError, match=message):
+        RankingData.from_rows(X, y, qid)
+
+
+def test_missing_values_are_allowed_and_known():
+    data = RankingData.from_rows([[np.nan, 1.0], [2.0, 3.0]], [0, 1], [1, 1])
+    assert data.has_missing
+    assert data.describe().missing_values == 1
+    assert not small().has_missing
+
+
+def test_large_finite_values_are_not_taken_for_infinite():
+    huge = np.full((4, 2), np.finfo(np.float64).max)
+    assert RankingData.from_rows(huge, np.zeros(4), [1, 1, 2, 2]).n_rows == 4
+
+
+def test_weights_belong_to_queries():
+    data = RankingData.from_rows(np.zeros((3, 1)), [0, 1, 1], [1, 2, 1], sample_weight=[3, 5, 3])
+    assert data.query_weights.tolist() == [3, 5]
+    with pytest.raises(DataError, match="differs between rows of query 1"):
+        RankingData.from_rows(np.zeros((3, 1)), [0, 1, 1], [1, 2, 1], sample_weight=[3, 5, 4])
+    with pytest.raises(DataError, match="not negative"):
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], sample_weight=[-1, 1])
+    with pytest.raises(DataError, match="all query weights are 0"):
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], sample_weight=[0, 0])
+
+
+def test_the_constructor_checks_grouped_arrays():
+    with pytest.raises(DataError, match="offsets must run from 0"):
+        RankingData(np.zeros((2, 1)), [0, 1], [0, 1], [1])
+    with pytest.raises(DataError, match="increase strictly"):
+        RankingData(np.zeros((2, 1)), [0, 1], [0, 2, 2], [1, 2])
+    with pytest.raises(DataError, match="2 query ids for 1 queries"):
+        RankingData(np.zeros((2, 1)), [0, 1], [0, 2], [1, 2])
+    with pytest.raises(DataError, match="query id 1 is given twice"):
+        RankingData(np.zeros((2, 1)), [0, 1], [0, 1, 2], [1, 1])
+    with pytest.raises(DataError, match="'a' is given twice"):
+        RankingData(np.zeros((2, 2)), [0, 1], [0, 2], [1], feature_names=("a", "a"))
+    with pytest.raises(DataError, match="1 feature names for 2 features"):
+        RankingData(np.zeros((2, 2)), [0, 1], [0, 2], [1], feature_names=("a",))
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_frames_bring_names_and_missing_values(kind):
+    frame = kind({"bm25": [1.5, None, 2.0], "clicks": [1, 2, 3]})
+    data = RankingData.from_rows(frame, [0, 1, 2], [1, 1, 2])
+    assert data.feature_names == ("bm25", "clicks")
+    assert np.array_equal(data.X, [[1.5, 1], [np.nan, 2], [2, 3]], equal_nan=True)
+
+
+def test_nullable_pandas_integers_become_missing():
+    frame = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([True, None], dtype="boolean")})
+    data = RankingData.from_rows(frame, [0, 1], [1, 1])
+    assert np.array_equal(data.X, [[1, 1], [np.nan, np.nan]], equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_a_text_column_is_refused_by_name(kind):
+    with pytest.raises(DataError, match="column 'title' of X must be numeric"):
+        RankingData.from_rows(kind({"title": ["a", "b"], "x": [1, 2]}), [0, 1], [1, 1])
+
+
+def test_float32_frames_stay_float32():
+    frame = pd.DataFrame({"a": np.zeros(2, np.float32), "b": np.ones(2, np.float32)})
+    assert RankingData.from_rows(frame, [0, 1], [1, 1]).X.dtype == np.float32
+
+
+# -- description -------------------------------------------------------------------------------------------------------
+
+
+def test_description_counts_what_is_there():
+    X = np.array([[1.0, 0.0], [1.0, 2.0], [1.0, np.nan], [1.0, 1.0], [1.0, 5.0]])
+    found = RankingData.from_rows(X, [0, 0, 2, 2, 1], [1, 1, 2, 2, 3]).describe()
+    assert (found.queries, found.documents, found.features) == (3, 5, 2)
+    assert found.documents_per_query == {"min": 1, "median": 2, "mean": pytest.approx(5 / 3), "max": 2}
+    assert found.grades == {"0": 2, "1": 1, "2": 2}
+    assert found.queries_without_relevant == 1
+    assert found.queries_of_one_grade == 2
+    assert found.missing_values == 1
+    assert found.constant_features == 1
+    assert "0: 2, 1: 1, 2: 2" in str(found)
+
+
+def test_real_valued_grades_are_described_by_their_range():
+    y = np.linspace(0.1, 3.7, 50)
+    found = RankingData.from_rows(np.zeros((50, 1)), y, np.zeros(50)).describe()
+    assert found.grades is None
+    assert "0.1 to 3.7" in str(found)
