@@ -28,7 +28,8 @@ def stderr() -> Console:
 
 def say(message: str) -> None:
     """A line for the person, kept apart from the results."""
-    stderr().print(message, style="dim", soft_wrap=True, markup=False)
+    console = stderr()
+    console.print(message, style="dim", soft_wrap=not console.is_terminal, markup=False)
 
 
 def print_json(value: Any) -> None:

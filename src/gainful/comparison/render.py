@@ -17,41 +17,52 @@ from gainful.metrics import Metric
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
-TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "randomis."}
+TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
 
 
-def rich_table(comparison: Comparison) -> Table:
+def means_table(comparison: Comparison) -> Table:
     """One row per ranker, best mean of each metric in bold, significant differences from the baseline marked."""
     names = [m.name for m in comparison.metrics]
-    means = {label: [comparison.mean(label, name) for name in names] for label in comparison.labels}
-    best = [np.nanmax([means[label][j] for label in comparison.labels]) for j in range(len(names))]
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    table.add_column("ranker", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    if len(comparison.labels) > 1:
-        table.add_column(f"Δ {names[0]}", justify="right", no_wrap=True)
-        table.add_column("won/lost", justify="right", no_wrap=True)
-        for test in comparison.tests:
-            table.add_column(f"p {TEST_NAMES[test]}", justify="right", no_wrap=True)
-    table.add_column("fit", justify="right", no_wrap=True)
+    best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
+    table = _table(["ranker", *names, "fit"])
     for label in comparison.labels:
-        cells = [Text(label + (" (baseline)" if label == comparison.baseline and len(comparison.labels) > 1 else ""))]
-        for name, value, top in zip(names, means[label], best, strict=True):
-            verdict = comparison.verdict(label, name)
-            style = f"{'bold ' if value >= top else ''}{STYLES[verdict]}".strip()
+        cells = [Text(label_of(comparison, label))]
+        for name in names:
+            value, verdict = comparison.mean(label, name), comparison.verdict(label, name)
+            style = f"{'bold ' if value >= best[name] else ''}{STYLES[verdict]}".strip()
             cells.append(Text(f"{value:.4f} {MARKS[verdict]}", style=style))
-        if len(comparison.labels) > 1:
-            cells += [Text(cell) for cell in difference_cells(comparison, label)]
-        cells.append(Text(seconds(comparison.fit_seconds(label))))
-        table.add_row(*cells)
+        table.add_row(*cells, Text(seconds(comparison.fit_seconds(label))))
     return table
+
+
+def differences_table(comparison: Comparison) -> Table:
+    """One row per ranker but the baseline: its difference, the queries won and lost, and p-values."""
+    table = _table([f"against {comparison.baseline}", *difference_head(comparison)])
+    for label in comparison.labels:
+        if label != comparison.baseline:
+            table.add_row(Text(label), *(Text(cell) for cell in difference_cells(comparison, label)))
+    return table
+
+
+def _table(head: list[str]) -> Table:
+    """A table whose first column folds when space is short; figures are never cut."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column(head[0], overflow="fold", min_width=12)
+    for name in head[1:]:
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 8))
+    return table
+
+
+def label_of(comparison: Comparison, label: str) -> str:
+    return f"{label} (baseline)" if label == comparison.baseline and len(comparison.labels) > 1 else label
+
+
+def difference_head(comparison: Comparison) -> list[str]:
+    return [f"Δ {comparison.headline.name}", "won/lost", *(f"p {TEST_NAMES[test]}" for test in comparison.tests)]
 
 
 def difference_cells(comparison: Comparison, label: str) -> list[str]:
     """Difference on the headline metric, queries won and lost, and one corrected p-value per test."""
-    if label == comparison.baseline:
-        return ["", "", *("" for _ in comparison.tests)]
     headline = comparison.paired_tests[label, comparison.headline.name]
     return [
         f"{headline.difference:+.4f}",
@@ -77,7 +88,7 @@ def notes(comparison: Comparison) -> list[str]:
         f"Conventions: {'; '.join(conventions(comparison.metrics))}.",
     ]
     if len(comparison.labels) > 1 and comparison.tests:
-        mark = TEST_NAMES[comparison.marking_test or ""].replace("randomis.", "randomisation")
+        mark = TEST_NAMES[comparison.marking_test or ""].replace("random.", "randomisation")
         lines.append(
             f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test on that metric). "
             f"p-values: {', '.join(_test_note(comparison, test) for test in comparison.tests)}; "
@@ -109,7 +120,10 @@ def _spread(counts: list[int]) -> str:
 
 def renderable(comparison: Comparison) -> Group:
     """Table and notes, for a Rich console."""
-    return Group(rich_table(comparison), *(Text(line, style="dim") for line in notes(comparison)))
+    tables = [means_table(comparison)]
+    if len(comparison.labels) > 1:
+        tables.append(differences_table(comparison))
+    return Group(*tables, *(Text(line, style="dim") for line in notes(comparison)))
 
 
 def plain_text(comparison: Comparison, width: int) -> str:
@@ -135,9 +149,9 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #1c1e21; background: #fff; m
   padding: 0 1rem; }
 h1 { font-size: 1.4rem; }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #d9dce1; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 8rem; }
 .best { font-weight: 700; }
 .better { color: #0a6b2d; }
 .worse { color: #a3161a; }
@@ -152,30 +166,30 @@ li { margin: .3rem 0; overflow-wrap: anywhere; }
 def html_fragment(comparison: Comparison) -> str:
     """The table and its notes, without a page around them."""
     names = [m.name for m in comparison.metrics]
-    several = len(comparison.labels) > 1
-    head = ["ranker", *names]
-    if several:
-        head += [f"Δ {names[0]}", "won/lost", *(f"p {TEST_NAMES[test]}" for test in comparison.tests)]
-    head.append("fit")
     best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
     rows = []
     for label in comparison.labels:
-        suffix = " (baseline)" if label == comparison.baseline and several else ""
-        cells = [f"<td>{escape(label)}{suffix}</td>"]
+        cells = [f"<td>{escape(label_of(comparison, label))}</td>"]
         for name in names:
             value, verdict = comparison.mean(label, name), comparison.verdict(label, name)
-            kinds = [kind for kind, on in (("best", value >= best[name]), ("better", verdict > 0),
-                                           ("worse", verdict < 0)) if on]  # fmt: skip
-            cells.append(f'<td class="{" ".join(kinds)}">{value:.4f} {MARKS[verdict].strip()}</td>')
-        if several:
-            cells += [f"<td>{escape(cell)}</td>" for cell in difference_cells(comparison, label)]
-        cells.append(f"<td>{seconds(comparison.fit_seconds(label))}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return (
-        f'<div class="scroll"><table><thead><tr>{"".join(f"<th>{escape(name)}</th>" for name in head)}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-        f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
-    )
+            kinds = {"best": value >= best[name], "better": verdict > 0, "worse": verdict < 0}
+            classes = " ".join(kind for kind, on in kinds.items() if on)
+            cells.append(f'<td class="{classes}">{value:.4f} {MARKS[verdict].strip()}</td>')
+        rows.append([*cells, f"<td>{seconds(comparison.fit_seconds(label))}</td>"])
+    tables = [_html_table(["ranker", *names, "fit"], rows)]
+    if len(comparison.labels) > 1:
+        others = [label for label in comparison.labels if label != comparison.baseline]
+        rows = [
+            [f"<td>{escape(cell)}</td>" for cell in (label, *difference_cells(comparison, label))] for label in others
+        ]
+        tables.append(_html_table([f"against {comparison.baseline}", *difference_head(comparison)], rows))
+    return f"{''.join(tables)}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
+
+
+def _html_table(head: list[str], rows: list[list[str]]) -> str:
+    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def html_page(comparison: Comparison) -> str:
