@@ -48,14 +48,22 @@ def best_time(call: Callable[[], object], repeat: int = 3) -> float:
     return min(times)
 
 
+# The peak of this process in KiB. Not ru_maxrss, which a child inherits from the parent that started it.
+PEAK = """
+    def _peak():
+        with open("/proc/self/status") as status:
+            return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+"""
+
+
 def peak_memory(setup: str, body: str) -> float:
     """MiB by which running ``body`` raises the peak memory of a fresh process that has run ``setup``."""
     script = (
-        "import resource\n"
+        textwrap.dedent(PEAK)
         + textwrap.dedent(setup)
-        + "\n_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        + "\n_before = _peak()\n"
         + textwrap.dedent(body)
-        + "\nprint(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - _before)\n"
+        + "\nprint(_peak() - _before)\n"
     )
     out = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     return float(out.split()[-1]) / 1024

@@ -126,6 +126,14 @@ def test_hard_numbers_in_lines_out_of_order(tmp_path: Path, sparse: bool) -> Non
     assert data.y.tolist() == [5e-324, 0.0]
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_hard_numbers_before_a_malformed_one(tmp_path: Path, sparse: bool) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("0 qid:1 3:7e-324\n0 qid:1 1:2 2:5e-324 3:x\n0 qid:1 1:1\n")
+    with pytest.raises(FormatError, match="line 2, column 24: expected a number after '3:', found 'x'"):
+        letor.read(path, sparse=sparse)
+
+
 def test_single_precision_rounds_the_double(tmp_path: Path, rng: np.random.Generator) -> None:
     path = tmp_path / "a.txt"
     values = [struct.unpack("f", struct.pack("I", int(b)))[0] for b in rng.integers(0, 2**31, 3000)]

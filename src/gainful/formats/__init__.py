@@ -69,7 +69,9 @@ def check_format(path: PathLike, format: str | None = None) -> None:
 def known_suffixes() -> tuple[str, ...]:
     """All suffixes that :func:`read` knows, compressed ones included."""
     plain = [suffix for chosen in FORMATS.values() for suffix in chosen.suffixes]
-    packed = [s + c for chosen in FORMATS.values() if chosen.compressible for s in chosen.suffixes for c in COMPRESSIONS]
+    packed = [
+        s + c for chosen in FORMATS.values() if chosen.compressible for s in chosen.suffixes for c in COMPRESSIONS
+    ]
     return (*plain, *packed)
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -252,45 +252,64 @@ class _Reading:
         self, part: _Part, chunk: _Chunk, scratch: _Scratch, row: int, value: int, line: int
     ) -> tuple[int, int, int]:
         """Parse one chunk into its slices: values stored, where they start, columns needed."""
-        buf, single, sparse, d = part.block.buf, self.rules.single, self.is_sparse, self.n_features
-        here = slice(row, row + chunk.rows)
+        buf, d = part.block.buf, self.n_features
         rows = slice(part.first_row + row, part.first_row + row + chunk.rows)
-        cells = slice(value, value + chunk.values) if sparse else slice(rows.start * d, rows.stop * d)
-        values, empty64, empty32 = self.values[cells], np.empty(0), np.empty(0, dtype=np.float32)
-        columns = self.columns[cells] if sparse else self.columns
-        row_sizes = self.row_sizes[rows] if sparse else np.empty(chunk.rows, dtype=np.int64)
+        cells = slice(value, value + chunk.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
+        target = _Target(
+            self.y[rows],
+            self.values[cells],
+            self.columns[cells] if self.is_sparse else self.columns,
+            self.row_sizes[rows] if self.is_sparse else np.empty(chunk.rows, dtype=np.int64),
+        )
         capacity = HARD_VALUES
         while True:
             hard = np.empty((capacity, 3), dtype=np.int64)
-            bad, _, n_values, n_hard, widest = kernels.parse(
-                buf, chunk.start, chunk.stop, d,
-                LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features,
-                0 if self.rules.zero_based else 1, int(not sparse), int(single), self.y[rows],
-                empty64 if single else values, values if single else empty32, columns, row_sizes,
-                np.full(0 if sparse else d + 1, -1, dtype=np.int64),
-                scratch.heads[here], scratch.qid_at[here], scratch.qid_size[here],
-                scratch.doc_at[here], scratch.doc_size[here], hard,
-            )  # fmt: skip
+            bad, n_values, n_hard, widest = self._parse(buf, chunk, target, scratch.rows(row, chunk.rows), hard)
             if n_hard <= capacity:
                 break
             capacity = n_hard
-        starts = np.concatenate([[0], np.cumsum(row_sizes)]) if sparse and n_hard else None
-        for r, column, at in hard[:n_hard].tolist():
-            number = _python_number(buf, at)
-            if math.isinf(number) or (column >= 0 and single and math.isinf(_to_single(number))):
-                bad = _line_start(buf, at)
-                break
-            if column < 0:
-                self.y[rows][r] = number
-            elif starts is not None:
-                values[starts[r] + np.searchsorted(columns[starts[r] : starts[r + 1]], column)] = number
-            elif column < d:
-                values[r * d + column] = number
+        infinite = self._settle(buf, target, hard[:n_hard], store=bad < 0)
+        bad = bad if infinite < 0 else infinite  # hard values stand before the line at which the parser stopped
         if bad >= 0:
             line += int(np.count_nonzero(buf[chunk.start : bad] == kernels.LF))
             wrong = explain(buf[bad : kernels.next_line(buf, bad)].tobytes(), self.rules)
             raise FormatError(wrong.message, path=self.path, line=line, column=wrong.column)
         return n_values, value, widest
+
+    def _parse(
+        self, buf: Array, chunk: _Chunk, target: _Target, ids: tuple[Array, ...], hard: Array
+    ) -> tuple[int, int, int, int]:
+        """Start of the first malformed line or -1, values, hard values, columns needed."""
+        rules, dense, d = self.rules, not self.is_sparse, self.n_features
+        out64 = np.empty(0) if rules.single else target.values
+        out32 = target.values if rules.single else np.empty(0, dtype=np.float32)
+        limit = LARGEST_INDEX if rules.n_features is None else rules.n_features
+        base = 0 if rules.zero_based else 1
+        stamps = np.full(d + 1 if dense else 0, -1, dtype=np.int64)
+        parse: Any = kernels.parse
+        bad, _, n_values, n_hard, widest = parse(
+            buf, chunk.start, chunk.stop, d, limit, base, int(dense), int(rules.single),
+            target.y, out64, out32, target.columns, target.row_sizes, stamps, *ids, hard,
+        )  # fmt: skip
+        return bad, n_values, n_hard, widest
+
+    def _settle(self, buf: Array, target: _Target, hard: Array, *, store: bool) -> int:
+        """Let Python read the numbers that the parser left; the start of the first line that is infinite, or -1."""
+        starts = np.concatenate([[0], np.cumsum(target.row_sizes)]) if self.is_sparse and len(hard) else None
+        for row, column, at in hard.tolist():
+            number = _python_number(buf, at)
+            if math.isinf(number) or (column >= 0 and self.rules.single and math.isinf(_to_single(number))):
+                return _line_start(buf, at)
+            if not store:
+                continue
+            if column < 0:
+                target.y[row] = number
+            elif starts is not None:
+                mine = slice(starts[row], starts[row + 1])
+                target.values[mine][np.searchsorted(target.columns[mine], column)] = number
+            elif column < self.n_features:
+                target.values[row * self.n_features + column] = number
+        return -1
 
     # assembly
 
@@ -371,6 +390,15 @@ class _Reading:
             latest[query] = run
 
 
+class _Target(NamedTuple):
+    """The slices of the arrays that one chunk fills."""
+
+    y: Array
+    values: Array
+    columns: Array
+    row_sizes: Array
+
+
 class _Scratch:
     """Where the ids of a block's rows are in its text."""
 
@@ -378,6 +406,10 @@ class _Scratch:
         self.heads = np.zeros(n_rows, dtype=np.uint8)
         self.qid_at, self.qid_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
         self.doc_at, self.doc_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+
+    def rows(self, start: int, n_rows: int) -> tuple[Array, ...]:
+        arrays = (self.heads, self.qid_at, self.qid_size, self.doc_at, self.doc_size)
+        return tuple(array[start : start + n_rows] for array in arrays)
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data import RankingData
-from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, shorten
+from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
 from gainful.formats.files import PathLike, compression_of, decompressed, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table_writer import METADATA, WELL_KNOWN
@@ -66,12 +66,9 @@ def read(
     wanted = _checked(Columns(qid, grade, doc_id, weight, features), merge)
     try:
         table = _load(path, kind, wanted)
-    except (pa.ArrowException, OSError) as error:
-        raise _readable_error(error, path, kind) from None
-    try:
         return _to_data(table, wanted, merge, ids_are_text=kind in ("csv", "tsv"))
-    except FormatError:
-        raise
+    except (pa.ArrowException, OSError) as error:
+        raise _readable_error(error, path, kind, wanted) from None
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from None
     except DataError as error:
@@ -111,7 +108,7 @@ def _checked(wanted: Columns, merge: Any) -> Columns:
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def _load(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
+def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -> pa.Table:
     name = os.fspath(path)
     if kind == "parquet":
         import pyarrow.parquet as pq
@@ -125,20 +122,22 @@ def _load(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
             except pa.ArrowInvalid:
                 source.seek(0)
                 return pa.ipc.open_stream(source).read_all()
-    return _load_csv(path, "\t" if kind == "tsv" else ",", wanted)
+    return _load_csv(path, "\t" if kind == "tsv" else ",", wanted, threads)
 
 
-def _load_csv(path: PathLike, delimiter: str, wanted: Columns) -> pa.Table:
+def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
     from pyarrow import csv
 
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    with _csv_source(path) as source, csv.open_csv(source, parse_options=parse) as head:
+    one = csv.ReadOptions(use_threads=False)
+    with _csv_source(path) as source, csv.open_csv(source, read_options=one, parse_options=parse) as head:
         names = head.schema.names
     roles = _roles(names, wanted, {})
     texts = {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}  # "007" is not 7
     convert = csv.ConvertOptions(column_types=texts, null_values=MISSING, strings_can_be_null=False)
     with _csv_source(path) as source:
-        return csv.read_csv(source, parse_options=parse, convert_options=convert)
+        options = csv.ReadOptions(use_threads=threads)
+        return csv.read_csv(source, read_options=options, parse_options=parse, convert_options=convert)
 
 
 def _csv_source(path: PathLike) -> Any:
@@ -147,14 +146,23 @@ def _csv_source(path: PathLike) -> Any:
     return file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
 
 
-def _readable_error(error: Exception, path: PathLike, kind: str) -> FormatError:
-    text = reason(error)
-    row = re.search(r"Row #(\d+)", text)
-    if kind in ("csv", "tsv"):
-        if compression_of(path) is not None and _is_damaged(path):
-            return FormatError(f"the {compression_of(path)} file is damaged or cut short: {text}", path=path)
-        return FormatError(f"is not {kind.upper()}: {shorten(text, 200)}", path=path, line=int(row[1]) if row else None)
-    return FormatError(f"is not {'Parquet' if kind == 'parquet' else 'Arrow IPC'}: {shorten(text, 200)}", path=path)
+def _readable_error(error: Exception, path: PathLike, kind: str, wanted: Columns) -> FormatError:
+    packing = compression_of(path)
+    if kind in ("parquet", "arrow"):
+        return FormatError(f"is not {kind.capitalize()}: {_cut(reason(error))}", path=path)
+    if packing is not None and _is_damaged(path):
+        return FormatError(f"the {packing} file is damaged or cut short: {_cut(reason(error))}", path=path)
+    try:
+        _load(path, kind, wanted, threads=False)  # Arrow counts rows, and so tells which one, on one thread only
+    except (pa.ArrowException, OSError) as told:
+        error = told
+    row = re.search(r"Row #(\d+): ?", reason(error))
+    text = reason(error).replace(row[0], "") if row else reason(error)
+    return FormatError(f"is not {kind.upper()}: {_cut(text)}", path=path, line=int(row[1]) if row else None)
+
+
+def _cut(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _is_damaged(path: PathLike) -> bool:
@@ -180,7 +188,7 @@ def _as_table(frame: Any) -> pa.Table:
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise DataError(f"the frame cannot be read as a table: {shorten(reason(error), 200)}") from None
+        raise DataError(f"the frame cannot be read as a table: {_cut(reason(error))}") from None
     hint = "; call .collect() first" if hasattr(frame, "collect") else ""
     raise DataError(f"a pandas, polars or Arrow frame is needed, was {type(frame).__name__}{hint}")
 
@@ -261,7 +269,7 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
         return found[0]
     if not found and role in OPTIONAL:
         return None
-    columns = shorten(", ".join(names), 200)
+    columns = _cut(", ".join(names))
     if found:
         hint = f" or {role}=False" if role in OPTIONAL else ""
         raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {role}='…'{hint}")

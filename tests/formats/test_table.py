@@ -1,0 +1,214 @@
+"""Tables: which column is what, missing values, order of rows, frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from gainful.data import RankingData
+from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
+from gainful.formats import read, write
+from gainful.formats.table import from_frame
+
+FRAME = {"query_id": [7, 7, 8], "Label": [1, 0, 2], "price": [1.5, 2.5, 3.5], "clicks": [1, 2, 3]}
+
+
+def csv(folder: Path, text: str, name: str = "a.csv") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame, lambda d: pa.RecordBatch.from_pydict(d)])
+def test_frames(make: Any) -> None:
+    data = from_frame(make(FRAME))
+    assert data.query_ids.tolist() == [7, 8]
+    assert data.y.tolist() == [1, 0, 2]
+    assert data.X.tolist() == [[1.5, 1], [2.5, 2], [3.5, 3]]
+    assert data.feature_names == ("price", "clicks")
+    assert data.doc_ids is None
+
+
+def test_what_is_not_a_frame() -> None:
+    with pytest.raises(DataError, match=r"was LazyFrame; call \.collect\(\) first"):
+        from_frame(pl.LazyFrame(FRAME))
+    with pytest.raises(DataError, match="frame is needed, was dict"):
+        from_frame(FRAME)
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        from_frame(pd.DataFrame({"qid": [1, 2], "grade": [0, 1], "x": [1, "a"]}))
+
+
+def test_strings_categories_and_small_types() -> None:
+    frame = pd.DataFrame(
+        {
+            "qid": pd.Categorical(["b", "b", "a"]),
+            "grade": np.array([1, 0, 1], dtype=np.int8),
+            "docno": ["x", None, "z"],
+            "flag": [True, False, True],
+            "code": pd.array([1, None, 3], dtype="Int64"),
+        }
+    )
+    data = from_frame(frame)
+    assert data.query_ids.tolist() == ["b", "a"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.tolist() == ["x", "", "z"]
+    np.testing.assert_array_equal(data.X, [[1, 1], [0, np.nan], [1, 3]])
+
+
+def test_all_single_precision_stays_so() -> None:
+    base = {"qid": [1], "grade": [1]}
+    assert from_frame(pa.table(base | {"a": pa.array([1], pa.float32())})).X.dtype == np.float32
+    assert from_frame(pa.table(base | {"a": pa.array([1], pa.float32()), "b": [1]})).X.dtype == np.float64
+
+
+def test_columns_by_name() -> None:
+    frame = pa.table({"s": [1, 1], "g": [0, 1], "d": ["a", "b"], "w": [2.0, 2.0], "x": [1, 2], "label": ["u", "v"]})
+    data = from_frame(frame, qid="s", grade="g", doc_id="d", weight="w", features=["x"])
+    assert data.feature_names == ("x",)
+    assert data.query_weights is not None
+    assert data.query_weights.tolist() == [2.0]
+    with pytest.raises(UnknownNameError, match=r"no column \(qid\) 'ss'; did you mean 's'"):
+        from_frame(frame, qid="ss")
+    with pytest.raises(UnknownNameError, match=r"no column \(features\) 'xx'"):
+        from_frame(frame, qid="s", grade="g", features=["xx"])
+    with pytest.raises(DataError, match="'s' cannot be a feature"):
+        from_frame(frame, qid="s", grade="g", features=["s"])
+    with pytest.raises(DataError, match="'s' is named for two parts"):
+        from_frame(frame, qid="s", grade="s")
+    with pytest.raises(ParameterError, match="features of a table must be a list"):
+        from_frame(frame, features="x")
+    with pytest.raises(ParameterError, match="qid of a table must be the name of a column"):
+        from_frame(frame, qid=3)  # type: ignore[arg-type]
+
+
+def test_guesses_that_fail(tmp_path: Path) -> None:
+    with pytest.raises(
+        FormatError, match=r"a\.csv: no column is known to be the qid; pass qid='…' with one of grade, x"
+    ):
+        read(csv(tmp_path, "grade,x\n1,2\n"))
+    with pytest.raises(FormatError, match="columns qid, Query could each be the qid; pass qid='…'"):
+        read(csv(tmp_path, "qid,Query,grade\n1,2,3\n"))
+    with pytest.raises(FormatError, match="docid, docno could each be the doc_id; pass doc_id='…' or doc_id=False"):
+        read(csv(tmp_path, "qid,grade,docid,docno\n1,2,3,4\n"))
+    assert read(csv(tmp_path, "qid,Query,grade\n1,2,3\n"), qid="qid").feature_names == ("Query",)
+
+
+def test_a_feature_called_weight(tmp_path: Path) -> None:
+    path = csv(tmp_path, "qid,grade,weight\n1,0,5\n1,1,6\n")
+    with pytest.raises(FormatError, match=r"'weight' was taken for query weights: .*; pass weight=False"):
+        read(path)
+    assert read(path, weight=False).feature_names == ("weight",)
+
+
+@pytest.mark.parametrize("kind", ["text", "date", "list"])
+def test_features_must_be_numbers(kind: str) -> None:
+    column = {"text": ["a"], "date": pa.array([0], pa.date32()), "list": [[1]]}[kind]
+    with pytest.raises(DataError, match="column 'x' must be numeric, was"):
+        from_frame(pa.table({"qid": [1], "grade": [1], "x": column}))
+
+
+def test_missing(tmp_path: Path) -> None:
+    data = read(csv(tmp_path, "qid,grade,a,b,c\n1,0,NULL,,NA\n1,1,NaN,2,\n"))
+    np.testing.assert_array_equal(data.X, [[np.nan] * 3, [np.nan, 2, np.nan]])
+    with pytest.raises(FormatError, match="the grade of row 1 is missing"):
+        read(csv(tmp_path, "qid,grade,a\n1,0,1\n1,,1\n"))
+    with pytest.raises(FormatError, match="the query id of row 1 is missing"):
+        read(csv(tmp_path, "qid,grade,a\n1,0,1\n,1,1\n"))
+    with pytest.raises(DataError, match="the query id of row 0 is missing"):
+        from_frame(pa.table({"qid": pa.array([None, 1]), "grade": [0, 1]}))
+
+
+@pytest.mark.parametrize("bad", ["-1", "inf"])
+def test_grades_are_checked(tmp_path: Path, bad: str) -> None:
+    with pytest.raises(FormatError, match=r"a\.csv: grade of row 1 must be finite and not negative"):
+        read(csv(tmp_path, f"qid,grade,a\n1,0.5,1\n1,{bad},1\n"))
+    with pytest.raises(FormatError, match="is infinite"):
+        read(csv(tmp_path, "qid,grade,a\n1,0,1\n1,1,inf\n"))
+
+
+def test_order_of_rows(tmp_path: Path) -> None:
+    path = csv(tmp_path, "qid,grade,a\n2,0,1\n1,1,2\n2,2,3\n")
+    data = read(path)
+    assert data.query_ids.tolist() == [2, 1]
+    assert data.X[:, 0].tolist() == [1, 3, 2]
+    assert data.to_input_order(data.X[:, 0]).tolist() == [1, 2, 3]
+    with pytest.raises(FormatError, match=r"query 2 ends at row 0 and starts again at row 2 .*; pass merge=True"):
+        read(path, merge=False)
+    assert read(csv(tmp_path, "qid,grade,a\n2,0,1\n1,1,2\n"), merge=False).n_queries == 2
+
+
+def test_ids_in_csv_are_texts_first(tmp_path: Path) -> None:
+    data = read(csv(tmp_path, "qid,grade,docid,a\n007,0,NA,1\n7,1,,1\n"))
+    assert data.query_ids.tolist() == ["007", "7"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.tolist() == ["NA", ""]
+    assert read(csv(tmp_path, "qid,grade,a\n7,0,1\n8,1,1\n")).query_ids.tolist() == [7, 8]
+
+
+def test_broken_csv(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"is not CSV: .*Expected 3 columns, got 2") as caught:
+        read(csv(tmp_path, "qid,grade,a\n1,2,3\n1,2\n"))
+    assert caught.value.line == 3
+    with pytest.raises(FormatError, match="there are no rows"):
+        read(csv(tmp_path, "qid,grade,a\n"))
+    with pytest.raises(FormatError, match="two columns named 'a'"):
+        read(csv(tmp_path, "qid,grade,a,a\n1,2,3,4\n"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv.gz"])
+def test_garbage(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"PAR1 this is no table at all, only some text that goes on for a while" * 3)
+    with pytest.raises(FormatError) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv.zst"])
+def test_cut_short(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write(RankingData.from_rows(np.random.default_rng(0).random((500, 9)), np.ones(500), np.arange(500)), path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(FormatError):
+        read(path)
+
+
+def test_arrow_streams_are_read_too(tmp_path: Path) -> None:
+    table = pa.table({"qid": [1], "grade": [1.0], "a": [2.0]})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    assert read(tmp_path / "a.arrow").X.tolist() == [[2.0]]
+
+
+@pytest.mark.parametrize(("name", "feature"), [("a.parquet", "qid"), ("a.arrow", "grade"), ("a.csv", "Rating")])
+def test_names_that_collide(tmp_path: Path, name: str, feature: str) -> None:
+    data = RankingData.from_rows([[1.0]], [1], [1], feature_names=[feature])
+    with pytest.raises(FormatError, match=f"a feature is called '{feature}'"):
+        write(data, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_well_known_names_as_features_of_our_own_files(tmp_path: Path) -> None:
+    data = RankingData.from_rows([[1.0, 2.0]], [1], [1], feature_names=["query", "weight"])
+    write(data, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").equals(data)
+
+
+def test_a_wide_sparse_matrix_is_no_table(tmp_path: Path) -> None:
+    data = RankingData.from_rows(sparse.csr_matrix((2, 30_000)), [1, 0], [1, 1])
+    with pytest.raises(FormatError, match="a column for each of the 30,000 features"):
+        write(data, tmp_path / "a.parquet")
+
+
+def test_foreign_metadata_is_ignored(tmp_path: Path) -> None:
+    table = pa.table(FRAME)
+    for note in (b"not json", b"[1]", b'{"roles": 3}', b'{"roles": {"qid": "gone"}, "sparse": 7}'):
+        pq.write_table(table.replace_schema_metadata({b"gainful": note}), tmp_path / "a.parquet")
+        assert read(tmp_path / "a.parquet").n_queries == 2
