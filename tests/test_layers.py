@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "jsonable"},
+    {"errors", "jsonable", "randomness"},
     {"frames", "data", "description", "rows"},
     {"metrics", "synthetic", "formats"},
     {"parameters", "monitor", "selection"},

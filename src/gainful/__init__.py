@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
     from gainful.rankers.lambdamart import LambdaMART
     from gainful.rankers.regression import RegressionRanker
+    from gainful.rankers.structured_kernel import KernelStructuredSVM
+    from gainful.rankers.structured_svm import StructuredSVM
     from gainful.selection import Split, folds, split
     from gainful.synthetic import make_artificial
 
@@ -39,6 +41,8 @@ _HOME = {
     "gainful.rankers.base": ("Ranker",),
     "gainful.rankers.lambdamart": ("LambdaMART",),
     "gainful.rankers.regression": ("RegressionRanker",),
+    "gainful.rankers.structured_kernel": ("KernelStructuredSVM",),
+    "gainful.rankers.structured_svm": ("StructuredSVM",),
     "gainful.selection": ("Split", "folds", "split"),
     "gainful.synthetic": ("make_artificial",),
 }
@@ -51,6 +55,7 @@ __all__ = [
     "FormatError",
     "GainfulError",
     "InterruptedFitWarning",
+    "KernelStructuredSVM",
     "LambdaMART",
     "Metric",
     "ParameterError",
@@ -60,6 +65,7 @@ __all__ = [
     "RankingData",
     "RegressionRanker",
     "Split",
+    "StructuredSVM",
     "compare",
     "folds",
     "from_frame",

@@ -38,6 +38,7 @@ from gainful.rows import (
     checked_query_weights,
     first_repeated,
     group_rows,
+    refuse_empty,
     refuse_infinite,
     rows_of_queries,
     value_blocks,
@@ -65,8 +66,7 @@ class RankingData:
     def __post_init__(self) -> None:
         X, names = as_features(self.X)
         n_rows, n_features = X.shape
-        if n_rows == 0:
-            raise DataError("there are no rows; ranking data needs at least one query with one document")
+        refuse_empty(X)
         y = checked_grades(self.y, n_rows)
         offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
@@ -109,8 +109,7 @@ class RankingData:
         """
         X, names = as_features(X)
         n_rows = X.shape[0]
-        if n_rows == 0:
-            raise DataError("there are no rows; ranking data needs at least one query with one document")
+        refuse_empty(X)
         grades = checked_grades(y, n_rows)
         order, offsets, query_ids = group_rows(qid, n_rows)
         ids = checked_doc_ids(doc_ids, n_rows)
@@ -125,7 +124,7 @@ class RankingData:
             offsets=offsets,
             query_ids=query_ids,
             doc_ids=ids,
-            feature_names=tuple(feature_names) if feature_names is not None else names,
+            feature_names=feature_names if feature_names is not None else names,  # type: ignore[arg-type]
             query_weights=None if weights is None else weights_of_queries(weights, offsets, query_ids),
             input_order=order,
         )
@@ -184,8 +183,8 @@ class RankingData:
     def to_input_order(self, values: Any) -> Array:
         """One value per row of this data, put back into the order in which the rows were given."""
         values = np.asarray(column_to_numpy(values))
-        if len(values) != self.n_rows:
-            raise DataError(f"there are {len(values)} values for {self.n_rows} rows")
+        if values.ndim == 0 or len(values) != self.n_rows:
+            raise DataError(f"values must have one entry per row ({self.n_rows}), had shape {values.shape}")
         if self.input_order is None:
             return np.asarray(values)
         restored: Array = np.empty_like(values)
@@ -240,6 +239,8 @@ class RankingData:
 
     def select(self, ids: Iterable[Any]) -> RankingData:
         """The data of the queries with these ids, in the order of ``ids``."""
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise DataError(f"ids must be a list of query ids, was {ids!r}")
         position = {query: i for i, query in enumerate(self.query_ids.tolist())}
         chosen = []
         for query in ids:

@@ -78,7 +78,7 @@ def describe(data: RankingData) -> Description:
     values = np.unique(data.y)
     grades = None
     if len(values) <= 32:
-        grades = {f"{value:g}": int((data.y == value).sum()) for value in values}
+        grades = {f"{value:.15g}": int((data.y == value).sum()) for value in values}
     low = np.minimum.reduceat(data.y, data.offsets[:-1])
     high = np.maximum.reduceat(data.y, data.offsets[:-1])
     size = data.X.nnz if data.is_sparse else data.n_rows * data.n_features
@@ -108,11 +108,23 @@ def describe(data: RankingData) -> Description:
 
 def _count_constant(X: Any) -> int:
     if not isinstance(X, np.ndarray):
-        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-        return int((low == high).sum())
+        return int(X.shape[1]) - _count_varying(X)
     constant = np.ones(X.shape[1], dtype=bool)
     for block in value_blocks(X):
         constant &= (block == X[0]).all(axis=0)
         if not constant.any():
             break
     return int(constant.sum())
+
+
+def _count_varying(X: Any) -> int:
+    """Columns of a CSR matrix that hold two values, zeros not stored included; no array is as wide as the matrix."""
+    if X.nnz == 0:
+        return 0
+    order = np.argsort(X.indices, kind="stable")
+    columns, values = X.indices[order], X.data[order]
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(columns)) + 1])
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    full = np.diff(np.append(starts, len(columns))) == X.shape[0]
+    varies = np.where(full, low != high, (low != 0) | (high != 0))
+    return int(varies.sum())

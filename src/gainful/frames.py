@@ -17,6 +17,8 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
 
     Nothing is copied when X already has that form. Frames keep their missing entries as NaN.
     """
+    if hasattr(X, "collect") and hasattr(X, "lazy"):
+        raise DataError(f"{what} is a lazy frame; collect() it first")
     if _is_frame(X):
         return _frame_to_matrix(X, what)
     if _is_sparse(X):

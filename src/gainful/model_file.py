@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.errors import FormatError, GainfulError
+from gainful.errors import FormatError, GainfulError, ParameterError
 from gainful.formats.files import atomic_write
 from gainful.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -35,6 +35,8 @@ FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 
 def save(model: Ranker, path: str | Path) -> None:
     """Write a fitted ranker to ``path``. An existing file is replaced only once the new one is complete."""
+    if not isinstance(model, Ranker):
+        raise ParameterError.of("save", "model", "a fitted ranker", model)
     model._check_fitted()
     members: dict[str, bytes] = {}
     fitted: dict[str, Any] = {}
@@ -50,9 +52,11 @@ def save(model: Ranker, path: str | Path) -> None:
         "format": FORMAT,
         "version": VERSION,
         "class": type(model).__name__,
-        "params": plain(model.get_params(deep=False)),
+        "params": plain(model._file_params()),
         "n_features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
+        "eval_metric": str(model._validation_metric()),
+        "interrupted": bool(model.interrupted_),
         "n_iter": model.n_iter_,
         "history": plain(model.history_),
         "fitted": plain(fitted),
@@ -95,7 +99,7 @@ def _rebuild(manifest: dict[str, Any], state: dict[str, Any], path: Path) -> Ran
             model.feature_names_in_ = np.array(manifest["feature_names"], dtype=object)
         model.history_ = manifest["history"]
         model.n_iter_ = int(manifest["n_iter"])
-        model.interrupted_ = False
+        model.interrupted_ = bool(manifest["interrupted"])
     except Exception as error:  # a damaged file may break the rebuilding anywhere
         raise FormatError(f"the model file is damaged ({type(error).__name__}: {error})", path=path) from error
     return model

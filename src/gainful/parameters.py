@@ -135,6 +135,65 @@ class Maybe(Constraint):
 
 
 @dataclass(frozen=True)
+class Either(Constraint):
+    """What any of several constraints accepts."""
+
+    of: tuple[Constraint, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        return any(one.accepts(value) for one in self.of)
+
+    def expected(self) -> str:
+        return ", or ".join(one.expected() for one in self.of)
+
+    def parse(self, text: str) -> Any:
+        for one in self.of:
+            try:
+                value = one.parse(text)
+            except ValueError:
+                continue
+            if one.accepts(value):
+                return value
+        raise ValueError(text)
+
+
+@dataclass(frozen=True)
+class ListOf(Constraint):
+    """A list, tuple or array of one or more values that ``inner`` accepts; ``[1, 10, 100]`` on the command line."""
+
+    inner: Constraint = Constraint()
+
+    def accepts(self, value: Any) -> bool:
+        if not isinstance(value, (list, tuple)) and not hasattr(value, "ndim"):
+            return False
+        values = list(value)
+        return len(values) > 0 and all(self.inner.accepts(one) for one in values)
+
+    def expected(self) -> str:
+        return f"a list, each {self.inner.expected()}"
+
+    def parse(self, text: str) -> Any:
+        found = json.loads(text)
+        if not isinstance(found, list):
+            raise ValueError(text)
+        return found
+
+
+@dataclass(frozen=True)
+class Function(Constraint):
+    """Anything that can be called."""
+
+    def accepts(self, value: Any) -> bool:
+        return callable(value)
+
+    def expected(self) -> str:
+        return "a function"
+
+    def parse(self, text: str) -> Any:
+        raise ValueError(text)
+
+
+@dataclass(frozen=True)
 class MetricSpec(Constraint):
     """A metric, or a text that :func:`gainful.metric` understands."""
 

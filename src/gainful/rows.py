@@ -29,12 +29,19 @@ def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
         raise DataError(f"qid has {len(ids)} entries for {n_rows} rows")
     starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1]).astype(np.int64)
     heads = ids[starts]
-    if len(set(heads.tolist())) == len(heads):
+    if _all_differ(heads):
         return None, np.append(starts, n_rows), heads
     codes, query_ids = _codes_by_first_appearance(ids)
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(query_ids))
     return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), query_ids
+
+
+def _all_differ(ids: Array) -> bool:
+    try:
+        return len(set(ids.tolist())) == len(ids)
+    except TypeError as error:
+        raise DataError(f"query ids must be hashable: {error}") from error
 
 
 def as_id_array(ids: Any, what: str) -> Array:
@@ -106,10 +113,16 @@ def first_repeated(ids: Array) -> Any:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
+def _real(values: Array) -> Array:
+    if values.dtype.kind == "c":
+        raise ValueError("they are complex")
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
 def checked_grades(y: Any, n_rows: int | None = None) -> Array:
     """Grades as finite, non-negative float64."""
     try:
-        grades = np.ascontiguousarray(column_to_numpy(y), dtype=np.float64)
+        grades = _real(column_to_numpy(y))
     except (TypeError, ValueError) as error:
         raise DataError(f"grades must be numbers: {error}") from error
     if grades.ndim != 1:
@@ -120,6 +133,14 @@ def checked_grades(y: Any, n_rows: int | None = None) -> Array:
     if len(bad):
         raise DataError(f"grade of row {bad[0]} must be finite and not negative, was {grades[bad[0]]:g}")
     return grades
+
+
+def refuse_empty(X: Any) -> None:
+    """Raise where there is nothing to rank, or nothing to rank by."""
+    if X.shape[1] == 0:
+        raise DataError("there are no features; ranking data needs at least one")
+    if X.shape[0] == 0:
+        raise DataError("there are no rows; ranking data needs at least one query with one document")
 
 
 def refuse_infinite(X: Any) -> None:
@@ -150,9 +171,21 @@ def _place_of(X: Any, flat: int) -> tuple[int, int]:
     return int(np.searchsorted(X.indptr, flat, side="right") - 1), int(X.indices[flat])
 
 
+def linear_scores(X: Any, w: Array) -> Array:
+    """X·w in float64 whatever X is stored in, block by block, so that no float64 copy of X is made."""
+    if X.dtype == np.float64:
+        return np.asarray(X @ w)
+    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+    scores = np.empty(X.shape[0])
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        scores[start : start + step] = block.astype(np.float64) @ w
+    return scores
+
+
 def checked_column(values: Any, n: int, what: str) -> Array:
     try:
-        array = np.ascontiguousarray(column_to_numpy(values), dtype=np.float64)
+        array = _real(column_to_numpy(values))
     except (TypeError, ValueError) as error:
         raise DataError(f"{what} must be numbers: {error}") from error
     if array.shape != (n,):
@@ -172,6 +205,8 @@ def checked_query_weights(weights: Any, n_queries: int) -> Array | None:
 
 
 def weights_of_queries(weights: Array, offsets: Array, query_ids: Array) -> Array:
+    if not np.isfinite(weights).all():
+        raise DataError(f"sample_weight of row {int(np.flatnonzero(~np.isfinite(weights))[0])} must be finite")
     low = np.minimum.reduceat(weights, offsets[:-1])
     differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
     if len(differs):
@@ -194,6 +229,8 @@ def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
 def checked_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
     if names is None:
         return None
+    if isinstance(names, str):
+        raise DataError(f"feature_names must be a list of names, was {names!r}")
     names = tuple(str(name) for name in names)
     if len(names) != n_features:
         raise DataError(f"there are {len(names)} feature names for {n_features} features")

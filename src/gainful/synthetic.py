@@ -19,6 +19,7 @@ from gainful.data import RankingData
 from gainful.errors import ParameterError
 
 BLOCK_ROWS = 100_000
+MOST_VALUES = 1 << 40
 
 
 def make_artificial(
@@ -49,6 +50,10 @@ def make_artificial(
     ):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
             raise ParameterError.of("make_artificial", name, f"an integer ≥ {least}", value)
+    if n_queries * n_docs * n_features > MOST_VALUES:
+        raise ParameterError(
+            f"make_artificial: {n_queries * n_docs * n_features:,} values are more than memory can hold"
+        )
     shares = _checked_shares(grade_shares, n_grades)
     rng = np.random.default_rng(seed)
     v = rng.standard_normal(n_features)

@@ -179,3 +179,71 @@ def test_bad_requests_are_refused_before_training(settings, message, artificial)
 def test_training_on_the_test_queries_is_refused(parts):
     with pytest.raises(GainfulError, match="is in the training and in the test data"):
         gainful.compare("regression", Split(parts[0], None, parts[0]))
+
+
+def test_rounding_is_no_difference(rng):
+    """Two orders of documents of one grade are equally good, whatever the last digit of their sums says."""
+    y = np.tile([2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0], 40)
+    qid = np.repeat(np.arange(40), 7)
+    X = np.column_stack([y, y + 1e-3 * rng.random(len(y))])
+    data = gainful.RankingData.from_rows(X, y, qid)
+
+    class First(RegressionRanker):
+        def _predict(self, X):
+            return X[:, 0]
+
+    class Second(RegressionRanker):
+        def _predict(self, X):
+            return X[:, 1]
+
+    found = gainful.compare({"a": First(), "b": Second()}, data, metrics=("ndcg@5", "dcg", "rbp", "err@5(max_grade=2)"))
+    for measure in ("ndcg@5", "dcg", "rbp(0.8)", "err@5", CURVE_SUM):
+        test = found.paired_tests["b", measure]
+        assert (test.wins, test.losses) == (0, 0)
+        assert set(test.p.values()) == {1.0}
+
+
+def test_metrics_that_share_a_name_are_told_apart(parts):
+    found = gainful.compare(
+        RANKERS, parts[0], test=parts[2], metrics=("ndcg@10", "ndcg@10(gain=linear)", "map", "map(relevant=3)")
+    )
+    for text in ("ndcg@10(gain=exp2", "ndcg@10(gain=linear", "map(ties=average, empty=0, relevant=3)"):
+        full = next(m for m in found.metrics if str(m).startswith(text))
+        scores = clone(RANKERS["ridge"]).fit(parts[0]).predict(parts[2])
+        assert found.mean("ridge", full) == pytest.approx(full(scores, parts[2]))
+    assert len(found.to_dict()["metrics"]) == 4
+
+
+def test_means_follow_the_weights_of_the_queries(parts):
+    train, _, test = parts
+    weighted = test.replace(query_weights=np.arange(1.0, test.n_queries + 1))
+    found = gainful.compare(RANKERS, train, test=weighted, metrics="ndcg@5")
+    scores = clone(RANKERS["ridge"]).fit(train).predict(test)
+    assert found.mean("ridge", "ndcg@5") == pytest.approx(gainful.metric("ndcg@5")(scores, weighted))
+    assert "weighted by query" in found.table()
+
+
+def test_a_baseline_without_a_result_does_not_throw_the_others_away(artificial):
+    def press(event):
+        if event.ranker == "trees" and event.training is not None:
+            raise KeyboardInterrupt
+
+    found = gainful.compare(RANKERS, artificial, baseline="trees", progress=press)
+    assert found.labels == ("ridge",)
+    assert found.baseline == "ridge"
+    assert "The baseline trees has no result" in found.table()
+
+
+def test_any_leaked_query_is_found(parts):
+    train, _, test = parts
+    leaky = gainful.RankingData.concatenate([train, test[5]])
+    with pytest.raises(GainfulError, match=r"is in the training and in the test data"):
+        gainful.compare("regression", leaky, test=test)
+    with pytest.raises(GainfulError, match=r"is in the validation and in the test data"):
+        gainful.compare("regression", train, valid=test, test=test)
+
+
+def test_labels_that_look_like_markup_are_printed_as_they_are(parts):
+    found = gainful.compare({"[/x] a": RegressionRanker(), "[bold]b": TREES}, parts[0], test=parts[2])
+    assert "[/x] a (baseline)" in found.table()
+    assert "[bold]b" in found.table()

@@ -24,6 +24,7 @@ from gainful import DataError, InterruptedFitWarning, ParameterError, RankingDat
 # What makes a ranker quick enough for tests, where its defaults are not.
 QUICK = {"lambdamart": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
+CLOSED_FORM = {"regression"}  # nothing in the solution depends on the path that led there
 
 
 def make(name, **params):
@@ -78,9 +79,9 @@ def test_rows_in_any_order_give_the_same_scores(name, parts, rng):
     order = rng.permutation(train.n_rows)
     one = make(name).fit(train.X, train.y, qid=train.qid)
     other = make(name).fit(train.X[order], train.y[order], qid=train.qid[order])
-    if gainful.RANKERS[name].kind == "linear":
+    if name in CLOSED_FORM:
         assert np.allclose(one.predict(test.X), other.predict(test.X), rtol=1e-8, atol=1e-10)
-    else:  # trees break ties between equal splits by the order of the rows
+    else:  # rounding, and ties between equal splits or rankings, depend on the order of the rows
         assert other.score(test) == pytest.approx(one.score(test), abs=0.1)
     shuffled = rng.permutation(test.n_rows)
     assert np.array_equal(one.predict(test.X[shuffled]), one.predict(test.X)[shuffled])
@@ -124,7 +125,8 @@ def test_history_has_a_row_per_iteration(name, parts):
     assert [row["iteration"] for row in model.history_] == list(range(1, model.n_iter_ + 1))
     for row in model.history_:
         assert {"objective", "gap", "validation", "seconds"} <= set(row)
-        assert 0 <= row["validation"] <= 1
+        assert row["validation"] is None or 0 <= row["validation"] <= 1
+    assert model.history_[-1]["validation"] is not None
     assert not model.interrupted_
 
 
@@ -238,7 +240,6 @@ def test_progress_is_reported_each_iteration(name, parts):
     seen = []
     model = make(name).fit(parts[0], progress=seen.append)
     assert [event.iteration for event in seen] == [row["iteration"] for row in model.history_]
-    assert seen[-1].total is not None
 
 
 def test_a_callback_can_stop_training_and_the_model_says_so(name, parts):
@@ -262,8 +263,9 @@ def test_ctrl_c_keeps_the_best_model_so_far(name, parts):
 
     with pytest.warns(InterruptedFitWarning, match="the model kept is that of iteration"):
         model = make(name).fit(train, eval_set=valid, progress=press)
-    best = max(row["validation"] for row in model.history_)
-    assert gainful.metric("ndcg@10")(model.predict(valid), valid) == pytest.approx(best)
+    assert model.interrupted_
+    validated = [row["validation"] for row in model.history_ if row["validation"] is not None]
+    assert model._validation_metric()(model.predict(valid), valid) == pytest.approx(max(validated))
 
 
 def test_ctrl_c_before_the_first_iteration_is_not_swallowed(name, parts, monkeypatch):

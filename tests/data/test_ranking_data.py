@@ -276,3 +276,28 @@ def test_real_valued_grades_are_described_by_their_range():
     found = RankingData.from_rows(np.zeros((50, 1)), y, np.zeros(50)).describe()
     assert found.grades is None
     assert "0.1 to 3.7" in str(found)
+
+
+def test_large_grades_and_wide_sparse_data_are_described():
+    found = RankingData.from_rows(np.zeros((3, 1)), [1000001, 1000002, 1000003], [1, 1, 1]).describe()
+    assert found.grades == {"1000001": 1, "1000002": 1, "1000003": 1}
+    wide = sparse.csr_array(([1.0, 5.0, 5.0], ([0, 0, 1], [1_999_999_999, 3, 3])), shape=(2, 2_000_000_000))
+    assert RankingData.from_rows(wide, [0, 1], [1, 1]).describe().constant_features == 1_999_999_999
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RankingData.from_rows(np.zeros((2, 0)), [0, 1], [1, 1]), "no features"),
+        (lambda: RankingData.from_rows(np.zeros((2, 1)), [0, 1], [{}, {}]), "hashable"),
+        (lambda: RankingData.from_rows(np.zeros((2, 1)), [0j, 1j], [1, 1]), "complex"),
+        (lambda: RankingData.from_rows(np.zeros((2, 2)), [0, 1], [1, 1], feature_names="ab"), "list of names"),
+        (lambda: RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], sample_weight=[1, np.nan]), "row 1 must be"),
+        (lambda: RankingData.from_rows(pl.LazyFrame({"a": [1.0]}), [0], [1]), "collect"),
+        (lambda: small().to_input_order(5), "one entry per row"),
+        (lambda: small().select("b"), "list of query ids"),
+    ],
+)
+def test_odd_arguments_are_refused_in_words(call, message):
+    with pytest.raises(DataError, match=message):
+        call()

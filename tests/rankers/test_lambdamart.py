@@ -100,3 +100,19 @@ def test_long_queries_are_refused_in_words():
     data = RankingData.from_rows(np.zeros((n, 1)), np.zeros(n), np.full(n, 77))
     with pytest.raises(DataError, match="query 77 has 10,001 documents"):
         LambdaMART().fit(data)
+
+
+def test_engine_params_that_would_be_ignored_are_refused(parts):
+    for params, message in (
+        ({"objective": "rank_xendcg"}, "must not set 'objective'; use another ranker"),
+        ({"extra_treees": True}, "did you mean 'extra_tree"),
+        ({"boosting": "dart"}, "best iteration could not be kept"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            LambdaMART(engine_params=params).fit(parts[0])
+
+
+def test_huge_grades_keep_their_order(parts):
+    train, _, test = parts
+    model = LambdaMART(**QUICK).fit(train.X, train.y * 500, qid=train.qid)
+    assert model.score(test) > 0.6

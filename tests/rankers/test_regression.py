@@ -76,3 +76,15 @@ def test_history_reports_objective_and_validation(parts):
     residual = train.y - model.predict(train)
     assert row["objective"] == pytest.approx(residual @ residual + 2.0 * model.coef_ @ model.coef_)
     assert row["validation"] == gainful.metric("map")(model.predict(valid), valid)
+
+
+def test_gains_too_large_to_regress_on_are_refused(rng):
+    with pytest.raises(gainful.DataError, match="grade 2000 is too large"):
+        RegressionRanker(target="gain").fit(rng.random((4, 2)), [0, 1, 2000, 3], qid=[1, 1, 1, 1])
+
+
+def test_float32_scores_are_summed_in_float64():
+    X = (1e6 + np.arange(200.0)[:, None] * 0.5).astype(np.float32)
+    model = RegressionRanker()
+    model.coef_, model.intercept_, model.n_features_in_ = np.array([0.1]), 0.0, 1
+    assert len(np.unique(model.predict(X))) == len(np.unique(X))

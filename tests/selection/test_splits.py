@@ -53,3 +53,17 @@ def test_every_query_is_tested_once_and_never_trained_on_in_that_fold(n_folds, s
 def test_bad_divisions_are_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: split(DATA, seed=-1), lambda: folds(DATA, 3, seed=1.5), lambda: split(DATA, "abc")]
+)
+def test_bad_seeds_and_sizes_are_refused(call):
+    with pytest.raises(ParameterError):
+        call()
+
+
+def test_folds_take_their_queries_when_asked():
+    fold = folds(DATA, 4)[1]
+    assert fold.train is not fold.train  # made anew: no fold is kept in memory
+    assert fold.train.equals(fold.train)

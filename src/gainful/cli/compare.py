@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gainful.cli import options
+from gainful.cli import INTERRUPTED, complain, options
+from gainful.errors import GainfulError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from gainful.comparison import CompareProgress, Comparison, ComparisonJob
 
 EMBEDDED_QUERIES = 1000
@@ -52,10 +55,10 @@ def compare(
 
     Without DATA it compares all rankers on an artificial data set with a known target.
     """
-    from gainful.cli.console import print_json, run_interruptibly, stdout, watch_compilation
+    from gainful.cli.console import progress_bars, run_interruptibly, watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
     from gainful.comparison import ComparisonJob
-    from gainful.comparison.compare import CURVE
+    from gainful.comparison.compare import CURVE, check_comparison
     from gainful.comparison.contestants import contestants
     from gainful.comparison.protocol import as_splits
 
@@ -63,8 +66,8 @@ def compare(
     models = contestants(rankers)
     measures = tuple(parse_metrics(metrics, convention, relevant))
     shares = parse_numbers(sizes, "--sizes")
-    if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
+    names = parse_names(tests)
+    check_comparison(models, measures, names, baseline, alpha)
     watch_compilation()
     parts = _load(data, test, valid, read_options(format, merge, read), seed)
     job = ComparisonJob(
@@ -72,30 +75,41 @@ def compare(
         as_splits(n_folds=folds, sizes=shares, seed=seed, **parts),
         metrics=measures,
         curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
-        tests=tuple(parse_names(tests)),
+        tests=tuple(names),
         baseline=baseline,
         alpha=alpha,
         seed=seed,
     )
-    job.interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, stop))
+    with progress_bars() as bars:  # owned by this thread, so that an interrupt leaves the terminal as it was
+        interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, bars, stop))
+    job.interrupted = job.interrupted or interrupted
     try:
-        result = job.result()
-        if report is not None:
-            _write_report(result, report)
-        if json:
-            print_json(result.to_dict())
-        else:
-            from gainful.comparison.render import renderable
-
-            stdout().print(renderable(result))
-    finally:
-        if job.interrupted:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            if stuck:
-                os._exit(130)  # a compiled kernel is still busy in its thread and cannot be stopped
+        _show(job.result(), report, json)
+    except GainfulError as error:
+        if not job.interrupted:
+            raise
+        complain(str(error))
+    if stuck:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # a compiled kernel is still busy in its thread and cannot be stopped
     if job.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(result: Comparison, report: Path | None, json: bool) -> None:
+    from gainful.cli.console import print_json, say, stdout
+    from gainful.comparison.render import renderable
+
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        result.to_html(report / "report.html")
+        result.to_json(report / "comparison.json")
+        say(f"report: {report / 'report.html'}")
+    if json:
+        print_json(result.to_dict())
+    else:
+        stdout().print(renderable(result))
 
 
 def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -122,32 +136,22 @@ def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[st
     return dict(align_features({name: load_data(path, how) for name, path in paths.items() if path is not None}))
 
 
-def _run_with_bars(job: ComparisonJob, stop: threading.Event) -> None:
-    from gainful.cli.console import progress_bars, say
+def _run_with_bars(job: ComparisonJob, bars: Progress, stop: threading.Event) -> None:
+    from gainful.cli.console import progress_note, say
 
-    with progress_bars() as bars:
-        runs = bars.add_task("rankers", total=len(job.splits) * len(job.models), note="")
-        current = bars.add_task("", total=None, note="", visible=False)
+    runs = bars.add_task("rankers", total=len(job.splits) * len(job.models), note="")
+    current = bars.add_task("", total=None, note="", visible=False)
 
-        def show(event: CompareProgress) -> bool:
-            fold = f", fold {event.fold + 1}" if event.n_folds > 1 else ""
-            bars.update(runs, completed=event.finished_runs)
-            if event.training is None:
-                if not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
-                    say(f"training {event.ranker}{fold}")
-                bars.reset(current, description=f"{event.ranker}{fold}", total=None, note="", visible=True)
-            else:
-                value = event.training.validation
-                note = "" if value is None else f"validation {value:.4f}"
-                bars.update(current, completed=event.training.iteration, total=event.training.total, note=note)
-            return stop.is_set()
+    def show(event: CompareProgress) -> bool:
+        fold = f", fold {event.fold + 1}" if event.n_folds > 1 else ""
+        bars.update(runs, completed=event.finished_runs)
+        if event.training is None:
+            if not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
+                say(f"training {event.ranker}{fold}")
+            bars.reset(current, description=f"{event.ranker}{fold}", total=None, note="", visible=True)
+        else:
+            note = progress_note(event.training)
+            bars.update(current, completed=event.training.iteration, total=event.training.total, note=note)
+        return stop.is_set()
 
-        job.run(show)
-
-
-def _write_report(result: Comparison, folder: Path) -> None:
-    from gainful.cli.console import say
-
-    result.to_html(folder / "report.html")
-    result.to_json(folder / "comparison.json")
-    say(f"report: {folder / 'report.html'}")
+    job.run(show)

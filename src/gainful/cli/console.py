@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from gainful.jsonable import plain
 
@@ -32,8 +33,12 @@ def say(message: str) -> None:
     console.print(message, style="dim", soft_wrap=not console.is_terminal, markup=False)
 
 
+def json_text(value: Any) -> str:
+    return json.dumps(plain(value), indent=1)
+
+
 def print_json(value: Any) -> None:
-    print(json.dumps(plain(value), indent=1))
+    print(json_text(value))
 
 
 def key_value_table(rows: list[tuple[str, str]]) -> Table:
@@ -41,7 +46,7 @@ def key_value_table(rows: list[tuple[str, str]]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for label, text in rows:
-        table.add_row(label, text)
+        table.add_row(Text(label), Text(text))  # Text: a path may look like markup
     return table
 
 
@@ -50,20 +55,28 @@ def progress_bars() -> Iterator[Progress]:
     """Bars on stderr that leave no trace once they are done."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
-    with Progress(*columns, console=stderr(), transient=True) as bars:
+    console = stderr()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         yield bars
+
+
+def progress_note(event: Any) -> str:
+    """What is worth saying of an iteration: the validation metric, or how far from the optimum it may be."""
+    if event.validation is not None:
+        return f"validation {event.validation:.4f}"
+    return "" if event.gap is None else f"gap {100 * event.gap:.2g} %"
 
 
 @contextmanager
 def status(message: str) -> Iterator[None]:
     """A spinner for work of unknown length."""
-    with stderr().status(message):
+    with stderr().status(Text(message)):
         yield
 
 
@@ -97,7 +110,7 @@ def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: fl
     Returns (interrupted, stuck). On Ctrl-C the event is set and ``work`` has ``grace_seconds`` to return; if it does
     not, ``stuck`` is True and the caller must leave the process without waiting for it.
     """
-    stop = threading.Event()
+    stop, finished = threading.Event(), threading.Event()
     failure: list[BaseException] = []
 
     def body() -> None:
@@ -105,18 +118,20 @@ def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: fl
             work(stop)
         except BaseException as error:  # handed to the caller's thread
             failure.append(error)
+        finally:
+            finished.set()
 
-    thread = threading.Thread(target=body, daemon=True)
-    thread.start()
+    threading.Thread(target=body, daemon=True).start()
     interrupted = False
     try:
-        while thread.is_alive():
-            thread.join(0.05)
+        # An event rather than Thread.join, which an interrupt leaves believing that the thread has ended.
+        while not finished.wait(0.05):
+            pass
     except KeyboardInterrupt:
         interrupted = True
         stop.set()
         with suppress(KeyboardInterrupt):
-            thread.join(grace_seconds)
+            finished.wait(grace_seconds)
     if failure:
         raise failure[0]
-    return interrupted, thread.is_alive()
+    return interrupted, not finished.is_set()

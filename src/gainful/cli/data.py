@@ -97,6 +97,8 @@ def generate(
     if parts is None:
         check_format(target, format)
         refuse_unwritable(target)
+    else:
+        check_format(target, format or "letor")
     watch_compilation()
     with status("making data"):
         data = make_artificial(
@@ -106,13 +108,13 @@ def generate(
         files = {target: data}
     else:
         names = SPLIT_NAMES if len(parts) == 3 else ("train", "test")
-        target.mkdir(parents=True, exist_ok=True)
-        check_format(target, format or "letor")
         suffix = FORMATS[format or "letor"].suffixes[0]
         files = {
             target / f"{name}{suffix}": part
             for name, part in zip(names, split_queries(data, parts, seed=seed), strict=True)
         }
+    if parts is not None:
+        target.mkdir(parents=True, exist_ok=True)
     for path, part in files.items():
         with status(f"writing {path}"):
             write_data(part, path, format=format)

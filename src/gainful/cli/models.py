@@ -13,6 +13,7 @@ from gainful.cli import options
 
 if TYPE_CHECKING:
     from gainful.data import RankingData
+    from gainful.metrics import Metric
     from gainful.rankers.base import Ranker
 
 Model = Annotated[Path, typer.Argument(help="Model file written by gainful train.", show_default=False)]
@@ -42,6 +43,7 @@ def train(
     from gainful.selection.layout import align_features
 
     model = ranker_with_settings(ranker, set or [])
+    model._check_parameters()
     refuse_unwritable(output)
     how = read_options(format, merge, read)
     parts = {name: load_data(path, how) for name, path in (("data", data), ("valid", valid)) if path is not None}
@@ -79,7 +81,7 @@ def predict(
     json: options.Json = False,
 ) -> None:
     """Score every row of the data: one score a line, in the order of the rows, higher is better."""
-    from gainful.cli.console import print_json
+    from gainful.cli.console import json_text
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.formats.files import atomic_write, refuse_unwritable
 
@@ -89,10 +91,9 @@ def predict(
     rows = load_data(data, read_options(format, merge, read), fitted.n_features_in_)
     scores = rows.to_input_order(fitted.predict(rows))
     if json:
-        qid = rows.to_input_order(rows.qid)
-        print_json({"qid": qid, "score": scores})
-        return
-    text = "".join(f"{score!r}\n" for score in scores.tolist())
+        text = json_text({"qid": rows.to_input_order(rows.qid), "score": scores}) + "\n"
+    else:
+        text = "".join(f"{score!r}\n" for score in scores.tolist())
     if output is None:
         sys.stdout.write(text)
     else:
@@ -120,6 +121,7 @@ def evaluate(
     """Measure a model, or scores from anywhere, on data with grades."""
     from gainful.cli.console import print_json, stdout
     from gainful.cli.inputs import is_model, load_data, load_model, parse_metrics, read_options, read_scores
+    from gainful.metrics import headings
 
     measures = parse_metrics(metrics, convention, relevant)
     fitted = load_model(model) if is_model(model) else None
@@ -129,23 +131,24 @@ def evaluate(
     else:
         scores = read_scores(model, rows.n_rows)
         scores = scores if rows.input_order is None else scores[rows.input_order]
-    means = {m.name: m(scores, rows) for m in measures}
-    values = {m.name: m.per_query(scores, rows) for m in measures} if per_query else {}
+    names = headings(measures)
+    means = {names[m]: m(scores, rows) for m in names}
+    values = {names[m]: m.per_query(scores, rows) for m in names} if per_query else {}
     if json:
         result: dict[str, Any] = {
             "queries": rows.n_queries,
             "means": means,
-            "metrics": {m.name: str(m) for m in measures},
+            "metrics": {names[m]: str(m) for m in names},
         }
         if per_query:
             result["per_query"] = {"qid": rows.query_ids, **values}
         print_json(result)
         return
-    stdout().print(_metric_table(measures, means, rows, values))
+    stdout().print(_metric_table(names, means, rows, values))
 
 
 def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, name: str) -> None:
-    from gainful.cli.console import progress_bars, say
+    from gainful.cli.console import progress_bars, progress_note, say
     from gainful.monitor import Progress
 
     with progress_bars() as bars:
@@ -154,14 +157,13 @@ def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, n
         task = bars.add_task(name, total=None, note="")
 
         def show(event: Progress) -> bool:
-            note = "" if event.validation is None else f"validation {event.validation:.4f}"
-            bars.update(task, completed=event.iteration, total=event.total, note=note)
+            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
             return False
 
         model.fit(data, eval_set=valid, progress=show)
 
 
-def _metric_table(measures: list[Any], means: dict[str, float], rows: RankingData, values: dict[str, Any]) -> Any:
+def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: RankingData, values: dict[str, Any]) -> Any:
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -173,22 +175,20 @@ def _metric_table(measures: list[Any], means: dict[str, float], rows: RankingDat
         for name in values:
             table.add_column(name, justify="right")
         for q, query in enumerate(rows.query_ids):
-            table.add_row(str(query), *(f"{values[name][q]:.4f}" for name in values))
+            table.add_row(Text(str(query)), *(f"{values[name][q]:.4f}" for name in values))
         table.add_section()
         table.add_row("mean", *(f"{means[name]:.4f}" for name in values), style="bold")
     else:
         table.add_column("metric")
         table.add_column("mean", justify="right")
         table.add_column("conventions", style="dim")
-        for m in measures:
-            table.add_row(m.name, f"{means[m.name]:.4f}", str(m))
+        for m, name in names.items():
+            table.add_row(name, f"{means[name]:.4f}", str(m))
     return Group(table, Text(f"{rows.n_queries:,} queries, {rows.n_rows:,} documents", style="dim"))
 
 
 def _metric_name(model: Ranker) -> str:
-    from gainful.metrics import metric
-
-    return metric(getattr(model, "eval_metric", "ndcg@10")).name
+    return model._validation_metric().name
 
 
 def _text(value: Any) -> str:

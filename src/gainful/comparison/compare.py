@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ def compare(
     valid: RankingData | None = None,
     test: RankingData | None = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
-    metrics: Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Sequence[str | Metric] = DEFAULT_METRICS,
     convention: str | None = None,
     tests: Sequence[str] = tuple(TESTS),
     baseline: str | None = None,
@@ -78,7 +78,7 @@ def compare(
     job = ComparisonJob(
         contestants(rankers),
         as_splits(data, n_folds=folds, valid=valid, test=test, sizes=sizes, seed=seed),
-        metrics=tuple(metric(m, convention=convention) for m in metrics),
+        metrics=tuple(metric(m, convention=convention) for m in ([metrics] if isinstance(metrics, str) else metrics)),
         curve=tuple(metric(name, convention=convention) for name in CURVE),
         tests=tuple(tests),
         baseline=baseline,
@@ -90,6 +90,23 @@ def compare(
     except KeyboardInterrupt:
         job.interrupted = True
     return job.result()
+
+
+def check_comparison(
+    models: Mapping[str, Ranker], metrics: Sequence[Metric], tests: Sequence[str], baseline: str | None, alpha: float
+) -> None:
+    """Refuse what can be refused before any data is read."""
+    if not metrics:
+        raise ParameterError("there is no metric to compare by; name at least one")
+    for name in tests:
+        if name not in TESTS:
+            raise UnknownNameError.among("test", name, TESTS)
+    if baseline is not None and baseline not in models:
+        raise UnknownNameError.among("ranker in this comparison", baseline, models)
+    if not 0 < alpha < 1:
+        raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
+    for model in models.values():
+        model._check_parameters()
 
 
 class ComparisonJob:
@@ -107,17 +124,7 @@ class ComparisonJob:
         alpha: float,
         seed: int,
     ):
-        if not metrics:
-            raise ParameterError("there is no metric to compare by; name at least one")
-        for name in tests:
-            if name not in TESTS:
-                raise UnknownNameError.among("test", name, TESTS)
-        if baseline is not None and baseline not in models:
-            raise UnknownNameError.among("ranker in this comparison", baseline, models)
-        if not 0 < alpha < 1:
-            raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
-        for model in models.values():
-            model._check_parameters()
+        check_comparison(models, metrics, tests, baseline, alpha)
         self.models, self.splits = models, splits
         self.metrics, self.curve = metrics, curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed

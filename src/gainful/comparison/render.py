@@ -22,7 +22,7 @@ TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random.
 
 def means_table(comparison: Comparison) -> Table:
     """One row per ranker, best mean of each metric in bold, significant differences from the baseline marked."""
-    names = [m.name for m in comparison.metrics]
+    names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
     table = _table(["ranker", *names, "fit"])
     for label in comparison.labels:
@@ -47,9 +47,9 @@ def differences_table(comparison: Comparison) -> Table:
 def _table(head: list[str]) -> Table:
     """A table whose first column folds when space is short; figures are never cut."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column(head[0], overflow="fold", min_width=12)
+    table.add_column(Text(head[0]), overflow="fold", min_width=12)  # Text: a label may look like markup
     for name in head[1:]:
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 8))
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=min(max(len(name), 8), 12))
     return table
 
 
@@ -58,12 +58,16 @@ def label_of(comparison: Comparison, label: str) -> str:
 
 
 def difference_head(comparison: Comparison) -> list[str]:
-    return [f"Δ {comparison.headline.name}", "won/lost", *(f"p {TEST_NAMES[test]}" for test in comparison.tests)]
+    return [
+        f"Δ {comparison.headings[comparison.headline]}",
+        "won/lost",
+        *(f"p {TEST_NAMES[test]}" for test in comparison.tests),
+    ]
 
 
 def difference_cells(comparison: Comparison, label: str) -> list[str]:
     """Difference on the headline metric, queries won and lost, and one corrected p-value per test."""
-    headline = comparison.paired_tests[label, comparison.headline.name]
+    headline = comparison.paired_tests[label, comparison.headings[comparison.headline]]
     return [
         f"{headline.difference:+.4f}",
         f"{headline.wins}/{headline.losses}",
@@ -73,7 +77,7 @@ def difference_cells(comparison: Comparison, label: str) -> list[str]:
 
 def measure_of_test(comparison: Comparison, label: str, test: str) -> PairedTest:
     """Wilcoxon looks at the whole top of the list, as Chapelle, Le and Smola do; the others at the headline metric."""
-    measure = CURVE_SUM if test == "wilcoxon" else comparison.headline.name
+    measure = CURVE_SUM if test == "wilcoxon" else comparison.headings[comparison.headline]
     return comparison.paired_tests[label, measure]
 
 
@@ -94,6 +98,7 @@ def notes(comparison: Comparison) -> list[str]:
             f"p-values: {', '.join(_test_note(comparison, test) for test in comparison.tests)}; "
             "Holm-corrected over the rankers."
         )
+    lines += comparison.remarks
     lines += [f"{label} failed: {reason}" for label, reason in comparison.failures.items()]
     if comparison.interrupted:
         lines.append("Interrupted: the table holds what was finished.")
@@ -110,7 +115,7 @@ def conventions(metrics: Sequence[Metric]) -> list[str]:
 
 def _test_note(comparison: Comparison, test: str) -> str:
     names = {"wilcoxon": "Wilcoxon signed-rank", "t": "paired t", "randomization": "randomisation (10,000 draws)"}
-    return f"{names[test]} on {CURVE_SUM if test == 'wilcoxon' else comparison.headline.name}"
+    return f"{names[test]} on {CURVE_SUM if test == 'wilcoxon' else comparison.headings[comparison.headline]}"
 
 
 def _spread(counts: list[int]) -> str:
@@ -165,7 +170,7 @@ li { margin: .3rem 0; overflow-wrap: anywhere; }
 
 def html_fragment(comparison: Comparison) -> str:
     """The table and its notes, without a page around them."""
-    names = [m.name for m in comparison.metrics]
+    names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
     rows = []
     for label in comparison.labels:

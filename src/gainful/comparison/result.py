@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.statistics import TESTS, holm
+from gainful.data import RankingData
 from gainful.errors import GainfulError, UnknownNameError
-from gainful.metrics import Metric
+from gainful.metrics import Metric, headings, mean_over_queries
 from gainful.rows import Array
 from gainful.selection.splits import Split
 
 CURVE_SUM = "sum of ndcg@1…10"
+ROUNDING = 1e-11
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Comparison:
     failures: Mapping[str, str]
     interrupted: bool
     data: Mapping[str, Any]
+    query_weights: Array | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def from_runs(
@@ -87,13 +91,19 @@ class Comparison:
             folds = [0]
         if not standing:
             raise GainfulError(_nothing_to_show(failures, interrupted))
+        remarks = []
         if baseline is not None and baseline not in standing:
-            reason = failures.get(baseline, "it was not finished")
-            raise GainfulError(f"the baseline {baseline!r} has no result: {reason}")
+            remarks.append(f"The baseline {baseline} has no result; {standing[0]} stands in for it.")
+            baseline = None
         tested = [splits[f].test for f in folds]
+        weighted = any(part.query_weights is not None for part in tested)
+        if weighted:
+            remarks.append("Means are weighted by query; the paired tests count every query once.")
         return cls(
             labels=tuple(standing),
             baseline=baseline or standing[0],
+            query_weights=np.concatenate([_weights(part) for part in tested]) if weighted else None,
+            remarks=tuple(remarks),
             runs={label: tuple(done[label][f] for f in folds) for label in standing},
             query_ids=np.concatenate([part.query_ids for part in tested]),
             fold_of_query=np.repeat(folds, [part.n_queries for part in tested]),
@@ -120,24 +130,39 @@ class Comparison:
         return np.concatenate([run.values[found] for run in self.runs[label]])
 
     def mean(self, label: str, measure: Metric | str, *, average: str = "queries") -> float:
-        """Mean over the test queries, or with ``average="folds"`` the mean of the folds' means, as LETOR reports."""
+        """Mean over the test queries, by their weights where they have any; NaN where all are skipped.
+
+        With ``average="folds"`` it is the mean of the folds' means, as LETOR reports.
+        """
         values = self.per_query(label, measure)
         if average == "queries":
-            return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+            return mean_over_queries(values, self.query_weights)
         if average != "folds":
             raise UnknownNameError.among("average", average, ("queries", "folds"))
-        means = [np.nanmean(values[self.fold_of_query == f]) for f in np.unique(self.fold_of_query)]
+        means = []
+        for fold in np.unique(self.fold_of_query):
+            inside = self.fold_of_query == fold
+            weights = None if self.query_weights is None else self.query_weights[inside]
+            means.append(mean_over_queries(values[inside], weights))
         return float(np.mean(means))
 
     def fit_seconds(self, label: str) -> float:
         """Training time, all folds together."""
         return sum(run.fit_seconds for run in self.runs[label])
 
+    @cached_property
+    def headings(self) -> dict[Metric, str]:
+        """How each metric is called here: by its short name, or in full where two share it."""
+        names = headings(self.metrics)
+        for m in self.curve:
+            names.setdefault(m, str(m) if m.name in names.values() else m.name)
+        return names
+
     def _metric(self, measure: Metric | str) -> Metric:
-        for known in (*self.metrics, *self.curve):
-            if measure in (known, known.name, str(known)):
+        for known, heading in self.headings.items():
+            if measure in (known, heading, str(known)):
                 return known
-        raise UnknownNameError.among("metric in this comparison", measure, [m.name for m in self.metrics])
+        raise UnknownNameError.among("metric in this comparison", measure, self.headings.values())
 
     # -- tests ---------------------------------------------------------------------------------------------------------
 
@@ -149,7 +174,7 @@ class Comparison:
         """
         found: dict[tuple[str, str], PairedTest] = {}
         others = [label for label in self.labels if label != self.baseline]
-        for measure in [*(m.name for m in self.metrics), CURVE_SUM]:
+        for measure in [*(self.headings[m] for m in self.metrics), CURVE_SUM]:
             differences = {label: self._differences(label, measure) for label in others}
             raw = {test: [TESTS[test](differences[label], self.seed) for label in others] for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
@@ -168,7 +193,10 @@ class Comparison:
         return found
 
     def _differences(self, label: str, measure: str) -> Array:
-        d = self.per_query(label, measure) - self.per_query(self.baseline, measure)
+        """Per-query differences to the baseline. What rounding alone can make is no difference."""
+        ours, theirs = self.per_query(label, measure), self.per_query(self.baseline, measure)
+        d = ours - theirs
+        d[np.abs(d) <= ROUNDING * np.maximum(1.0, np.maximum(np.abs(ours), np.abs(theirs)))] = 0.0
         return np.asarray(d[~np.isnan(d)])
 
     @property
@@ -221,14 +249,15 @@ class Comparison:
         """Everything, as plain values: what :meth:`to_json` writes."""
         from gainful.jsonable import plain
 
-        names = list(dict.fromkeys(m.name for m in (*self.metrics, *self.curve)))
+        names = list(self.headings.values())
         result: dict[str, Any] = {
             "baseline": self.baseline,
-            "metrics": {m.name: str(m) for m in self.metrics},
+            "metrics": {self.headings[m]: str(m) for m in self.metrics},
             "tests": {"names": self.tests, "correction": "holm over rankers", "alpha": self.alpha, "seed": self.seed},
             "data": self.data,
             "interrupted": self.interrupted,
             "failures": self.failures,
+            "remarks": self.remarks,
             "queries": {"id": self.query_ids, "fold": self.fold_of_query + 1},
             "rankers": {
                 label: {
@@ -258,6 +287,10 @@ class Comparison:
             ],
         }
         return plain(result)  # type: ignore[no-any-return]
+
+
+def _weights(part: RankingData) -> Array:
+    return np.ones(part.n_queries) if part.query_weights is None else part.query_weights
 
 
 def _describe_splits(splits: Sequence[Split]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.errors import GainfulError, ParameterError
+from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.monitor import Monitor
+from gainful.randomness import seed_from
 from gainful.rows import Array
 
 # Parameters that gainful sets from its own, under every name LightGBM knows them by (see its Parameters page).
@@ -57,7 +58,7 @@ def lightgbm_params(
         "feature_fraction": float(colsample),
         "lambda_l2": float(l2),
         "max_bin": int(bins),
-        "num_threads": 0 if n_jobs is None else int(n_jobs),
+        "num_threads": 0 if n_jobs is None or n_jobs < 1 else int(n_jobs),
         "seed": seed_from(random_state),
         # Without a fixed layout LightGBM times both and picks one, and the sums round differently.
         "deterministic": True,
@@ -71,19 +72,28 @@ def lightgbm_params(
     for ours, names in {**OWNED, **(also_owned or {})}.items():
         for name in names:
             if name in extra:
-                raise ParameterError(f"engine_params of {owner} must not set {name!r}; use {ours}= instead")
+                use = ours if ours == "another ranker" else f"{ours}="
+                raise ParameterError(f"engine_params of {owner} must not set {name!r}; use {use} instead")
+    _check_engine_params(extra, owner)
     if "force_col_wise" in extra:
         params.pop("force_row_wise")
     return params | extra
 
 
-def seed_from(random_state: Any) -> int:
-    """A LightGBM seed from what scikit-learn takes as random_state."""
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31 - 1))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31 - 1))
-    return int(random_state) % (2**31 - 1)
+def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
+    """Refuse names LightGBM does not know (it would ignore them), and boosting whose first trees change later."""
+    import lightgbm as lgb
+
+    known = lgb.basic._ConfigAliases._get_all_param_aliases()  # no public list exists
+    names = {*known, *(alias for aliases in known.values() for alias in aliases)}
+    for name, value in extra.items():
+        if name not in names:
+            raise UnknownNameError.among(f"LightGBM parameter (engine_params of {owner})", name, sorted(names))
+        if name in ("boosting", "boosting_type", "boost") and value not in ("gbdt", "gbrt", "goss"):
+            raise ParameterError(
+                f"engine_params of {owner} must not set {name}={value!r}: its trees change after they are grown, so "
+                "the best iteration could not be kept"
+            )
 
 
 def grow_trees(data: RankingData, labels: Array, n_trees: int, params: dict[str, Any], monitor: Monitor) -> Any:

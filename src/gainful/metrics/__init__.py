@@ -1,6 +1,6 @@
 """Ranking metrics as values that carry, print and parse back their conventions."""
 
 from gainful.metrics.conventions import CONVENTIONS
-from gainful.metrics.value import Metric, metric
+from gainful.metrics.value import Metric, headings, mean_over_queries, metric
 
-__all__ = ["metric", "Metric", "CONVENTIONS"]
+__all__ = ["metric", "Metric", "CONVENTIONS", "headings", "mean_over_queries"]

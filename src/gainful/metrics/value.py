@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -52,6 +52,10 @@ class Metric:
     short: str | None = None
     max_grade: float | None = None
     divisor: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS or any(getattr(self, name) is None for name in options_of(self.kind, self.k)):
+            raise ParameterError(f"a Metric is built by gainful.metric({self.kind!r}), which settles its conventions")
 
     # -- as text -------------------------------------------------------------------------------------------------------
 
@@ -137,6 +141,15 @@ class Metric:
         values[no_relevant] = np.nan if self.empty == "skip" else float(self.empty)
         return np.asarray(values)
 
+    def discounts(self, depth: int) -> Array:
+        """D(1), …, D(depth) of a metric that has a discount, (depth,); 0 beyond k and beyond the end of a table."""
+        if self.discount is None:
+            raise ParameterError(f"metric {self.name!r} has no discount")
+        values = np.zeros(depth)
+        found = _discounts(self.discount, depth if self.k is None else min(depth, self.k))
+        values[: len(found)] = found
+        return values
+
     def _refuse_grades(self, grades: Array) -> None:
         """Raise where a grade has no gain in the table, or is above the highest grade of ERR."""
         if isinstance(self.gain, tuple):
@@ -206,6 +219,13 @@ def metric(
     chosen = written | changes
     tool = chosen.pop("convention", None)
     return _build(kind, k, chosen, tool)
+
+
+def headings(metrics: Iterable[Metric]) -> dict[Metric, str]:
+    """What to call each metric in a table: its short name, or the full text where two different ones share it."""
+    distinct = list(dict.fromkeys(metrics))
+    names = [m.name for m in distinct]
+    return {m: m.name if names.count(m.name) == 1 else str(m) for m in distinct}
 
 
 def mean_over_queries(values: Array, query_weights: Any = None) -> float:

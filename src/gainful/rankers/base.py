@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 from gainful.data import RankingData
 from gainful.errors import DataError, InterruptedFitWarning, ParameterError, UnknownNameError
 from gainful.frames import as_features
-from gainful.metrics import metric
+from gainful.metrics import Metric, metric
 from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Constraint, check_parameters
-from gainful.rows import Array, group_rows, refuse_infinite
+from gainful.rows import Array, group_rows, linear_scores, refuse_infinite
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -60,7 +60,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         data = self._as_data(X, y, qid, sample_weight, "X")
         monitor = Monitor(
-            metric=metric(getattr(self, "eval_metric", "ndcg@10")),
+            metric=self._validation_metric(),
             valid=self._validation_data(eval_set, data),
             callback=progress,
         )
@@ -81,6 +81,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         return self
+
+    def _validation_metric(self) -> Metric:
+        """What ``eval_set`` is measured by."""
+        return metric(getattr(self, "eval_metric", "ndcg@10"))
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must say how to fit")
@@ -106,6 +110,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
         scores = self.predict(X)
         if isinstance(X, RankingData):
+            if qid is not None:
+                raise ParameterError("X is a RankingData, which brings its own qid; give it alone")
             qid = X.qid
         order, offsets, _ = group_rows(qid, len(scores))
         grouped = scores if order is None else scores[order]
@@ -197,6 +203,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
+    def _file_params(self) -> dict[str, Any]:
+        """Parameters as a model file holds them."""
+        return dict(self.get_params(deep=False))
+
     def _pack(self) -> dict[str, Any]:
         """Fitted state by name: numbers, texts, lists (JSON) and arrays."""
         raise TypeError(f"{type(self).__name__} must say what a model file holds")
@@ -213,7 +223,7 @@ class LinearScores:
     intercept_: float
 
     def _predict(self, X: Any) -> Array:
-        return np.asarray(X @ self.coef_.astype(X.dtype, copy=False), dtype=np.float64) + self.intercept_
+        return linear_scores(X, self.coef_) + self.intercept_
 
     def _pack(self) -> dict[str, Any]:
         return {"coef": self.coef_, "intercept": self.intercept_}

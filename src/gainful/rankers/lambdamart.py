@@ -15,6 +15,8 @@ from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricS
 from gainful.rankers.base import Ranker
 from gainful.rows import Array
 
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+LARGEST_PLAIN_GRADE = 100.0
 MOST_DOCUMENTS = 10_000  # LightGBM's own limit for its built-in ranking objectives
 
 
@@ -44,7 +46,7 @@ class LambdaMART(Ranker):
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     engine_params : LightGBM parameters handed on as they are (monotone_constraints, extra_trees, …)
-    n_jobs : threads, None for all cores
+    n_jobs : threads; None or -1 for all cores
     random_state : seed; the same seed gives the same model
 
     Attributes
@@ -71,7 +73,7 @@ class LambdaMART(Ranker):
         "early_stopping": Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping"),
         "eval_metric": MetricSpec(help="metric on eval_set that chooses the best iteration"),
         "engine_params": Maybe(inner=Settings(), help="LightGBM parameters handed on as they are"),
-        "n_jobs": Maybe(inner=Integer(low=1), help="threads; None for all cores"),
+        "n_jobs": Maybe(inner=Integer(low=-1), help="threads; None or -1 for all cores"),
         "random_state": Maybe(inner=Seed(), help="seed"),
     }
 
@@ -113,6 +115,10 @@ class LambdaMART(Ranker):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._engine_params(np.zeros(1))
+
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         self._refuse_long_queries(data)
         labels, gains = ranks_of_grades(data.y, self.gain)
@@ -133,7 +139,8 @@ class LambdaMART(Ranker):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             owner=type(self).__name__,
-            also_owned={"gain": ("label_gain",), "truncation": ("lambdarank_truncation_level",),
+            also_owned={"gain": ("label_gain",), "another ranker": OBJECTIVE_NAMES,
+                         "truncation": ("lambdarank_truncation_level",),
                         "sigmoid": ("sigmoid",), "normalize": ("lambdarank_norm",)},
             engine_params=self.engine_params,
         ) | {
@@ -179,4 +186,10 @@ class LambdaMART(Ranker):
 def ranks_of_grades(y: Array, gain: str) -> tuple[Array, Array]:
     """Labels 0, 1, … for the distinct grades in order, and the gain of each: all lambdarank looks at."""
     grades, labels = np.unique(y, return_inverse=True)
-    return labels.astype(np.float64), np.exp2(grades) - 1.0 if gain == "exp2" else grades
+    if gain == "linear":
+        gains = grades
+    elif grades[-1] <= LARGEST_PLAIN_GRADE:
+        gains = np.exp2(grades) - 1.0
+    else:  # NDCG looks at ratios of gains only, so all may be divided by 2^(highest grade)
+        gains = np.exp2(grades - grades[-1]) - np.exp2(-grades[-1])
+    return labels.astype(np.float64), gains

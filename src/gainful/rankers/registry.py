@@ -39,7 +39,7 @@ class RankerEntry:
 
 
 class Registry(Mapping[str, RankerEntry]):
-    """A mapping from names to entries whose KeyError says which name is nearest."""
+    """A read-only mapping from names to entries; :func:`ranker` refuses an unknown name with the nearest."""
 
     def __init__(self, *entries: RankerEntry):
         self._entries = {entry.name: entry for entry in entries}
@@ -57,6 +57,8 @@ class Registry(Mapping[str, RankerEntry]):
         return f"RANKERS({', '.join(self)})"
 
 
+CHAPELLE = "Chapelle, Le and Smola 2007, Large margin optimization of ranking measures"
+
 RANKERS = Registry(
     RankerEntry(
         "regression",
@@ -64,6 +66,49 @@ RANKERS = Registry(
         "RegressionRanker",
         "Ridge regression on the grades, or on the gains.",
         kind="linear",
+    ),
+    RankerEntry(
+        "structured-svm",
+        "gainful.rankers.structured_svm",
+        "StructuredSVM",
+        "Linear; large margin on NDCG@k itself, convex and certified.",
+        kind="linear",
+        paper=CHAPELLE,
+    ),
+    RankerEntry(
+        "structured-svm-tight",
+        "gainful.rankers.structured_svm",
+        "StructuredSVM",
+        "Linear; the tighter, non-convex bound of 1 − NDCG@k, started from ridge regression.",
+        kind="linear",
+        params={"bound": "tight", "C": 10.0},
+        paper=CHAPELLE,
+    ),
+    RankerEntry(
+        "structured-svm-slack",
+        "gainful.rankers.structured_svm",
+        "StructuredSVM",
+        "Linear; structured SVM with slack rescaled by the loss.",
+        kind="linear",
+        params={"rescaling": "slack"},
+        paper=CHAPELLE,
+    ),
+    RankerEntry(
+        "structured-svm-kernel",
+        "gainful.rankers.structured_kernel",
+        "KernelStructuredSVM",
+        "Structured SVM with kernels, exact or by Nyström landmarks.",
+        kind="kernel",
+        paper=CHAPELLE,
+    ),
+    RankerEntry(
+        "svmmap",
+        "gainful.rankers.structured_svm",
+        "StructuredSVM",
+        "Linear; large margin on average precision, convex and certified.",
+        kind="linear",
+        params={"metric": "map"},
+        paper="Yue, Finley, Radlinski and Joachims 2007, A support vector method for optimizing average precision",
     ),
     RankerEntry(
         "lambdamart",

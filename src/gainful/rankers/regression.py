@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.errors import DataError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, MetricSpec, Real
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
 from gainful.solvers.ridge import solve_ridge
+
+LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 
 
 class RegressionRanker(LinearScores, Ranker):
@@ -53,7 +56,14 @@ class RegressionRanker(LinearScores, Ranker):
         monitor.step(objective=objective, validation=validation)
 
     def _targets(self, y: Array) -> Array:
-        return y if self.target == "grade" else np.exp2(y) - 1.0
+        if self.target == "grade":
+            return y
+        if y.max() > LARGEST_GRADE:
+            raise DataError(
+                f"the gain 2^g − 1 of grade {y.max():g} is too large to regress on; use target='grade', or grades "
+                f"up to {LARGEST_GRADE:g}"
+            )
+        return np.asarray(np.exp2(y) - 1.0)
 
 
 def row_weights(data: RankingData) -> Array | None:

@@ -46,6 +46,17 @@ def solve_ridge(X: Any, t: Array, *, alpha: float, weights: Array | None = None)
     return w, b, max(objective, 0.0)
 
 
+def mean_spread(X: Any, weights: Array | None = None) -> float:
+    """Σ ω_i (x_ij − mean_j)², averaged over the features: a penalty in this unit means the same on any data."""
+    omega = np.ones(X.shape[0]) if weights is None else weights
+    total, squares, sums = float(omega.sum()), 0.0, np.zeros(X.shape[1])
+    for rows, block in _blocks(X):
+        sums += _product(block.T, omega[rows])
+        squared = block.multiply(block) if hasattr(block, "multiply") else np.square(block, dtype=np.float64)
+        squares += float(_product(squared.T, omega[rows]).sum())
+    return max(squares - float(sums @ sums) / total, 0.0) / int(X.shape[1])
+
+
 def _solve(gram: Array, moment: Array, alpha: float) -> Array:
     """The shortest minimiser of w'Gw − 2 m'w + alpha w'w.
 

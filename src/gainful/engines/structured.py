@@ -1,0 +1,124 @@
+"""Structured losses on linear models: what the solvers see of the data.
+
+A :class:`StructuredRisk` is R(w) = Σ_q ω_q ξ_q(w), where ξ_q is the violation of the query's loss-augmented ranking.
+Each evaluation is one stream over X; along a line the scores are known and X is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.inference import RankingProblem, risk, risk_from_scores, violations
+from gainful.rows import Array
+
+
+class StructuredRisk:
+    """R(w) of a training set. ``loss`` is "convex", "tight" (not convex) or "slack" (an estimate from below)."""
+
+    def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
+        self.problem, self.X, self.loss = problem, X, loss
+        self._weights = weights
+        self._prices = np.zeros(problem.n_rows)  # of the last assignments: a start for the next ones
+        self.n_features = int(X.shape[1])
+        self.n_queries = problem.n_queries
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
+        value, gradient, scores = risk(
+            self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss, prices=self._prices
+        )
+        return value, gradient, np.asarray(scores)
+
+    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+        value, coefficients = risk_from_scores(
+            self.problem, scores + t * direction, self._weights, loss=self.loss, prices=self._prices
+        )
+        return value, float(coefficients @ direction)
+
+    def weights(self) -> Array:
+        return self._weights
+
+    def columns(self, w: Array, queries: Array) -> tuple[Array, Array]:
+        """The most violated ranking of each query: V (len, d) and b (len,) with ξ_q(w) = b − w·v."""
+        V, b = np.zeros((len(queries), self.n_features)), np.zeros(len(queries))
+        for i, q in enumerate(queries):
+            X = self.X[int(self.problem.offsets[q]) : int(self.problem.offsets[q + 1])]
+            scores = np.asarray(X @ w, dtype=np.float64)
+            xi, coefficients = violations(only_query(self.problem, int(q)), scores, threads=1)
+            V[i] = -np.asarray(X.T @ coefficients, dtype=np.float64)
+            b[i] = float(xi[0]) + float(V[i] @ w)
+        return V, b
+
+
+class ShiftedRisk:
+    """R(w0 + u) as a function of u: for penalties on the distance to a start w0."""
+
+    def __init__(self, inner: StructuredRisk, w0: Array):
+        self.inner, self.w0 = inner, w0
+        self.n_features = inner.n_features
+
+    def value_and_gradient(self, u: Array) -> tuple[float, Array, Array]:
+        return self.inner.value_and_gradient(self.w0 + u)
+
+    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+        return self.inner.along(scores, direction, t)
+
+
+def only_query(problem: RankingProblem, q: int) -> RankingProblem:
+    """The problem of one query."""
+    rows = slice(int(problem.offsets[q]), int(problem.offsets[q + 1]))
+    blocks = slice(int(problem.blocks[q]), int(problem.blocks[q + 1]))
+    return replace(
+        problem,
+        offsets=problem.offsets[q : q + 2] - problem.offsets[q],
+        order=problem.order[rows],
+        blocks=problem.blocks[q : q + 2] - problem.blocks[q],
+        starts=problem.starts[blocks.start : blocks.stop + 1] - problem.starts[blocks.start],
+        gains=problem.gains[blocks],
+        target=problem.target[rows],
+        active=problem.active[q : q + 1],
+    )
+
+
+def targeting(problem: RankingProblem, scores: Array) -> RankingProblem:
+    """The same losses with the ranking by score as the target, ties in row order."""
+    counts = np.diff(problem.offsets)
+    query = np.repeat(np.arange(problem.n_queries), counts)
+    best_first = np.lexsort((-scores, query))
+    rank = np.empty(len(scores), dtype=np.int64)
+    rank[best_first] = np.arange(len(scores)) - problem.offsets[:-1][query]
+    if problem.measure == "ndcg":
+        weights = np.append(problem.position_weights, 0.0)
+        target = weights[np.minimum(rank, len(weights) - 1)]
+    else:
+        target = _pair_weights(problem, rank, query)
+    target[~np.repeat(problem.active, counts)] = 0.0
+    return replace(problem, target=target)
+
+
+def _pair_weights(problem: RankingProblem, rank: Array, query: Array) -> Array:
+    """Coefficient of each document in Ψ = Σ ±(x_i − x_j)/(n_relevant·n_other), given its rank from 0."""
+    relevant = np.zeros(len(rank))
+    block_of = np.repeat(np.arange(len(problem.gains)), np.diff(problem.starts))
+    relevant[problem.offsets[:-1][query] + problem.order] = problem.gains[block_of] > 0
+    place = problem.offsets[:-1][query] + rank
+    in_rank_order = np.empty(len(rank))
+    in_rank_order[place] = relevant
+    seen = np.concatenate([[0.0], np.cumsum(in_rank_order)])
+    start = problem.offsets[:-1][query]
+    n_relevant = (seen[problem.offsets[1:]] - seen[problem.offsets[:-1]])[query]
+    n_other = np.diff(problem.offsets)[query] - n_relevant
+    relevant_before = seen[place] - seen[start]
+    other_before = rank - relevant_before
+    pairs = np.maximum(n_relevant * n_other, 1.0)
+    return np.asarray(np.where(relevant > 0, n_other - 2 * other_before, n_relevant - 2 * relevant_before) / pairs)
+
+
+def query_shares(data: RankingData) -> Array:
+    """ω_q: 1/m for each query, or its share of the weights. They sum to 1, so that C means the same everywhere."""
+    if data.query_weights is None:
+        return np.full(data.n_queries, 1.0 / data.n_queries)
+    return np.asarray(data.query_weights / data.query_weights.sum())

@@ -1,0 +1,240 @@
+"""Violations of all queries, and the risk Σ_q ω_q ξ_q with its gradient in one pass over the features.
+
+The queries are cut into one piece per thread, a piece into chunks whose features fit in the cache. For each chunk the
+scores, the loss-augmented rankings and the product of features and coefficients follow each other, so every feature is
+read from memory once. Each thread sums a gradient of its own; these are added in the order of the queries, so a result
+depends on the number of threads in the last digits, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import ParameterError
+from gainful.inference import average_precision, ndcg
+from gainful.inference.features import Features, locked
+from gainful.inference.problem import RankingProblem
+from gainful.rows import Array
+
+CHUNK_BYTES = 1 << 20  # features of one chunk
+CHUNK_ROWS = 1 << 13  # and its rows at most
+ROWS_PER_THREAD = 5_000  # fewer rows than this are not worth a thread
+LOSSES = ("convex", "tight", "slack")
+
+
+# -- from scores -------------------------------------------------------------------------------------------------------
+
+
+def violations(
+    problem: RankingProblem, scores: Any, *, prices: Array | None = None, threads: int | None = None
+) -> tuple[Array, Array]:
+    """ξ_q = max_y [Δ(y) + Ψ(y)·s] − Ψ(target)·s of each query, and its gradient c by score: (n_queries,), (n_rows,).
+
+    ξ is convex in the scores, never negative, and an upper bound of the loss of the ranking by score. With ỹ the
+    ranking that attains the maximum, c_i = A(ỹ_i) − target_i for NDCG.
+
+    ``prices``, (n_rows,) float64, start at 0 and are the caller's to keep between calls: where a list is no longer than
+    the depth of the problem they make the next inference with similar scores quicker. They change no value.
+    """
+    return violations_of(problem, scores, "convex", prices, threads)
+
+
+def tight_violations(
+    problem: RankingProblem, scores: Any, *, prices: Array | None = None, threads: int | None = None
+) -> tuple[Array, Array]:
+    """max_y [Δ(y) + Ψ(y)·s] − max_y Ψ(y)·s of each query, and a gradient by score.
+
+    Not convex; between the loss of the ranking by score and the convex ξ. The second maximum is the ranking by score
+    ŷ, tied scores in row order: c_i = A(ỹ_i) − A(ŷ_i) for NDCG.
+    """
+    return violations_of(problem, scores, "tight", prices, threads)
+
+
+def augmented_rankings(problem: RankingProblem, scores: Any, *, threads: int | None = None) -> Array:
+    """The rank of each row in ỹ, (n_rows,) int32: 1…depth, and 0 below the depth or in a query that is not active.
+
+    For average precision every row has a rank.
+    """
+    fill = ndcg.fill_rankings if problem.measure == "ndcg" else average_precision.fill_rankings
+    scores, ranks = _checked_scores(problem, scores), np.zeros(problem.n_rows, dtype=np.int32)
+
+    def piece(first: int, last: int) -> None:
+        rows = slice(int(problem.offsets[first]), int(problem.offsets[last]))
+        fill(problem, scores[rows], first, last, ranks[rows])
+
+    _in_pieces(problem, threads, piece)
+    return ranks
+
+
+def risk_from_scores(
+    problem: RankingProblem,
+    scores: Any,
+    query_weights: Any = None,
+    *,
+    loss: str = "convex",
+    prices: Array | None = None,
+    threads: int | None = None,
+) -> tuple[float, Array]:
+    """Σ_q ω_q ξ_q and its gradient by score, (n_rows,): ω_q c_i. Without weights ω = 1."""
+    weights = _weights(problem, query_weights)
+    xi, c = violations_of(problem, scores, loss, prices, threads)
+    if query_weights is not None:
+        c *= np.repeat(weights, np.diff(problem.offsets))
+    return float(weights @ xi), c
+
+
+def violations_of(
+    problem: RankingProblem, scores: Any, loss: str, prices: Array | None, threads: int | None
+) -> tuple[Array, Array]:
+    """ξ of each query and the gradient of each ξ by score, for any loss."""
+    fill = _filler(problem, loss, _checked_prices(problem, prices))
+    scores = _checked_scores(problem, scores)
+    xi, c = np.empty(problem.n_queries), np.empty(problem.n_rows)
+
+    def piece(first: int, last: int) -> None:
+        rows = slice(int(problem.offsets[first]), int(problem.offsets[last]))
+        fill(scores[rows], first, last, xi, c[rows])
+
+    _in_pieces(problem, threads, piece)
+    return xi, c
+
+
+# -- from features -----------------------------------------------------------------------------------------------------
+
+
+def risk(
+    problem: RankingProblem,
+    X: Any,
+    w: Any,
+    query_weights: Any = None,
+    want_scores: bool = False,
+    *,
+    loss: str = "convex",
+    prices: Array | None = None,
+    threads: int | None = None,
+) -> tuple[float, Array, Array | None]:
+    """R(w) = Σ_q ω_q ξ_q(X_q w), a subgradient (n_features,), and the scores (n_rows,) if wanted; one pass over X.
+
+    X is C-contiguous float32 or float64, or CSR, and may be read-only or memory-mapped: it is not copied. Sums are
+    float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
+    """
+    features, w = Features(X), locked(np.ascontiguousarray(w, dtype=np.float64))
+    weights = _weights(problem, query_weights)
+    fill = _filler(problem, loss, _checked_prices(problem, prices))
+    offsets, xi = problem.offsets, np.empty(problem.n_queries)
+    scores = np.empty(problem.n_rows) if want_scores else None
+    step = max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(features.row_bytes, 1.0))))
+
+    def piece(first: int, last: int) -> Array:
+        cuts = _chunks(offsets, first, last, step)
+        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
+        own_scores, own_c, gradient = np.empty(longest), np.empty(longest), np.zeros(features.n_features)
+        for a, b in pairwise(cuts):
+            lo, hi = int(offsets[a]), int(offsets[b])
+            s = own_scores[: hi - lo] if scores is None else scores[lo:hi]
+            c = own_c[: hi - lo]
+            features.scores(w, lo, hi, s)
+            fill(locked(s), a, b, xi, c)
+            if query_weights is not None:
+                c *= np.repeat(weights[a:b], np.diff(offsets[a : b + 1]))
+            features.add_gradient(c, lo, hi, gradient)
+        return gradient
+
+    gradient = np.sum(_in_pieces(problem, threads, piece), axis=0)
+    return float(weights @ xi), gradient, scores
+
+
+def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> Array:
+    """X'c in float64, (n_features,), without reading the rows where c is 0."""
+    features, c = Features(X), np.ascontiguousarray(coefficients, dtype=np.float64)
+
+    def piece(lo: int, hi: int) -> Array:
+        gradient = np.zeros(features.n_features)
+        features.add_gradient(c[lo:hi], lo, hi, gradient)
+        return gradient
+
+    n_pieces = _n_pieces(features.n_rows, threads)
+    cuts = [features.n_rows * i // n_pieces for i in range(n_pieces + 1)]
+    return np.asarray(np.sum(_each(piece, cuts), axis=0))
+
+
+# -- queries, pieces, chunks -------------------------------------------------------------------------------------------
+
+
+def _filler(
+    problem: RankingProblem, loss: str, prices: Array | None
+) -> Callable[[Array, int, int, Array, Array], None]:
+    """The inference of this problem and loss, for a run of queries."""
+    if loss not in LOSSES:
+        raise ParameterError.of("risk", "loss", "'convex', 'tight' or 'slack'", loss)
+    if problem.measure == "average_precision":
+        if loss == "slack":
+            raise ParameterError.of("risk", "loss", "'convex' or 'tight' for average precision", loss)
+        return lambda s, a, b, xi, c: average_precision.fill_violations(problem, s, a, b, loss == "tight", xi, c)
+    if loss == "slack":
+        return lambda s, a, b, xi, c: ndcg.fill_slack_violations(problem, s, a, b, xi, c)
+    return lambda s, a, b, xi, c: ndcg.fill_violations(problem, s, a, b, loss == "tight", prices, xi, c)
+
+
+def _chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
+    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
+    cuts = [first]
+    while cuts[-1] < last:
+        here = cuts[-1]
+        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
+        cuts.append(max(here + 1, there))
+    return cuts
+
+
+def _n_pieces(n_rows: int, threads: int | None) -> int:
+    import numba
+
+    wanted = numba.get_num_threads() if threads is None else threads
+    return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
+
+
+def _in_pieces(problem: RankingProblem, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
+    """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
+    n_pieces = _n_pieces(problem.n_rows, threads)
+    cuts = np.searchsorted(problem.offsets, np.linspace(0, problem.n_rows, n_pieces + 1)).tolist()
+    cuts[0], cuts[-1] = 0, problem.n_queries
+    return _each(piece, sorted(set(cuts)))
+
+
+def _each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
+    runs = list(pairwise(cuts))
+    if len(runs) == 1:
+        return [piece(*runs[0])]
+    with ThreadPoolExecutor(len(runs) - 1) as pool:
+        waiting = [pool.submit(piece, *run) for run in runs[1:]]
+        return [piece(*runs[0]), *(future.result() for future in waiting)]
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
+    array = locked(np.ascontiguousarray(scores, dtype=np.float64))
+    if array.shape != (problem.n_rows,):
+        raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
+    return array
+
+
+def _checked_prices(problem: RankingProblem, prices: Array | None) -> Array | None:
+    if prices is not None and (prices.shape != (problem.n_rows,) or prices.dtype != np.float64):
+        raise ParameterError.of("violations", "prices", f"{problem.n_rows} float64 numbers", prices)
+    return prices
+
+
+def _weights(problem: RankingProblem, query_weights: Any) -> Array:
+    if query_weights is None:
+        return np.ones(problem.n_queries)
+    weights = np.ascontiguousarray(query_weights, dtype=np.float64)
+    if weights.shape != (problem.n_queries,):
+        raise ParameterError.of("risk", "query_weights", f"{problem.n_queries} numbers", query_weights)
+    return weights

@@ -1,0 +1,179 @@
+"""Structured SVM with kernels, exact or through Nyström landmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from gainful.data import RankingData
+from gainful.errors import DataError
+from gainful.metrics import Metric
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Either, Integer, Maybe, Real
+from gainful.randomness import seed_from
+from gainful.rankers.base import Ranker
+from gainful.rankers.structured_svm import StructuredSVM
+from gainful.rows import Array
+
+KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
+MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB
+BLOCK_ROWS = 2_000
+SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
+
+
+class KernelStructuredSVM(Ranker):
+    """The structured SVM of :class:`StructuredSVM` (convex bound) in the feature space of a kernel.
+
+    The solution is w = Σ_i β_i φ(l_i) over landmarks l. With all training documents as landmarks (``n_landmarks=None``)
+    this is the exact dual solution; with some of them, drawn at random, it is Nyström's approximation. Either way φ is
+    the explicit map K(x, l) K(l, l)^(−1/2), in which the linear solver works; its certificate is the problem's own.
+
+    Parameters
+    ----------
+    kernel : a kernel of ``sklearn.metrics.pairwise``
+    gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X)
+    degree, coef0 : of polynomial
+    n_landmarks : None for all training documents (up to 10,000), or so many drawn at random
+    metric, C, position_weights, ties, tol, max_iter, eval_metric, random_state : as in :class:`StructuredSVM`
+
+    Attributes
+    ----------
+    landmarks_ : (n_landmarks, n_features); dual_coef_ : β, (n_landmarks,)
+    certificate_, C_, path_ : as in :class:`StructuredSVM`
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "kernel": Choice(of=KERNELS, help="kernel of sklearn.metrics.pairwise"),
+        "gamma": Either(
+            of=(Choice(of=("scale",)), Real(low=0, open_low=True)),
+            help="width of the kernel; 'scale' is 1/(d · var(X))",
+        ),
+        "degree": Real(low=0, open_low=True, help="degree of the polynomial kernel"),
+        "coef0": Real(help="constant of the polynomial kernel"),
+        "n_landmarks": Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact"),
+        **{name: StructuredSVM.parameters[name] for name in SHARED},
+    }
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        n_landmarks: int | None = None,
+        metric: Any = "ndcg@10",
+        C: float | Sequence[float] = 1.0,
+        position_weights: Any = "linear",
+        ties: str = "average",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        eval_metric: Any = None,
+        random_state: Any = 0,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_landmarks = n_landmarks
+        self.metric = metric
+        self.C = C
+        self.position_weights = position_weights
+        self.ties = ties
+        self.tol = tol
+        self.max_iter = max_iter
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    def _linear(self) -> StructuredSVM:
+        return StructuredSVM(**{name: getattr(self, name) for name in SHARED})
+
+    def _validation_metric(self) -> Metric:
+        return self._linear()._validation_metric()
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        self.gamma_ = self._gamma(data.X)
+        self.landmarks_ = self._landmarks(data)
+        to_features = self._inverse_root()
+        mapped = data.replace(X=self._map(data.X, to_features), feature_names=None)
+        if monitor.valid is not None:
+            monitor.valid = monitor.valid.replace(X=self._map(monitor.valid.X, to_features), feature_names=None)
+        linear = self._linear()
+        linear._fit(mapped, monitor)
+        self.dual_coef_ = np.asarray(to_features @ linear.coef_)
+        self.C_, self.path_, self.certificate_ = linear.C_, linear.path_, linear.certificate_
+        self.position_weights_ = linear.position_weights_
+
+    def _gamma(self, X: Any) -> float:
+        if self.gamma != "scale":
+            return float(self.gamma)
+        if isinstance(X, np.ndarray):
+            variance = float(np.var(X, dtype=np.float64))
+        else:
+            size = X.shape[0] * X.shape[1]
+            variance = float(X.multiply(X).sum() / size - (X.sum() / size) ** 2)
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+    def _landmarks(self, data: RankingData) -> Any:
+        if self.n_landmarks is None or self.n_landmarks >= data.n_rows:
+            if data.n_rows > MOST_EXACT_ROWS:
+                raise DataError(
+                    f"an exact kernel over {data.n_rows:,} documents needs {8 * data.n_rows**2 / 2**30:,.0f} GiB; set "
+                    "n_landmarks, for instance to 1000"
+                )
+            return data.X
+        chosen = np.random.default_rng(seed_from(self.random_state)).choice(
+            data.n_rows, self.n_landmarks, replace=False
+        )
+        return data.X[np.sort(chosen)]
+
+    def _inverse_root(self) -> Array:
+        """K(l, l)^(−1/2) on the directions in which the landmarks differ, (n_landmarks, rank)."""
+        K = self._kernel(self.landmarks_, self.landmarks_)
+        values, vectors = scipy.linalg.eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False)
+        kept = values > max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
+        if not kept.any():
+            return np.zeros((len(values), 1))
+        return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+    def _map(self, X: Any, to_features: Array) -> Array:
+        mapped = np.empty((X.shape[0], to_features.shape[1]))
+        for start in range(0, X.shape[0], BLOCK_ROWS):
+            mapped[start : start + BLOCK_ROWS] = (
+                self._kernel(X[start : start + BLOCK_ROWS], self.landmarks_) @ to_features
+            )
+        return mapped
+
+    def _kernel(self, A: Any, B: Any) -> Array:
+        from sklearn.metrics.pairwise import pairwise_kernels
+
+        settings: dict[str, Any] = {}
+        if self.kernel in ("rbf", "laplacian", "polynomial"):
+            settings["gamma"] = self.gamma_
+        if self.kernel == "polynomial":
+            settings |= {"coef0": self.coef0, "degree": self.degree}
+        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, **settings), dtype=np.float64)
+
+    def _predict(self, X: Any) -> Array:
+        scores = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], BLOCK_ROWS):
+            block = X[start : start + BLOCK_ROWS]
+            scores[start : start + BLOCK_ROWS] = self._kernel(block, self.landmarks_) @ self.dual_coef_
+        return scores
+
+    def _pack(self) -> dict[str, Any]:
+        landmarks = self.landmarks_ if isinstance(self.landmarks_, np.ndarray) else self.landmarks_.toarray()
+        return {
+            "landmarks": landmarks, "dual_coef": self.dual_coef_, "gamma": self.gamma_, "C": self.C_,
+            "path": self.path_, "primal": self.certificate_.primal, "dual": self.certificate_.dual,
+        }  # fmt: skip
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        from gainful.solvers.certificate import Certificate
+
+        self.landmarks_ = np.asarray(state["landmarks"])
+        self.dual_coef_ = np.asarray(state["dual_coef"], dtype=np.float64)
+        self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), list(state["path"])
+        self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))

@@ -1,0 +1,420 @@
+"""Structured SVM for NDCG and average precision: a large margin on the measure itself."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import ShiftedRisk, StructuredRisk, query_shares, targeting
+from gainful.errors import ParameterError
+from gainful.inference import RankingProblem
+from gainful.metrics import Metric, metric
+from gainful.monitor import Monitor, ProgressCallback
+from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, position_weights
+from gainful.rows import Array, linear_scores
+from gainful.selection.splits import split
+from gainful.solvers.bundle import Bundle, minimize_bundle
+from gainful.solvers.certificate import Certificate, ConvergenceWarning
+from gainful.solvers.cutting_plane import minimize_cutting_plane
+from gainful.solvers.ridge import mean_spread, solve_ridge
+from gainful.solvers.subgradient import minimize_subgradient
+
+HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
+
+
+@dataclass
+class Training:
+    """What one fit works on. ``start`` is w0 of the tight bound; ``bundle`` and ``w`` carry over along a path of C."""
+
+    data: RankingData
+    problem: RankingProblem
+    shares: Array
+    start: Array | None
+    bundle: Bundle | None = None
+    w: Array | None = None
+    certificate: Certificate | None = None
+    interrupted: bool = False
+
+    def risk(self, loss: str) -> StructuredRisk:
+        return StructuredRisk(self.problem, self.data.X, self.shares, loss)
+
+
+class StructuredSVM(LinearScores, Ranker):
+    """A linear ranker that minimises an upper bound of 1 − NDCG@k, or of 1 − AP, itself.
+
+    With ``bound="convex"`` (Chapelle, Le and Smola 2007; for ``metric="map"`` Yue et al. 2007)::
+
+        ½‖w‖² + (C/m) Σ_q max_y [ Δ_q(y) + w·Ψ(x_q, y) − w·Ψ(x_q, y_q) ],   Ψ(x, y) = Σ_i A(y_i) x_i
+
+    where Δ is the loss of the ranking y and y_q the perfect ranking (the mean over all perfect rankings with
+    ``ties="average"``). Solved to a certified gap. On data that no linear ranker fits well its optimum is w ≈ 0.
+
+    With ``bound="tight"`` the perfect ranking is replaced by the ranking that w itself predicts::
+
+        ½‖w − w0‖² + (C/m) Σ_q ( max_y [ Δ_q(y) + w·Ψ(x_q, y) ] − max_y w·Ψ(x_q, y) )
+
+    still an upper bound and never larger, but not convex: it starts at w0, ridge regression on the grades, and has no
+    certificate. This is the one to use on real data.
+
+    Parameters
+    ----------
+    metric : "ndcg@k", "ndcg" or "map", with the gain and discount of its conventions
+    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    solver : "bundle"; "cutting_plane" (one slack a query); "subgradient". For ``bound="convex"``
+    bound : "convex" or "tight"
+    position_weights : A(r): "linear" (k + 1 − r), "sqrt" (1/√r), "discount" (1/log2(1 + r)), numbers, a function of the
+        rank, or "learn": chosen among these shapes on ``eval_set``, or on a quarter of the training queries
+    ties : "average" or "random": which of the perfect rankings is the target
+    rescaling : "margin" as above, or "slack": max_y Δ(y)·(1 + w·Ψ(y) − w·Ψ(y_q)), whose maximum is searched for, so
+        that the certificate's primal value is an estimate from below
+    tol, max_iter : relative gap at which to stop; most iterations (each about one pass over the data)
+    tight_method : "gradient" (steepest descent with line search) or "cccp" (a sequence of convex problems)
+    start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares
+    schedule : of the cutting planes' quadratic programme: solved after every "pass", every "query", or so many queries
+    drop_inactive, active_set, single_variable_update : the paper's tricks for cutting planes
+    conjugate : conjugate directions in the subgradient solver
+    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
+    random_state : seed of ``ties="random"`` and of the queries held out by "learn"
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    certificate_ : primal and dual value and their gap (convex bound)
+    C_ : the C used; position_weights_ : A(1), …
+    path_ : one row per C where several were tried
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "metric": MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"),
+        "C": Either(
+            of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
+            help="weight of the loss; a list is chosen from on the validation data",
+        ),
+        "solver": Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound"),
+        "bound": Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"),
+        "position_weights": CONSTRAINT,
+        "ties": Choice(of=("average", "random"), help="target among the perfect rankings"),
+        "rescaling": Choice(of=("margin", "slack"), help="what the loss of a ranking rescales"),
+        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
+        "max_iter": Integer(low=1, help="most iterations"),
+        "tight_method": Choice(of=("gradient", "cccp"), help="how the tight bound is minimised"),
+        "start_alpha": Real(low=0, help="ridge penalty of the start of the tight bound"),
+        "schedule": Either(
+            of=(Choice(of=("pass", "query")), Integer(low=1)),
+            help="when cutting planes solve their quadratic programme: every pass, query, or so many queries",
+        ),
+        "drop_inactive": Flag(help="cutting planes drop columns without weight"),
+        "active_set": Flag(help="cutting planes leave a column that lost its weight out until it is found again"),
+        "single_variable_update": Flag(help="cutting planes optimise a new column's variable at once"),
+        "conjugate": Flag(help="conjugate directions in the subgradient solver"),
+        "eval_metric": Maybe(inner=MetricSpec(), help="metric on the validation data; None for the one trained on"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+
+    def __init__(
+        self,
+        metric: Any = "ndcg@10",
+        C: float | Sequence[float] = 1.0,
+        solver: str = "bundle",
+        bound: str = "convex",
+        position_weights: Any = "linear",
+        ties: str = "average",
+        rescaling: str = "margin",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        tight_method: str = "gradient",
+        start_alpha: float = 1.0,
+        schedule: str | int = "pass",
+        drop_inactive: bool = True,
+        active_set: bool = True,
+        single_variable_update: bool = True,
+        conjugate: bool = False,
+        eval_metric: Any = None,
+        random_state: Any = 0,
+    ):
+        self.metric = metric
+        self.C = C
+        self.solver = solver
+        self.bound = bound
+        self.position_weights = position_weights
+        self.ties = ties
+        self.rescaling = rescaling
+        self.tol = tol
+        self.max_iter = max_iter
+        self.tight_method = tight_method
+        self.start_alpha = start_alpha
+        self.schedule = schedule
+        self.drop_inactive = drop_inactive
+        self.active_set = active_set
+        self.single_variable_update = single_variable_update
+        self.conjugate = conjugate
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        C: Sequence[float],
+        qid: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Train for each C, each from the one before, and keep the best on ``eval_set``. ``path_`` has a row per C."""
+        given = self.C
+        self.C = [float(one) for one in C]
+        try:
+            return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
+        finally:
+            self.C = given
+
+    def _validation_metric(self) -> Metric:
+        return metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        self._check_combination(monitor)
+        weights, self.position_weights_name_ = self._chosen_weights(data, monitor)
+        self._fit_with(weights, data, monitor)
+
+    def _check_combination(self, monitor: Monitor) -> None:
+        owner = type(self).__name__
+        measure = metric(self.metric)
+        if measure.kind not in ("ndcg", "map") or (measure.kind == "map" and measure.k is not None):
+            raise ParameterError.of(owner, "metric", "'ndcg@k', 'ndcg' or 'map'", str(self.metric))
+        if self.rescaling == "slack" and (measure.kind == "map" or self.bound == "tight" or self.solver != "bundle"):
+            raise ParameterError(f"{owner}: rescaling='slack' goes with ndcg, bound='convex' and solver='bundle'")
+        if self.bound == "tight" and self.solver != "bundle":
+            raise ParameterError(f"{owner}: bound='tight' has methods of its own (tight_method); leave solver out")
+        if not np.isscalar(self.C) and monitor.valid is None:
+            raise ParameterError(f"{owner}: several values of C need eval_set, to choose one of them")
+
+    def _fit_with(self, weights: Array | None, data: RankingData, monitor: Monitor) -> None:
+        """Solve for every C given and keep the best on the validation data, or the only one."""
+        training = self._training(data, weights)
+        values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
+        best = -np.inf
+        self.path_: list[dict[str, Any]] = []
+        for C in values:
+            began = time.perf_counter()
+            before = len(monitor.history)
+            self._solve(training, C, monitor)
+            assert training.w is not None
+            scored = self._validation(training.w, monitor)
+            row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(training.w)),
+                   "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
+            if training.certificate is not None:
+                row |= {"objective": training.certificate.primal, "relative_gap": training.certificate.relative_gap}
+            self.path_.append(row)
+            monitor.history[-1]["validation"] = scored
+            if scored is None or scored > best or len(self.path_) == 1:
+                best = -np.inf if scored is None else scored
+                self._keep(training, C)
+            if training.interrupted:
+                break
+        self.position_weights_ = None if weights is None else weights
+
+    def _keep(self, training: Training, C: float) -> None:
+        self.coef_, self.intercept_, self.C_ = np.array(training.w), 0.0, C
+        if training.certificate is not None:
+            self.certificate_ = training.certificate
+        elif hasattr(self, "certificate_"):
+            del self.certificate_
+
+    def _validation(self, w: Array, monitor: Monitor) -> float | None:
+        if monitor.valid is None:
+            return None
+        return monitor.evaluate(linear_scores(monitor.valid.X, w))
+
+    def _training(self, data: RankingData, weights: Array | None) -> Training:
+        start = None
+        if self.bound == "tight":
+            share = None if data.query_weights is None else np.repeat(data.query_weights, data.counts)
+            alpha = self.start_alpha * mean_spread(data.X, share)
+            start = solve_ridge(data.X, data.y, alpha=alpha, weights=share)[0]
+        return Training(data, self._problem(data, weights), query_shares(data), start)
+
+    def _problem(self, data: RankingData, weights: Array | None) -> RankingProblem:
+        measure = metric(self.metric)
+        if weights is None:
+            return RankingProblem.average_precision(data.y, data.offsets, relevant=measure.relevant or 1.0)
+        grades, gain = data.y, "exp2"
+        if measure.gain != "exp2":
+            gain = "linear"
+            grades = grades if measure.gain == "linear" else np.asarray(measure.gain)[grades.astype(np.int64)]
+        return RankingProblem.ndcg(
+            grades,
+            data.offsets,
+            measure.k,
+            gain=gain,
+            discount=measure.discounts(int(data.counts.max())),
+            position_weights=weights,
+            ties=self.ties,
+            seed=seed_from(self.random_state) if self.ties == "random" else 0,
+        )
+
+    # -- position weights ----------------------------------------------------------------------------------------------
+
+    def _chosen_weights(self, data: RankingData, monitor: Monitor) -> tuple[Array | None, str | None]:
+        """A(1), …, A(k) and the family's name; None for average precision, which has none."""
+        measure: Metric = metric(self.metric)
+        if measure.kind == "map":
+            return None, None
+        k = int(data.counts.max()) if measure.k is None else measure.k
+        if isinstance(self.position_weights, str) and self.position_weights == "learn":
+            return self._learned_weights(data, monitor, k)
+        name = self.position_weights if isinstance(self.position_weights, str) else None
+        return position_weights(self.position_weights, k, type(self).__name__), name
+
+    def _learned_weights(self, data: RankingData, monitor: Monitor, k: int) -> tuple[Array, str]:
+        """Fit with each shape and take the one that does best on the validation queries."""
+        train, valid = data, monitor.valid
+        if valid is None:
+            train, valid = split(data, (1 - HELD_OUT, HELD_OUT), seed=seed_from(self.random_state))
+        ranks = np.arange(1.0, k + 1.0)
+        found: dict[str, float] = {}
+        for name, family in LEARNABLE.items():
+            trial = Monitor(metric=monitor.metric, valid=valid)
+            self._fit_with(family(ranks, k), train, trial)
+            found[name] = max(row["validation"] for row in self.path_)
+        self.position_weights_search_ = found
+        best = max(found, key=lambda name: found[name])
+        return LEARNABLE[best](ranks, k), best
+
+    # -- solving -------------------------------------------------------------------------------------------------------
+
+    def _solve(self, training: Training, C: float, monitor: Monitor) -> None:
+        if self.bound == "tight":
+            solve = self._solve_cccp if self.tight_method == "cccp" else self._solve_gradient
+            solve(training, C, monitor)
+        elif self.solver == "bundle":
+            self._solve_bundle(training, C, monitor)
+        elif self.solver == "cutting_plane":
+            solution = minimize_cutting_plane(
+                training.risk("convex"),
+                C,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                schedule=self.schedule,
+                drop_inactive=self.drop_inactive,
+                active_set=self.active_set,
+                single_variable_update=self.single_variable_update,
+                monitor=monitor,
+            )
+            self._take(training, solution)
+        else:
+            self._solve_subgradient(training, C, monitor)
+
+    @staticmethod
+    def _take(training: Training, solution: Any) -> None:
+        training.w, training.certificate = solution.w, solution.certificate
+        training.interrupted = solution.interrupted
+
+    def _solve_bundle(self, training: Training, C: float, monitor: Monitor) -> None:
+        risk = training.risk("slack" if self.rescaling == "slack" else "convex")
+        solution = minimize_bundle(
+            risk, C, tol=self.tol, max_iter=self.max_iter, bundle=training.bundle, monitor=monitor
+        )
+        training.bundle = solution.bundle
+        self._take(training, solution)
+
+    def _solve_subgradient(self, training: Training, C: float, monitor: Monitor) -> None:
+        """The descent itself knows no lower bound; the planes it has touched give one."""
+        risk = training.risk("convex")
+        planes = training.bundle = training.bundle or Bundle(risk.n_features)
+
+        def objective(w: Array) -> tuple[float, Array]:
+            value, gradient, _ = risk.value_and_gradient(w)
+            planes.add(gradient, value - float(gradient @ w))
+            return 0.5 * float(w @ w) + C * value, w + C * gradient
+
+        solution = minimize_subgradient(
+            objective,
+            np.zeros(risk.n_features) if training.w is None else training.w,
+            method="conjugate" if self.conjugate else "steepest",
+            max_iter=self.max_iter,
+            tol=self.tol,
+            monitor=monitor,
+        )
+        bound = planes.minimise(C, 1e-6 * solution.certificate.primal / C)[1]
+        self._take(training, replace(solution, certificate=Certificate(solution.certificate.primal, max(bound, 0.0))))
+
+    def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
+        risk, w0 = training.risk("tight"), training.start
+        assert w0 is not None
+
+        def objective(w: Array) -> tuple[float, Array]:
+            value, gradient, _ = risk.value_and_gradient(w)
+            away = w - w0
+            return 0.5 * float(away @ away) + C * value, away + C * gradient
+
+        solution = minimize_subgradient(
+            objective, w0, method="conjugate" if self.conjugate else "steepest", max_iter=self.max_iter, tol=self.tol,
+            monitor=monitor,
+        )  # fmt: skip
+        training.w, training.interrupted = solution.w, solution.interrupted
+
+    def _solve_cccp(self, training: Training, C: float, monitor: Monitor) -> None:
+        """Linearise the subtracted maximum at w, solve the convex rest, and again until the bound falls no more."""
+        w0 = training.start
+        assert w0 is not None
+        tight = training.risk("tight")
+        w = w0
+        value = C * tight.value_and_gradient(w)[0]
+        for _ in range(self.max_iter):
+            convex = StructuredRisk(
+                targeting(training.problem, linear_scores(training.data.X, w)), training.data.X, training.shares
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
+                solution = minimize_bundle(
+                    ShiftedRisk(convex, w0), C, tol=self.tol, max_iter=self.max_iter, w0=w - w0, monitor=monitor
+                )
+            new = w0 + solution.w
+            away = new - w0
+            lower = 0.5 * float(away @ away) + C * tight.value_and_gradient(new)[0]
+            training.interrupted = solution.interrupted
+            if lower < value:
+                w, gain, value = new, value - lower, lower
+            else:
+                gain = 0.0
+            if training.interrupted or gain <= self.tol * abs(value):
+                break
+        training.w = w
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        state = super()._pack() | {"C": self.C_, "path": self.path_}
+        if self.position_weights_ is not None:
+            state["position_weights"] = self.position_weights_
+        if hasattr(self, "certificate_"):
+            state |= {"primal": self.certificate_.primal, "dual": self.certificate_.dual}
+        return state
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+        self.C_, self.path_ = float(state["C"]), list(state["path"])
+        weights = state.get("position_weights")
+        self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
+        if "primal" in state:
+            self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
+
+    def _file_params(self) -> dict[str, Any]:
+        """A function cannot be written down; the weights it gave can."""
+        params = super()._file_params()
+        if callable(self.position_weights) and self.position_weights_ is not None:
+            params["position_weights"] = self.position_weights_.tolist()
+        return params

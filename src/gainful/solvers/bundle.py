@@ -1,0 +1,410 @@
+"""Bundle method: ½‖w‖² + C·R(w) from values and subgradients of R alone.
+
+R lies above each of its planes R(w_t) + g_t·(w − w_t), and above zero. The minimum of the *model*, the objective with
+max(0, planes) in place of R, is a lower bound; its dual is a quadratic programme with one variable per plane. The plain
+method (Teo et al., "Bundle methods for regularized risk minimization", JMLR 2010) asks for the next plane at the
+minimiser of the model, which jumps about far from the optimum when C is large. Two things tame it, both at one stream
+over the data per iteration:
+
+- a *line search* through the best point (Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk
+  minimization", JMLR 2009): scores are linear in w, so the objective along a line needs no data;
+- *trial points near the best point*, by turns on the segment to the minimiser of the model, as far along as the last
+  line searches went, and at the minimiser of the model plus (ρ/2)‖w − best‖² (proximal bundle).
+
+The lower bound always comes from the model of the problem itself, with feasible dual weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import DataError, ParameterError
+from gainful.rows import Array
+from gainful.solvers.certificate import (
+    TINY,
+    Certificate,
+    Solution,
+    Unwatched,
+    Watch,
+    check_settings,
+    warn_not_converged,
+)
+from gainful.solvers.risk import Risk
+
+MOST_PLANES = 1000
+FEWEST_PLANES = 50
+PLANE_VALUES = 1 << 25  # 256 MiB of planes, unless the fewest need more
+
+ACCURACY_OF_QP = 1e-3  # of what the outer tolerance needs
+STEEPEST = 1e13  # C·‖g‖² over the planes' heights that leaves digits enough
+PUSH = 0.1  # how far past the expected step, towards the minimiser of the model, the next plane is sought
+LONGEST_STEP = 3.0  # of the line search past a proximal trial point
+MOST_EVALUATIONS = 3  # per line search
+WORTHWHILE = 0.05  # part of the gap that a further evaluation must promise
+STALLED = 60  # iterations without progress
+ROUNDING = 1e-13  # of the objective: less is no progress
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point with the risk and the scores there; ``exact`` when they come from the data, not from a line search."""
+
+    w: Array
+    risk: float
+    scores: Array
+    exact: bool
+
+    def objective(self, C: float) -> float:
+        return 0.5 * float(self.w @ self.w) + C * self.risk
+
+
+@dataclass(frozen=True)
+class BundleSolution(Solution):
+    """A solution with the bundle that led there, to start another C from."""
+
+    bundle: Bundle
+
+
+class Bundle:
+    """Planes offset + gradient·w below the risk, with their Gram matrix and the dual weights of the last C.
+
+    Conventions: row i < ``n_planes`` of ``gradients`` (capacity, d), ``offsets``, ``gram``, ``alpha`` and ``idle``
+    belongs to plane i; ``idle`` counts the iterations since it had a weight. When ``max_planes`` are there, the half
+    that was idle for longest goes; should that not do, the planes of least weight are merged into one, which leaves the
+    present lower bound as it is.
+    """
+
+    def __init__(self, n_features: int, max_planes: int | None = None):
+        if max_planes is None:
+            max_planes = max(FEWEST_PLANES, min(MOST_PLANES, PLANE_VALUES // max(1, n_features)))
+        if max_planes < 4:
+            raise ParameterError.of("the bundle", "max_planes", "an integer ≥ 4", max_planes)
+        self.n_features, self.max_planes = n_features, max_planes
+        self.n_planes = 0
+        self.anchor: Point | None = None
+        capacity = min(32, max_planes)
+        self.gradients = np.zeros((capacity, n_features))
+        self.gram = np.zeros((capacity, capacity))
+        self.offsets, self.alpha = np.zeros(capacity), np.zeros(capacity)
+        self.idle = np.zeros(capacity, dtype=np.int64)
+
+    def add(self, gradient: Array, offset: float) -> None:
+        if self.n_planes >= self.max_planes:
+            self._shrink()
+        if self.n_planes == len(self.offsets):
+            self._take(np.arange(self.n_planes), min(2 * self.n_planes, self.max_planes))
+        n = self.n_planes
+        self.gradients[n] = gradient
+        products = self.gradients[: n + 1] @ self.gradients[n]
+        self.gram[n, : n + 1] = products
+        self.gram[: n + 1, n] = products
+        self.offsets[n], self.alpha[n], self.idle[n] = offset, 0.0, 0
+        self.n_planes = n + 1
+
+    def heights(self, w: Array) -> Array:
+        """The value of every plane at w."""
+        n = self.n_planes
+        return np.asarray(self.offsets[:n] + self.gradients[:n] @ w)
+
+    def minimise(self, C: float, tol: float) -> tuple[Array, float]:
+        """The minimiser of ½‖w‖² + C·max(0, planes), and a lower bound of that minimum.
+
+        Where C·‖g‖² dwarfs the planes' heights, a sum of weighted gradients that should almost cancel has no correct
+        digit; a smaller C is used then, whose weights are as good to all digits that matter.
+        """
+        from gainful.solvers.bundle_qp_kernels import solve_simplex_qp
+
+        n = self.n_planes
+        most = STEEPEST * float(np.abs(self.offsets[:n]).max()) / max(self.steepness(), TINY)
+        usable = min(C, most) if most > 0 else C
+        solve_simplex_qp(self.gram, self.offsets[:n], usable, self.alpha[:n], tol, 20 * n + 1000, 200)
+        self.idle[:n] = np.where(self.alpha[:n] > 0, 0, self.idle[:n] + 1)
+        return -usable * (self.alpha[:n] @ self.gradients[:n]), self.bound(C, self.alpha[:n])
+
+    def bound(self, C: float, alpha: Array) -> float:
+        """The dual value of the best multiple of α ≥ 0, Σ α ≤ 1, that keeps the sum at 1 or less.
+
+        It is a lower bound of the minimum for any α, also for one found with another C.
+        """
+        n = self.n_planes
+        gradient, offset = alpha @ self.gradients[:n], float(alpha @ self.offsets[:n])
+        linear, square = C * offset, C * C * float(gradient @ gradient)
+        part = 1.0 if linear >= square else max(0.0, linear / square)
+        return part * linear - 0.5 * part * part * square
+
+    def steepness(self) -> float:
+        """The largest squared length of a gradient."""
+        return float(self.gram.diagonal()[: self.n_planes].max())
+
+    def minimise_near(self, C: float, tol: float, centre: Array, rho: float, alpha: Array) -> Array:
+        """The minimiser of the same plus (ρ/2)‖w − centre‖²; ``alpha`` is a start and is overwritten.
+
+        With u = w − c, c = ρ·centre/(1+ρ), this is the same problem in u, with C/(1+ρ) and the planes' heights at c.
+        """
+        from gainful.solvers.bundle_qp_kernels import solve_simplex_qp
+
+        n = self.n_planes
+        shift, pull = centre * (rho / (1.0 + rho)), C / (1.0 + rho)
+        solve_simplex_qp(self.gram, self.heights(shift), pull, alpha, tol, 20 * n + 1000, 200)
+        return np.asarray(shift - pull * (alpha @ self.gradients[:n]))
+
+    def _shrink(self) -> None:
+        n, half = self.n_planes, self.max_planes // 2
+        order = np.lexsort((-self.alpha[:n], self.idle[:n]))  # in use first, the heaviest of them first of all
+        used = int(np.count_nonzero(self.alpha[:n]))
+        if used <= half:
+            self._take(np.sort(order[:half]), len(self.offsets))
+            return
+        kept, merged = order[: half - 1], order[half - 1 : used]
+        share = self.alpha[merged] / self.alpha[merged].sum()
+        last = merged[0]
+        products = self.gram[:n, merged] @ share
+        own = float(share @ products[merged])
+        self.gradients[last] = share @ self.gradients[merged]
+        self.offsets[last] = share @ self.offsets[merged]
+        self.gram[last, :n], self.gram[:n, last], self.gram[last, last] = products, products, own
+        self.alpha[last] = self.alpha[merged].sum()
+        self._take(np.sort(np.append(kept, last)), len(self.offsets))
+
+    def _take(self, rows: Array, capacity: int) -> None:
+        n = len(rows)
+        state: dict[str, Any] = {"n_planes": n, "gram": np.zeros((capacity, capacity))}
+        state["gram"][:n, :n] = self.gram[np.ix_(rows, rows)]
+        for name in ("gradients", "offsets", "alpha", "idle"):
+            old = getattr(self, name)
+            state[name] = np.zeros((capacity, *old.shape[1:]), dtype=old.dtype)
+            state[name][:n] = old[rows]
+        self.__dict__.update(state)  # all at once: an interruption finds the old planes or the new ones
+
+
+def minimize_bundle(
+    risk: Risk,
+    C: float,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    bundle: Bundle | None = None,
+    w0: Array | None = None,
+    monitor: Watch | None = None,
+    max_planes: int | None = None,
+    line_search: bool = True,
+) -> BundleSolution:
+    """Minimise ½‖w‖² + C·R(w) until the gap is at most ``tol`` times the objective.
+
+    Parameters
+    ----------
+    max_iter : streams over the data, one per iteration
+    bundle : planes of an earlier solve of the same risk, for any C; it is extended in place
+    w0 : (d,), where to start; else at the best point of the bundle, or at 0
+    max_planes : planes kept at most (by default 1,000, fewer where they would take more than 256 MiB)
+    line_search : False for the plain bundle method
+    """
+    check_settings("minimize_bundle", C=C, tol=tol, max_iter=max_iter)
+    if bundle is None:
+        bundle = Bundle(risk.n_features, max_planes)
+    elif bundle.n_features != risk.n_features:
+        raise ParameterError.of("minimize_bundle", "bundle", f"of {risk.n_features} features", bundle.n_features)
+    search = _Search(risk, float(C), tol, bundle, line_search)
+    with Unwatched() if monitor is None else monitor as watch:
+        search.run(watch, max_iter, None if w0 is None else np.asarray(w0, dtype=np.float64))
+    if search.best is None:
+        raise KeyboardInterrupt  # there is nothing yet to hand back
+    certificate = search.certificate()
+    if search.stopped:
+        warn_not_converged("minimize_bundle", certificate, tol, search.stopped)
+    interrupted = not (search.converged or search.stopped)
+    return BundleSolution(search.best.w, certificate, search.n_iter, search.converged, interrupted, bundle)
+
+
+def minimize_path(
+    risk: Risk,
+    Cs: Iterable[float],
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    monitor: Watch | None = None,
+    max_planes: int | None = None,
+) -> Iterator[BundleSolution]:
+    """Solutions for each C in the order given; all share one bundle, so each starts where the one before ended."""
+    bundle = Bundle(risk.n_features, max_planes)
+    for C in Cs:
+        solution = minimize_bundle(risk, C, tol=tol, max_iter=max_iter, bundle=bundle, monitor=monitor)
+        yield solution
+        if solution.interrupted:
+            return
+
+
+class _Search:
+    """One run of the bundle method. ``best`` and ``dual`` are valid at any moment, so a run may end anywhere."""
+
+    def __init__(self, risk: Risk, C: float, tol: float, bundle: Bundle, line_search: bool):
+        self.risk, self.C, self.tol, self.bundle, self.line_search = risk, C, tol, bundle, line_search
+        self.best: Point | None = bundle.anchor
+        self.dual = 0.0
+        self.n_iter = 0
+        self.converged = False
+        self.stopped = ""  # why, where the run ended by itself short of the tolerance
+        self.expected = 1.0  # length of a step, as a part of the way to the minimiser of the model
+        self.rho = 0.0  # chosen at its first use
+        self.near_alpha = np.zeros(0)
+
+    def certificate(self) -> Certificate:
+        assert self.best is not None
+        primal = self.best.objective(self.C)
+        return Certificate(primal, min(self.dual, primal))
+
+    def run(self, watch: Watch, max_iter: int, w0: Array | None) -> None:
+        if w0 is not None or self.best is None:
+            self._start(np.zeros(self.risk.n_features) if w0 is None else w0)
+        stalled, before = 0, math.inf
+        while True:
+            model = self._bound()
+            now = self.certificate()
+            reached = now.relative_gap <= self.tol
+            done = reached and self._final()
+            stop = watch.step(objective=now.primal, gap=now.relative_gap) if self.n_iter or done else False
+            if done or self.n_iter >= max_iter:
+                self.converged = reached
+                self.stopped = "" if reached else f"after {max_iter} iterations"
+                return
+            if stop:
+                return
+            stalled = stalled + 1 if before - now.gap <= ROUNDING * now.primal else 0
+            before = min(before, now.gap)
+            if stalled >= STALLED:
+                self.stopped = "because rounding allows no more progress"
+                return
+            self._advance(model, reached)
+
+    def _final(self) -> bool:
+        """Whether a point within the tolerance is one to hand back.
+
+        Its risk must come from the data, and for a tiny C it must not be the start at 0, which ranks nothing.
+        """
+        assert self.best is not None
+        at_start = self.n_iter == 1 and not self.best.w.any() and self.best.risk > 0 and self.bundle.steepness() > 0
+        return self.best.exact and not at_start
+
+    def _start(self, w: Array) -> None:
+        value, gradient, scores = self.risk.value_and_gradient(w)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            raise DataError("the risk is not finite where training starts; are the features scaled sensibly?")
+        self.n_iter += 1
+        self.bundle.add(gradient, value - float(gradient @ w))
+        self._accept(Point(w, value, scores, True))
+
+    def _accept(self, point: Point) -> None:
+        """Keep the point if it is at least as good. Ties go to the newer one, which leaves 0 where C is tiny."""
+        if self.best is None or point.objective(self.C) <= self.best.objective(self.C):
+            self.best = self.bundle.anchor = point
+
+    def _accuracy(self) -> float:
+        """Of the small problems, in units of the risk."""
+        return ACCURACY_OF_QP * self.tol * self.certificate().primal / self.C
+
+    def _bound(self) -> Array:
+        """The minimiser of the model; raises the lower bound."""
+        model, bound = self.bundle.minimise(self.C, self._accuracy())
+        if bound > self.dual:
+            self.dual = bound
+        return model
+
+    def _advance(self, model: Array, confirm: bool) -> None:
+        """One stream over the data: a new plane, and the best point of a line search.
+
+        ``confirm``: the gap is small enough, but the best point was found on a line; look at the data there.
+        """
+        assert self.best is not None
+        near = self.n_iter % 2 == 0
+        if confirm and not self.best.exact:
+            trial, longest = self.best.w, 1.0
+        elif not self.line_search:
+            trial, longest = model, 1.0
+        elif near:
+            trial, longest = self._near(), LONGEST_STEP
+        else:
+            part = PUSH + (1.0 - PUSH) * min(1.0, max(0.05, self.expected))
+            trial, longest = self.best.w + part * (model - self.best.w), 1.0 / part
+        value, gradient, scores = self.risk.value_and_gradient(trial)
+        self.n_iter += 1
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            self.expected, self.rho = self.expected / 10, self.rho * 10
+            return
+        self.bundle.add(gradient, value - float(gradient @ trial))
+        point = Point(trial, value, scores, True)
+        if trial is self.best.w:
+            self.best = self.bundle.anchor = point
+            return
+        if not self.line_search:
+            self._accept(point)
+            return
+        step = self._search_line(point, longest)
+        if near:
+            self.rho = max(self.rho * min(max(0.3 / max(step, 1e-12), 0.1), 2.0), 1e-9)
+        else:
+            self.expected = 0.5 * (self.expected + step / longest) if step > 0 else 0.5 * self.expected
+
+    def _near(self) -> Array:
+        """The minimiser of the model with a pull towards the best point; its weights bound the minimum, too.
+
+        Where C·‖g‖² is so large that the model itself cannot be minimised to all digits, theirs is the better bound.
+        """
+        assert self.best is not None
+        n = self.bundle.n_planes
+        if self.rho == 0.0:
+            # As hard as makes the first step about as long as the steepest plane needs to come down to zero.
+            self.rho = max(1.0, self.C * self.bundle.steepness() / max(self.best.risk, TINY))
+        fits = len(self.near_alpha) <= n  # else planes were dropped
+        alpha = np.zeros(n) if fits else self.bundle.alpha[:n].copy()
+        if fits:
+            alpha[: len(self.near_alpha)] = self.near_alpha
+        self.near_alpha = alpha
+        trial = self.bundle.minimise_near(self.C, self._accuracy(), self.best.w, self.rho, alpha)
+        self.dual = max(self.dual, self.bundle.bound(self.C, alpha))
+        return trial
+
+    def _search_line(self, point: Point, longest: float) -> float:
+        """Accept the best point found on the ray from the best point through ``point``; returns t, 1 for ``point``.
+
+        On the ray the objective is a known parabola plus C times a convex function of t. Planes and the evaluations
+        made so far bound it from below; each evaluation is where that bound is lowest.
+        """
+        from gainful.solvers.bundle_qp_kernels import lowest_on_line
+
+        assert self.best is not None
+        best, C = self.best, self.C
+        d, ds = point.w - best.w, point.scores - best.scores
+        linear, square = float(best.w @ d), float(d @ d)
+        heights = self.bundle.heights(best.w)
+        slopes = self.bundle.heights(point.w) - heights
+        start = best.objective(C)
+        lowest, at, risk = start, 0.0, best.risk
+        if point.objective(C) <= lowest:
+            lowest, at, risk = point.objective(C), 1.0, point.risk
+        tried = [0.0, 1.0]
+        for _ in range(MOST_EVALUATIONS):
+            t, bound = lowest_on_line(heights, slopes, C, linear, square, longest)
+            bound += 0.5 * float(best.w @ best.w)
+            promise = lowest - bound
+            if not promise > WORTHWHILE * max(lowest - self.dual, 0.0):
+                break
+            if any(abs(t - other) <= 1e-9 * max(t, other) for other in tried):
+                break
+            value, slope = self.risk.along(best.scores, ds, t)
+            if not (math.isfinite(value) and math.isfinite(slope)):
+                break
+            tried.append(t)
+            heights, slopes = np.append(heights, value - slope * t), np.append(slopes, slope)
+            objective = 0.5 * float(best.w @ best.w) + t * linear + 0.5 * t * t * square + C * value
+            if objective < lowest:
+                lowest, at, risk = objective, t, value
+        if at == 1.0:
+            self._accept(point)
+        elif at > 0.0:
+            self._accept(Point(best.w + at * d, risk, best.scores + at * ds, False))
+        return at

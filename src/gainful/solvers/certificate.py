@@ -1,0 +1,106 @@
+"""What every solver hands back: a point, and how far from the minimum it can be at most."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from gainful.errors import ParameterError
+from gainful.rows import Array
+
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class ConvergenceWarning(UserWarning):
+    """A solver stopped before it reached the tolerance asked for."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """dual ≤ minimum ≤ primal, where ``primal`` is the objective at the point handed back.
+
+    >>> print(Certificate(primal=2.0, dual=1.999))
+    objective 2, at most 0.001 above the minimum (0.05 %)
+    """
+
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """primal − dual, never negative."""
+        return max(0.0, self.primal - self.dual)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap divided by the size of the primal value; 0 where both are 0."""
+        return self.gap / max(abs(self.primal), TINY)
+
+    def __str__(self) -> str:
+        percent = 100 * self.relative_gap
+        return f"objective {self.primal:.6g}, at most {self.gap:.3g} above the minimum ({percent:.2g} %)"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best point found. ``n_iter`` counts iterations, each of about one stream over the data.
+
+    ``interrupted``: a monitor ended the run; else it has ``converged``, or a :class:`ConvergenceWarning` was given.
+    """
+
+    w: Array
+    certificate: Certificate
+    n_iter: int
+    converged: bool
+    interrupted: bool
+
+
+class Watch(Protocol):
+    """What a solver needs of a monitor."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None: ...
+
+    def step(self, *, objective: float | None = None, gap: float | None = None) -> bool: ...
+
+
+class Unwatched:
+    """Stands in for a monitor where there is none: never stops, lets every exception through."""
+
+    def __enter__(self) -> Unwatched:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def step(self, *, objective: float | None = None, gap: float | None = None) -> bool:
+        return False
+
+
+def warn_not_converged(solver: str, certificate: Certificate, tol: float, why: str) -> None:
+    """Say how far the solver came. ``why`` completes "stopped …"."""
+    warnings.warn(
+        f"{solver} stopped {why} at a relative gap of {certificate.relative_gap:.2g}, tol is {tol:.2g}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def check_settings(owner: str, *, C: float, tol: float, max_iter: int) -> None:
+    """The settings all solvers share."""
+    if not (math.isfinite(C) and C > 0):
+        raise ParameterError.of(owner, "C", "a number > 0", C)
+    if not (math.isfinite(tol) and tol >= 0):
+        raise ParameterError.of(owner, "tol", "a number ≥ 0", tol)
+    if max_iter < 1:
+        raise ParameterError.of(owner, "max_iter", "an integer ≥ 1", max_iter)

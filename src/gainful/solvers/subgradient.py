@@ -1,0 +1,141 @@
+"""Steepest subgradient and conjugate-gradient descent with a backtracking line search.
+
+For objectives that are convex but not smooth (Chapelle, Le and Smola 2007, section 3.3.1) and for the smooth or
+piecewise linear, non-convex bounds of their section 4. Such a method has no lower bound of its own: the certificate is
+against the one given, and it stops where no step along its directions decreases the objective, which on a kink need not
+be the minimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gainful.errors import DataError, ParameterError
+from gainful.rows import Array
+from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
+
+SUFFICIENT = 1e-4  # part of the decrease a straight line promises that a step must bring (Armijo)
+GROWTH = 2.0  # of the first step tried, after a step that was taken at once
+SHRINK = 0.5
+MOST_TRIALS = 60  # halvings, about what the digits of a number allow
+PATIENCE = 5  # iterations of too small a decrease
+
+METHODS = ("steepest", "conjugate")
+
+
+def minimize_subgradient(
+    fun: Callable[[Array], tuple[float, Array]],
+    w0: Array,
+    *,
+    method: str = "conjugate",
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    monitor: Watch | None = None,
+    lower_bound: float = 0.0,
+) -> Solution:
+    """Descend from ``w0``; the point handed back is the best one seen.
+
+    Parameters
+    ----------
+    fun : w ↦ (objective, a subgradient (d,))
+    method : "steepest", or "conjugate" (Polak-Ribière, started afresh where it would not descend)
+    tol : stop when the objective falls by less than this part of itself, five iterations in a row, or when its gap to
+        ``lower_bound`` is at most this part of it
+    lower_bound : of the objective; with it comes the certificate
+    """
+    check_settings("minimize_subgradient", C=1.0, tol=tol, max_iter=max_iter)
+    if method not in METHODS:
+        raise ParameterError.of("minimize_subgradient", "method", " or ".join(map(repr, METHODS)), method)
+    descent = _Descent(fun, np.array(w0, dtype=np.float64), method == "conjugate", tol, lower_bound)
+    with Unwatched() if monitor is None else monitor as watch:
+        descent.run(watch, max_iter)
+    certificate = Certificate(descent.value, min(lower_bound, descent.value))
+    if descent.stopped:
+        warn_not_converged("minimize_subgradient", certificate, tol, descent.stopped)
+    interrupted = not (descent.converged or descent.stopped)
+    return Solution(descent.w, certificate, descent.n_iter, descent.converged, interrupted)
+
+
+class _Descent:
+    """One run: it only ever moves to a lower point, so the present point is the best one."""
+
+    def __init__(
+        self, fun: Callable[[Array], tuple[float, Array]], w: Array, conjugate: bool, tol: float, lower_bound: float
+    ):
+        self.fun, self.conjugate, self.tol, self.lower_bound = fun, conjugate, tol, lower_bound
+        self.w = w
+        self.value, self.gradient = fun(w)
+        if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
+            raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+        self.direction = -self.gradient
+        self.length = self._first_length()
+        self.n_iter = 0
+        self.converged = False
+        self.stopped = ""
+
+    def _first_length(self) -> float:
+        """Where a straight line would reach the lower bound, or a unit step where that says nothing."""
+        square = float(self.gradient @ self.gradient)
+        room = self.value - self.lower_bound
+        return room / square if square > 0 and math.isfinite(room) and room > 0 else 1.0
+
+    def run(self, watch: Watch, max_iter: int) -> None:
+        small = 0
+        while True:
+            before = self.value
+            moved = self._move()
+            self.n_iter += 1
+            now = Certificate(self.value, min(self.lower_bound, self.value))
+            stop = watch.step(objective=now.primal, gap=now.relative_gap)
+            small = small + 1 if before - self.value <= self.tol * abs(before) else 0
+            # On a kink every way a subgradient points may lead up: that is where this method ends.
+            if not moved or small >= PATIENCE or now.relative_gap <= self.tol:
+                self.converged = True
+                return
+            if self.n_iter >= max_iter:
+                self.stopped = f"after {max_iter} iterations"
+                return
+            if stop:
+                return
+
+    def _move(self) -> bool:
+        """One step down: along the present direction, else along the steepest one; False where neither descends."""
+        old = self.gradient
+        if not self._search() and (self._is_steepest() or not self._restart()):
+            return False
+        self.direction = self._next_direction(old)
+        return True
+
+    def _is_steepest(self) -> bool:
+        return bool(np.array_equal(self.direction, -self.gradient))
+
+    def _restart(self) -> bool:
+        self.direction = -self.gradient
+        return self._search()
+
+    def _next_direction(self, old: Array) -> Array:
+        if not self.conjugate:
+            return -self.gradient
+        beta = max(0.0, float(self.gradient @ (self.gradient - old)) / max(float(old @ old), np.finfo(np.float64).tiny))
+        direction = beta * self.direction - self.gradient
+        return direction if float(direction @ self.gradient) < 0 else -self.gradient
+
+    def _search(self) -> bool:
+        """Backtrack from the present length until the step pays; on success the point, gradient and length are new."""
+        slope = float(self.direction @ self.gradient)
+        if not slope < 0:
+            return False
+        length = self.length
+        for trial in range(MOST_TRIALS):
+            w = self.w + length * self.direction
+            value, gradient = self.fun(w)
+            enough = value <= self.value + SUFFICIENT * length * slope and value < self.value
+            if enough and math.isfinite(value) and bool(np.isfinite(gradient).all()):
+                self.w, self.value, self.gradient = w, value, gradient
+                self.length = length * GROWTH if trial == 0 else length
+                return True
+            length *= SHRINK
+        return False
