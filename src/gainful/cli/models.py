@@ -62,6 +62,7 @@ def train(
         "training ndcg@10": model.score(parts["data"]),
         "interrupted": model.interrupted_,
     }
+    facts |= model._facts()
     if "valid" in parts:
         best = max((row["validation"] for row in model.history_ if row["validation"] is not None), default=None)
         facts[f"validation {_metric_name(model)}"] = best

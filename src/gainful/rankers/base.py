@@ -201,6 +201,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "tree ranker such as lambdamart"
             )
 
+    def _facts(self) -> dict[str, Any]:
+        """What a person who trained this would like to be told, beside the figures."""
+        return {}
+
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:

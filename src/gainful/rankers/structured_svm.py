@@ -394,6 +394,14 @@ class StructuredSVM(LinearScores, Ranker):
                 break
         training.w = w
 
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"C": self.C_}
+        if hasattr(self, "certificate_"):
+            facts |= {"objective": self.certificate_.primal, "relative gap": self.certificate_.relative_gap}
+        if self.position_weights == "learn":
+            facts["position weights"] = self.position_weights_name_
+        return facts
+
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _pack(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from gainful.solvers.certificate import (
 )
 from gainful.solvers.risk import ColumnRisk
 
-# One quadratic programme: at most so many rounds of sweeps and conjugate gradients; what is left is left for the next pass.
+# Limits on the work for one quadratic programme; what is left then is left for the next pass.
 MOST_ROUNDS = 20
 SWEEPS = 20
 FACES = 20
