@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gainful.metrics import metric
 from gainful.rankers.structured_svm import StructuredSVM
 
 METRICS = ("ndcg@10", "dcg", "p@5", "map", "mrr", "wta", "err@10", "rbp")
-STRUCTURED: tuple[dict[str, str], ...] = ({}, {"rescaling": "slack"}, {"solver": "cutting_plane"}, {"metric": "map"})
+STRUCTURED: tuple[dict[str, Any], ...] = ({}, {"rescaling": "slack"}, {"solver": "cutting_plane"}, {"metric": "map"})
 
 
 def warm_kernels() -> float:

@@ -14,6 +14,7 @@ from gainful.inference import (
     RankingProblem,
     apply_gradient,
     risk,
+    risk_along,
     risk_from_scores,
     slack_violations,
     stream,
@@ -122,3 +123,18 @@ def test_other_layouts_are_refused(training):
 def test_importing_loads_no_compiler():
     code = "import gainful.inference, sys; raise SystemExit('numba' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("loss", ["convex", "tight", "slack"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_along_a_line_equals_the_risk_from_scores(loss, threads, monkeypatch):
+    rng = np.random.default_rng(3)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 30))])
+    n = int(offsets[-1])
+    problem = RankingProblem.ndcg(rng.integers(0, 4, n), offsets, 5, position_weights=np.arange(5.0, 0.0, -1.0))
+    scores, direction, weights = rng.normal(size=n), rng.normal(size=n), rng.random(30)
+    monkeypatch.setattr("gainful.inference.stream.CHUNK_ROWS", 11)
+    for t in (-0.7, 0.0, 0.4, 3.0):
+        value, c = risk_from_scores(problem, scores + t * direction, weights, loss=loss)
+        found = risk_along(problem, scores, direction, t, weights, loss=loss, threads=threads)
+        assert found == pytest.approx((value, float(c @ direction)), rel=1e-10, abs=1e-12)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.inference import RankingProblem, risk, risk_from_scores, violations
+from gainful.inference import RankingProblem, risk, risk_along, violations
 from gainful.rows import Array
 
 
@@ -22,21 +22,15 @@ class StructuredRisk:
     def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
         self.problem, self.X, self.loss = problem, X, loss
         self._weights = weights
-        self._prices = np.zeros(problem.n_rows)  # of the last assignments: a start for the next ones
         self.n_features = int(X.shape[1])
         self.n_queries = problem.n_queries
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
-        value, gradient, scores = risk(
-            self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss, prices=self._prices
-        )
+        value, gradient, scores = risk(self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss)
         return value, gradient, np.asarray(scores)
 
     def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
-        value, coefficients = risk_from_scores(
-            self.problem, scores + t * direction, self._weights, loss=self.loss, prices=self._prices
-        )
-        return value, float(coefficients @ direction)
+        return risk_along(self.problem, scores, direction, t, self._weights, loss=self.loss)
 
     def weights(self) -> Array:
         return self._weights

@@ -10,6 +10,7 @@ from gainful.inference.stream import (
     apply_gradient,
     augmented_rankings,
     risk,
+    risk_along,
     risk_from_scores,
     tight_violations,
     violations,
@@ -22,6 +23,7 @@ __all__ = [
     "slack_violations",
     "augmented_rankings",
     "risk",
+    "risk_along",
     "risk_from_scores",
     "apply_gradient",
 ]

@@ -88,6 +88,41 @@ def risk_from_scores(
     return float(weights @ xi), c
 
 
+def risk_along(
+    problem: RankingProblem,
+    scores: Any,
+    direction: Any,
+    t: float,
+    query_weights: Any = None,
+    *,
+    loss: str = "convex",
+    threads: int | None = None,
+) -> tuple[float, float]:
+    """Σ_q ω_q ξ_q at the scores s + t·d, and its derivative by t: chunk by chunk, without arrays of the data's length."""
+    weights = _weights(problem, query_weights)
+    fill = _filler(problem, loss, None)
+    s, d = _checked_scores(problem, scores), _checked_scores(problem, direction)
+    offsets, xi = problem.offsets, np.empty(problem.n_queries)
+
+    def piece(first: int, last: int) -> float:
+        slope = 0.0
+        cuts = _chunks(offsets, first, last, CHUNK_ROWS)
+        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
+        own_scores, own_c = np.empty(longest), np.empty(longest)
+        for a, b in pairwise(cuts):
+            lo, hi = int(offsets[a]), int(offsets[b])
+            here, c = own_scores[: hi - lo], own_c[: hi - lo]
+            np.multiply(d[lo:hi], t, out=here)
+            here += s[lo:hi]
+            fill(locked(here), a, b, xi, c)
+            c *= d[lo:hi]
+            slope += float(weights[a:b] @ np.add.reduceat(c, offsets[a:b] - lo))
+        return slope
+
+    slopes = _in_pieces(problem, threads, piece)
+    return float(weights @ xi), float(sum(slopes))
+
+
 def violations_of(
     problem: RankingProblem, scores: Any, loss: str, prices: Array | None, threads: int | None
 ) -> tuple[Array, Array]:

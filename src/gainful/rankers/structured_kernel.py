@@ -51,8 +51,8 @@ class KernelStructuredSVM(Ranker):
             of=(Choice(of=("scale",)), Real(low=0, open_low=True)),
             help="width of the kernel; 'scale' is 1/(d · var(X))",
         ),
-        "degree": Real(low=0, open_low=True, help="degree of the polynomial kernel"),
-        "coef0": Real(help="constant of the polynomial kernel"),
+        "degree": Integer(low=1, help="degree of the polynomial kernel"),
+        "coef0": Real(low=0, help="constant of the polynomial kernel"),
         "n_landmarks": Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact"),
         **{name: StructuredSVM.parameters[name] for name in SHARED},
     }
@@ -61,7 +61,7 @@ class KernelStructuredSVM(Ranker):
         self,
         kernel: str = "rbf",
         gamma: float | str = "scale",
-        degree: float = 3,
+        degree: int = 3,
         coef0: float = 1.0,
         n_landmarks: int | None = None,
         metric: Any = "ndcg@10",
@@ -154,7 +154,8 @@ class KernelStructuredSVM(Ranker):
             settings["gamma"] = self.gamma_
         if self.kernel == "polynomial":
             settings |= {"coef0": self.coef0, "degree": self.degree}
-        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, **settings), dtype=np.float64)
+        A, B = A.astype(np.float64), B.astype(np.float64)  # the small eigenvalues of a float32 kernel are rounding
+        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, **settings))
 
     def _predict(self, X: Any) -> Array:
         scores = np.empty(X.shape[0])
@@ -168,7 +169,7 @@ class KernelStructuredSVM(Ranker):
         return {
             "landmarks": landmarks, "dual_coef": self.dual_coef_, "gamma": self.gamma_, "C": self.C_,
             "path": self.path_, "primal": self.certificate_.primal, "dual": self.certificate_.dual,
-        }  # fmt: skip
+        } | ({} if self.position_weights_ is None else {"position_weights": self.position_weights_})  # fmt: skip
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         from gainful.solvers.certificate import Certificate
@@ -177,3 +178,12 @@ class KernelStructuredSVM(Ranker):
         self.dual_coef_ = np.asarray(state["dual_coef"], dtype=np.float64)
         self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), list(state["path"])
         self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
+        weights = state.get("position_weights")
+        self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
+
+    def _file_params(self) -> dict[str, Any]:
+        """A function cannot be written down; the weights it gave can."""
+        params = super()._file_params()
+        if callable(self.position_weights) and self.position_weights_ is not None:
+            params["position_weights"] = self.position_weights_.tolist()
+        return params

@@ -42,7 +42,6 @@ class Training:
     bundle: Bundle | None = None
     w: Array | None = None
     certificate: Certificate | None = None
-    interrupted: bool = False
 
     def risk(self, loss: str) -> StructuredRisk:
         return StructuredRisk(self.problem, self.data.X, self.shares, loss)
@@ -174,8 +173,7 @@ class StructuredSVM(LinearScores, Ranker):
         progress: ProgressCallback | None = None,
     ) -> Self:
         """Train for each C, each from the one before, and keep the best on ``eval_set``. ``path_`` has a row per C."""
-        given = self.C
-        self.C = [float(one) for one in C]
+        given, self.C = self.C, C
         try:
             return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
         finally:
@@ -186,6 +184,7 @@ class StructuredSVM(LinearScores, Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         self._check_combination(monitor)
+        vars(self).pop("position_weights_search_", None)
         weights, self.position_weights_name_ = self._chosen_weights(data, monitor)
         self._fit_with(weights, data, monitor)
 
@@ -205,26 +204,33 @@ class StructuredSVM(LinearScores, Ranker):
         """Solve for every C given and keep the best on the validation data, or the only one."""
         training = self._training(data, weights)
         values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
-        best = -np.inf
         self.path_: list[dict[str, Any]] = []
-        for C in values:
-            began = time.perf_counter()
-            before = len(monitor.history)
-            self._solve(training, C, monitor)
-            assert training.w is not None
-            scored = self._validation(training.w, monitor)
-            row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(training.w)),
-                   "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
-            if training.certificate is not None:
-                row |= {"objective": training.certificate.primal, "relative_gap": training.certificate.relative_gap}
-            self.path_.append(row)
-            monitor.history[-1]["validation"] = scored
-            if scored is None or scored > best or len(self.path_) == 1:
-                best = -np.inf if scored is None else scored
-                self._keep(training, C)
-            if training.interrupted:
-                break
-        self.position_weights_ = None if weights is None else weights
+        with monitor:  # Ctrl-C keeps the best of what is done
+            for C in values:
+                self._fit_one(training, C, monitor)
+                if monitor.interrupted:
+                    break
+        if not self.path_:
+            raise KeyboardInterrupt  # there is nothing yet to keep
+        self.position_weights_ = weights
+
+    def _fit_one(self, training: Training, C: float, monitor: Monitor) -> None:
+        """Solve for one C, add its row to the path, and keep the solution if it is the best so far."""
+        began, before = time.perf_counter(), len(monitor.history)
+        self._solve(training, C, monitor)
+        assert training.w is not None
+        if len(monitor.history) == before:
+            return  # interrupted at once
+        scored = self._validation(training.w, monitor)
+        row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(training.w)),
+               "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
+        if training.certificate is not None:
+            row |= {"objective": training.certificate.primal, "relative_gap": training.certificate.relative_gap}
+        monitor.history[-1]["validation"] = scored
+        if scored is None or all(scored > other["validation"] for other in self.path_):
+            monitor.best_iteration = len(monitor.history)
+            self._keep(training, C)
+        self.path_.append(row)
 
     def _keep(self, training: Training, C: float) -> None:
         self.coef_, self.intercept_, self.C_ = np.array(training.w), 0.0, C
@@ -248,6 +254,7 @@ class StructuredSVM(LinearScores, Ranker):
 
     def _problem(self, data: RankingData, weights: Array | None) -> RankingProblem:
         measure = metric(self.metric)
+        measure._refuse_grades(data.y)
         if weights is None:
             return RankingProblem.average_precision(data.y, data.offsets, relevant=measure.relevant or 1.0)
         grades, gain = data.y, "exp2"
@@ -288,6 +295,8 @@ class StructuredSVM(LinearScores, Ranker):
         for name, family in LEARNABLE.items():
             trial = Monitor(metric=monitor.metric, valid=valid)
             self._fit_with(family(ranks, k), train, trial)
+            if trial.interrupted:
+                raise KeyboardInterrupt  # the training proper has not begun
             found[name] = max(row["validation"] for row in self.path_)
         self.position_weights_search_ = found
         best = max(found, key=lambda name: found[name])
@@ -320,7 +329,6 @@ class StructuredSVM(LinearScores, Ranker):
     @staticmethod
     def _take(training: Training, solution: Any) -> None:
         training.w, training.certificate = solution.w, solution.certificate
-        training.interrupted = solution.interrupted
 
     def _solve_bundle(self, training: Training, C: float, monitor: Monitor) -> None:
         risk = training.risk("slack" if self.rescaling == "slack" else "convex")
@@ -337,6 +345,7 @@ class StructuredSVM(LinearScores, Ranker):
 
         def objective(w: Array) -> tuple[float, Array]:
             value, gradient, _ = risk.value_and_gradient(w)
+            planes.idle[: planes.n_planes] += 1  # those furthest back go first, should there be too many
             planes.add(gradient, value - float(gradient @ w))
             return 0.5 * float(w @ w) + C * value, w + C * gradient
 
@@ -364,50 +373,44 @@ class StructuredSVM(LinearScores, Ranker):
             objective, w0, method="conjugate" if self.conjugate else "steepest", max_iter=self.max_iter, tol=self.tol,
             monitor=monitor,
         )  # fmt: skip
-        training.w, training.interrupted = solution.w, solution.interrupted
+        training.w = solution.w
 
     def _solve_cccp(self, training: Training, C: float, monitor: Monitor) -> None:
         """Linearise the subtracted maximum at w, solve the convex rest, and again until the bound falls no more."""
         w0 = training.start
         assert w0 is not None
         tight = training.risk("tight")
-        w = w0
-        value = C * tight.value_and_gradient(w)[0]
-        for _ in range(self.max_iter):
-            convex = StructuredRisk(
-                targeting(training.problem, linear_scores(training.data.X, w)), training.data.X, training.shares
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
-                solution = minimize_bundle(
-                    ShiftedRisk(convex, w0), C, tol=self.tol, max_iter=self.max_iter, w0=w - w0, monitor=monitor
-                )
-            new = w0 + solution.w
-            away = new - w0
-            lower = 0.5 * float(away @ away) + C * tight.value_and_gradient(new)[0]
-            training.interrupted = solution.interrupted
-            if lower < value:
-                w, gain, value = new, value - lower, lower
-            else:
-                gain = 0.0
-            if training.interrupted or gain <= self.tol * abs(value):
-                break
-        training.w = w
+        training.w, value = w0, C * tight.value_and_gradient(w0)[0]
+        with monitor:  # Ctrl-C keeps the best point so far
+            for _ in range(self.max_iter):
+                new = self._convex_step(training, training.w, C, monitor)
+                away = new - w0
+                lower = 0.5 * float(away @ away) + C * tight.value_and_gradient(new)[0]
+                gain = max(0.0, value - lower)
+                if gain > 0:
+                    training.w, value = new, lower
+                if monitor.interrupted or gain <= self.tol * abs(value):
+                    break
 
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"C": self.C_}
-        if hasattr(self, "certificate_"):
-            facts |= {"objective": self.certificate_.primal, "relative gap": self.certificate_.relative_gap}
-        if self.position_weights == "learn":
-            facts["position weights"] = self.position_weights_name_
-        return facts
+    def _convex_step(self, training: Training, w: Array, C: float, monitor: Monitor) -> Array:
+        """The minimiser of the convex bound that touches the tight one at w."""
+        w0 = training.start
+        assert w0 is not None
+        target = targeting(training.problem, linear_scores(training.data.X, w))
+        risk = ShiftedRisk(StructuredRisk(target, training.data.X, training.shares), w0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
+            solution = minimize_bundle(risk, C, tol=self.tol, max_iter=self.max_iter, w0=w - w0, monitor=monitor)
+        return w0 + solution.w
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _pack(self) -> dict[str, Any]:
         state = super()._pack() | {"C": self.C_, "path": self.path_}
         if self.position_weights_ is not None:
-            state["position_weights"] = self.position_weights_
+            state |= {"position_weights": self.position_weights_, "position_weights_name": self.position_weights_name_}
+        if hasattr(self, "position_weights_search_"):
+            state["position_weights_search"] = self.position_weights_search_
         if hasattr(self, "certificate_"):
             state |= {"primal": self.certificate_.primal, "dual": self.certificate_.dual}
         return state
@@ -417,6 +420,9 @@ class StructuredSVM(LinearScores, Ranker):
         self.C_, self.path_ = float(state["C"]), list(state["path"])
         weights = state.get("position_weights")
         self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
+        self.position_weights_name_ = state.get("position_weights_name")
+        if "position_weights_search" in state:
+            self.position_weights_search_ = dict(state["position_weights_search"])
         if "primal" in state:
             self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
 
