@@ -98,7 +98,7 @@ def risk_along(
     loss: str = "convex",
     threads: int | None = None,
 ) -> tuple[float, float]:
-    """Σ_q ω_q ξ_q at the scores s + t·d, and its derivative by t: chunk by chunk, without arrays of the data's length."""
+    """Σ_q ω_q ξ_q at the scores s + t·d and its derivative by t, chunk by chunk, without arrays as long as the data."""
     weights = _weights(problem, query_weights)
     fill = _filler(problem, loss, None)
     s, d = _checked_scores(problem, scores), _checked_scores(problem, direction)
