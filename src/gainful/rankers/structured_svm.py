@@ -184,7 +184,7 @@ class StructuredSVM(LinearScores, Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         self._check_combination(monitor)
-        vars(self).pop("position_weights_search_", None)
+        self.__dict__.pop("position_weights_search_", None)  # of an earlier fit
         weights, self.position_weights_name_ = self._chosen_weights(data, monitor)
         self._fit_with(weights, data, monitor)
 
@@ -345,8 +345,9 @@ class StructuredSVM(LinearScores, Ranker):
 
         def objective(w: Array) -> tuple[float, Array]:
             value, gradient, _ = risk.value_and_gradient(w)
-            planes.idle[: planes.n_planes] += 1  # those furthest back go first, should there be too many
-            planes.add(gradient, value - float(gradient @ w))
+            if float(w @ w) <= 2.0 * C:  # the minimum is no further out (Δ ≤ 1), and far out a plane is mostly rounding
+                planes.idle[: planes.n_planes] += 1  # the oldest go first, should there be too many
+                planes.add(gradient, value - float(gradient @ w))
             return 0.5 * float(w @ w) + C * value, w + C * gradient
 
         solution = minimize_subgradient(
@@ -357,8 +358,9 @@ class StructuredSVM(LinearScores, Ranker):
             tol=self.tol,
             monitor=monitor,
         )
-        bound = planes.minimise(C, 1e-6 * solution.certificate.primal / C)[1]
-        self._take(training, replace(solution, certificate=Certificate(solution.certificate.primal, max(bound, 0.0))))
+        primal = solution.certificate.primal
+        bound = planes.minimise(C, 1e-6 * primal / C)[1]
+        self._take(training, replace(solution, certificate=Certificate(primal, min(max(bound, 0.0), primal))))
 
     def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
         risk, w0 = training.risk("tight"), training.start
