@@ -36,7 +36,7 @@ class KernelStructuredSVM(Ranker):
     kernel : a kernel of ``sklearn.metrics.pairwise``
     gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X)
     degree, coef0 : of polynomial
-    n_landmarks : None for all training documents (up to 10,000), or so many drawn at random
+    n_landmarks : so many training documents drawn at random, or None for all (exact, up to 10,000)
     metric, C, position_weights, ties, tol, max_iter, eval_metric, random_state : as in :class:`StructuredSVM`
 
     Attributes
@@ -63,7 +63,7 @@ class KernelStructuredSVM(Ranker):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
-        n_landmarks: int | None = None,
+        n_landmarks: int | None = 500,
         metric: Any = "ndcg@10",
         C: float | Sequence[float] = 1.0,
         position_weights: Any = "linear",

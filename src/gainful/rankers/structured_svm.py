@@ -42,6 +42,7 @@ class Training:
     bundle: Bundle | None = None
     w: Array | None = None
     certificate: Certificate | None = None
+    kept: int = 0  # iteration after which the best C so far was done
 
     def risk(self, loss: str) -> StructuredRisk:
         return StructuredRisk(self.problem, self.data.X, self.shares, loss)
@@ -212,6 +213,7 @@ class StructuredSVM(LinearScores, Ranker):
                     break
         if not self.path_:
             raise KeyboardInterrupt  # there is nothing yet to keep
+        monitor.best_iteration = training.kept
         self.position_weights_ = weights
 
     def _fit_one(self, training: Training, C: float, monitor: Monitor) -> None:
@@ -228,7 +230,7 @@ class StructuredSVM(LinearScores, Ranker):
             row |= {"objective": training.certificate.primal, "relative_gap": training.certificate.relative_gap}
         monitor.history[-1]["validation"] = scored
         if scored is None or all(scored > other["validation"] for other in self.path_):
-            monitor.best_iteration = len(monitor.history)
+            training.kept = len(monitor.history)
             self._keep(training, C)
         self.path_.append(row)
 
