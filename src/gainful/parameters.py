@@ -164,7 +164,7 @@ class ListOf(Constraint):
     inner: Constraint = Constraint()
 
     def accepts(self, value: Any) -> bool:
-        if not isinstance(value, (list, tuple)) and not hasattr(value, "ndim"):
+        if not isinstance(value, (list, tuple)) and getattr(value, "ndim", None) != 1:
             return False
         values = list(value)
         return len(values) > 0 and all(self.inner.accepts(one) for one in values)

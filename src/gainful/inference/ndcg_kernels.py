@@ -608,6 +608,34 @@ def _climb(top, ends, gains, A, D, m, at, slot_block, head, of_target):
     return loss * margin
 
 
+N_STARTS = 3
+
+
+@njit(cache=True, nogil=True)
+def _start_from(which, rows, top, ends, G, m, at, head, slot_block):
+    """The grades of a ranking to climb from: perfect (0), lowest grades first (1), by score (2).
+
+    A corner of the hull can be a local maximum: where w satisfies most constraints, the largest product lies one move
+    from a perfect ranking.
+    """
+    if which == 2:
+        _merge(rows, top, ends, G, m, at, head)
+        for r in range(m):
+            g = 0
+            while at[r] >= ends[g]:
+                g += 1
+            slot_block[r] = g
+        return
+    r = 0
+    for step in range(G):
+        g = step if which == 0 else G - 1 - step
+        left = ends[g] - (0 if g == 0 else ends[g - 1])
+        while left > 0 and r < m:
+            slot_block[r] = g
+            left -= 1
+            r += 1
+
+
 @njit(cache=True, nogil=True)
 def _weighted(top, ends, gains, A, D, m, method, on_loss, on_margin, own, at, slot_block, reals, ints, V, top2, gains2):
     """The ranking that maximises on_loss·Δ + on_margin·Ψ·s: one assignment with scaled gains and scores."""
@@ -704,8 +732,15 @@ def slack_violations(scores, first, last, offsets, order, blocks, starts, gains,
             best_block,
         )
         product = _climb(top, ends, gains_q, A, D, m, at, best_block, ints[0], of_target)
+        for start in range(N_STARTS):
+            _start_from(start, rows, top, ends, len(gains_q), m, at, ints[0], slot_block)
+            other = _climb(top, ends, gains_q, A, D, m, at, slot_block, ints[0], of_target)
+            if other > product:
+                product = other
+                best_block[:m] = slot_block[:m]
         if product <= 0.0:
             continue
+        _place(ends, len(gains_q), m, best_block, at, ints[0])
         loss, margin = _loss_and_margin(top, gains_q, A, D, m, at, best_block, of_target)
         xi[q] = loss * margin
         for i in range(n):

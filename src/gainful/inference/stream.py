@@ -1,29 +1,24 @@
 """Violations of all queries, and the risk Σ_q ω_q ξ_q with its gradient in one pass over the features.
 
-The queries are cut into one piece per thread, a piece into chunks whose features fit in the cache. For each chunk the
-scores, the loss-augmented rankings and the product of features and coefficients follow each other, so every feature is
-read from memory once. Each thread sums a gradient of its own; these are added in the order of the queries, so a result
-depends on the number of threads in the last digits, and on nothing else.
+The passes themselves, their threads and chunks, are those of :mod:`gainful.streams`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from gainful import streams
 from gainful.errors import ParameterError
 from gainful.inference import average_precision, ndcg
 from gainful.inference.features import Features, locked
 from gainful.inference.problem import RankingProblem
 from gainful.rows import Array
+from gainful.streams import CHUNK_BYTES, CHUNK_ROWS, Fill, each, in_pieces, n_pieces  # noqa: F401
+from gainful.streams import chunks as _chunks  # noqa: F401
 
-CHUNK_BYTES = 1 << 21  # features of one chunk: fewer calls, and still in the last-level cache
-CHUNK_ROWS = 1 << 14  # and its rows at most
-ROWS_PER_THREAD = 5_000  # fewer rows than this are not worth a thread
 LOSSES = ("convex", "tight", "slack")
 
 
@@ -100,27 +95,8 @@ def risk_along(
 ) -> tuple[float, float]:
     """Σ_q ω_q ξ_q at the scores s + t·d and its derivative by t, chunk by chunk, without arrays as long as the data."""
     weights = _weights(problem, query_weights)
-    fill = _filler(problem, loss, None)
     s, d = _checked_scores(problem, scores), _checked_scores(problem, direction)
-    offsets, xi = problem.offsets, np.empty(problem.n_queries)
-
-    def piece(first: int, last: int) -> float:
-        slope = 0.0
-        cuts = _chunks(offsets, first, last, CHUNK_ROWS)
-        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
-        own_scores, own_c = np.empty(longest), np.empty(longest)
-        for a, b in pairwise(cuts):
-            lo, hi = int(offsets[a]), int(offsets[b])
-            here, c = own_scores[: hi - lo], own_c[: hi - lo]
-            np.multiply(d[lo:hi], t, out=here)
-            here += s[lo:hi]
-            fill(locked(here), a, b, xi, c)
-            c *= d[lo:hi]
-            slope += float(weights[a:b] @ np.add.reduceat(c, offsets[a:b] - lo))
-        return slope
-
-    slopes = _in_pieces(problem, threads, piece)
-    return float(weights @ xi), float(sum(slopes))
+    return streams.risk_along(_filler(problem, loss, None), problem.offsets, s, d, t, weights, threads)
 
 
 def violations_of(
@@ -128,15 +104,7 @@ def violations_of(
 ) -> tuple[Array, Array]:
     """ξ of each query and the gradient of each ξ by score, for any loss."""
     fill = _filler(problem, loss, _checked_prices(problem, prices))
-    scores = _checked_scores(problem, scores)
-    xi, c = np.empty(problem.n_queries), np.empty(problem.n_rows)
-
-    def piece(first: int, last: int) -> None:
-        rows = slice(int(problem.offsets[first]), int(problem.offsets[last]))
-        fill(scores[rows], first, last, xi, c[rows])
-
-    _in_pieces(problem, threads, piece)
-    return xi, c
+    return streams.values_and_gradient(fill, problem.offsets, _checked_scores(problem, scores), threads)
 
 
 # -- from features -----------------------------------------------------------------------------------------------------
@@ -158,30 +126,11 @@ def risk(
     X is C-contiguous float32 or float64, or CSR, and may be read-only or memory-mapped: it is not copied. Sums are
     float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
     """
-    features, w = Features(X), locked(np.ascontiguousarray(w, dtype=np.float64))
-    weights = _weights(problem, query_weights)
+    weights = None if query_weights is None else _weights(problem, query_weights)
     fill = _filler(problem, loss, _checked_prices(problem, prices))
-    offsets, xi = problem.offsets, np.empty(problem.n_queries)
-    scores = np.empty(problem.n_rows) if want_scores else None
-    step = max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(features.row_bytes, 1.0))))
-
-    def piece(first: int, last: int) -> Array:
-        cuts = _chunks(offsets, first, last, step)
-        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
-        own_scores, own_c, gradient = np.empty(longest), np.empty(longest), np.zeros(features.n_features)
-        for a, b in pairwise(cuts):
-            lo, hi = int(offsets[a]), int(offsets[b])
-            s = own_scores[: hi - lo] if scores is None else scores[lo:hi]
-            c = own_c[: hi - lo]
-            features.scores(w, lo, hi, s)
-            fill(locked(s), a, b, xi, c)
-            if query_weights is not None:
-                c *= np.repeat(weights[a:b], np.diff(offsets[a : b + 1]))
-            features.add_gradient(c, lo, hi, gradient)
-        return gradient
-
-    gradient = np.sum(_in_pieces(problem, threads, piece), axis=0)
-    return float(weights @ xi), gradient, scores
+    return streams.risk_of_features(
+        fill, problem.offsets, Features(X), w, weights, want_scores=want_scores, threads=threads
+    )
 
 
 def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> Array:
@@ -193,17 +142,15 @@ def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> 
         features.add_gradient(c[lo:hi], lo, hi, gradient)
         return gradient
 
-    n_pieces = _n_pieces(features.n_rows, threads)
-    cuts = [features.n_rows * i // n_pieces for i in range(n_pieces + 1)]
-    return np.asarray(np.sum(_each(piece, cuts), axis=0))
+    pieces = n_pieces(features.n_rows, threads)
+    cuts = [features.n_rows * i // pieces for i in range(pieces + 1)]
+    return np.asarray(np.sum(each(piece, cuts), axis=0))
 
 
-# -- queries, pieces, chunks -------------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
-def _filler(
-    problem: RankingProblem, loss: str, prices: Array | None
-) -> Callable[[Array, int, int, Array, Array], None]:
+def _filler(problem: RankingProblem, loss: str, prices: Array | None) -> Fill:
     """The inference of this problem and loss, for a run of queries."""
     if loss not in LOSSES:
         raise ParameterError.of("risk", "loss", "'convex', 'tight' or 'slack'", loss)
@@ -216,38 +163,8 @@ def _filler(
     return lambda s, a, b, xi, c: ndcg.fill_violations(problem, s, a, b, loss == "tight", prices, xi, c)
 
 
-def _chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
-    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
-    cuts = [first]
-    while cuts[-1] < last:
-        here = cuts[-1]
-        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
-        cuts.append(max(here + 1, there))
-    return cuts
-
-
-def _n_pieces(n_rows: int, threads: int | None) -> int:
-    import numba
-
-    wanted = numba.get_num_threads() if threads is None else threads
-    return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
-
-
 def _in_pieces(problem: RankingProblem, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
-    """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
-    n_pieces = _n_pieces(problem.n_rows, threads)
-    cuts = np.searchsorted(problem.offsets, np.linspace(0, problem.n_rows, n_pieces + 1)).tolist()
-    cuts[0], cuts[-1] = 0, problem.n_queries
-    return _each(piece, sorted(set(cuts)))
-
-
-def _each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
-    runs = list(pairwise(cuts))
-    if len(runs) == 1:
-        return [piece(*runs[0])]
-    with ThreadPoolExecutor(len(runs) - 1) as pool:
-        waiting = [pool.submit(piece, *run) for run in runs[1:]]
-        return [piece(*runs[0]), *(future.result() for future in waiting)]
+    return in_pieces(problem.offsets, threads, piece)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -45,7 +45,10 @@ def position_weights(spec: Any, k: int, owner: str) -> Array:
         return FAMILIES[spec](ranks, k)
     values = np.zeros(k)
     if callable(spec):
-        values[:] = [float(spec(r)) for r in range(1, k + 1)]
+        try:
+            values[:] = [float(spec(r)) for r in range(1, k + 1)]
+        except (TypeError, ValueError) as error:
+            raise ParameterError.of(owner, "position_weights", "a function from ranks to numbers", spec) from error
     else:
         given = np.asarray(spec, dtype=np.float64)[:k]
         values[: len(given)] = given

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,15 +14,16 @@ from gainful.engines.structured import ShiftedRisk, StructuredRisk, query_shares
 from gainful.errors import ParameterError
 from gainful.inference import RankingProblem
 from gainful.metrics import Metric, metric
-from gainful.monitor import Monitor, ProgressCallback
-from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
-from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.base import Ranker
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC
 from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, position_weights
 from gainful.rows import Array, linear_scores
 from gainful.selection.splits import split
 from gainful.solvers.bundle import Bundle, minimize_bundle
-from gainful.solvers.certificate import Certificate, ConvergenceWarning
+from gainful.solvers.certificate import Certificate, ConvergenceWarning, warn_not_converged
 from gainful.solvers.cutting_plane import minimize_cutting_plane
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.subgradient import minimize_subgradient
@@ -48,7 +48,7 @@ class Training:
         return StructuredRisk(self.problem, self.data.X, self.shares, loss)
 
 
-class StructuredSVM(LinearScores, Ranker):
+class StructuredSVM(PathOverC, Ranker):
     """A linear ranker that minimises an upper bound of 1 − NDCG@k, or of 1 − AP, itself.
 
     With ``bound="convex"`` (Chapelle, Le and Smola 2007; for ``metric="map"`` Yue et al. 2007)::
@@ -95,10 +95,7 @@ class StructuredSVM(LinearScores, Ranker):
 
     parameters: ClassVar[dict[str, Constraint]] = {
         "metric": MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"),
-        "C": Either(
-            of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
-            help="weight of the loss; a list is chosen from on the validation data",
-        ),
+        "C": C_CONSTRAINT,
         "solver": Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound"),
         "bound": Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"),
         "position_weights": CONSTRAINT,
@@ -162,24 +159,6 @@ class StructuredSVM(LinearScores, Ranker):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def fit_path(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        C: Sequence[float],
-        qid: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        progress: ProgressCallback | None = None,
-    ) -> Self:
-        """Train for each C, each from the one before, and keep the best on ``eval_set``. ``path_`` has a row per C."""
-        given, self.C = self.C, C
-        try:
-            return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
-        finally:
-            self.C = given
-
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
 
@@ -198,53 +177,12 @@ class StructuredSVM(LinearScores, Ranker):
             raise ParameterError(f"{owner}: rescaling='slack' goes with ndcg, bound='convex' and solver='bundle'")
         if self.bound == "tight" and self.solver != "bundle":
             raise ParameterError(f"{owner}: bound='tight' has methods of its own (tight_method); leave solver out")
-        if not np.isscalar(self.C) and monitor.valid is None:
-            raise ParameterError(f"{owner}: several values of C need eval_set, to choose one of them")
+        self._check_path(monitor)
 
     def _fit_with(self, weights: Array | None, data: RankingData, monitor: Monitor) -> None:
         """Solve for every C given and keep the best on the validation data, or the only one."""
-        training = self._training(data, weights)
-        values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
-        self.path_: list[dict[str, Any]] = []
-        with monitor:  # Ctrl-C keeps the best of what is done
-            for C in values:
-                self._fit_one(training, C, monitor)
-                if monitor.interrupted:
-                    break
-        if not self.path_:
-            raise KeyboardInterrupt  # there is nothing yet to keep
-        monitor.best_iteration = training.kept
+        self._follow_path(self._training(data, weights), monitor)
         self.position_weights_ = weights
-
-    def _fit_one(self, training: Training, C: float, monitor: Monitor) -> None:
-        """Solve for one C, add its row to the path, and keep the solution if it is the best so far."""
-        began, before = time.perf_counter(), len(monitor.history)
-        self._solve(training, C, monitor)
-        assert training.w is not None
-        if len(monitor.history) == before:
-            return  # interrupted at once
-        scored = self._validation(training.w, monitor)
-        row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(training.w)),
-               "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
-        if training.certificate is not None:
-            row |= {"objective": training.certificate.primal, "relative_gap": training.certificate.relative_gap}
-        monitor.history[-1]["validation"] = scored
-        if scored is None or all(scored > other["validation"] for other in self.path_):
-            training.kept = len(monitor.history)
-            self._keep(training, C)
-        self.path_.append(row)
-
-    def _keep(self, training: Training, C: float) -> None:
-        self.coef_, self.intercept_, self.C_ = np.array(training.w), 0.0, C
-        if training.certificate is not None:
-            self.certificate_ = training.certificate
-        elif hasattr(self, "certificate_"):
-            del self.certificate_
-
-    def _validation(self, w: Array, monitor: Monitor) -> float | None:
-        if monitor.valid is None:
-            return None
-        return monitor.evaluate(linear_scores(monitor.valid.X, w))
 
     def _training(self, data: RankingData, weights: Array | None) -> Training:
         start = None
@@ -362,7 +300,12 @@ class StructuredSVM(LinearScores, Ranker):
         )
         primal = solution.certificate.primal
         bound = planes.minimise(C, 1e-6 * primal / C)[1]
-        self._take(training, replace(solution, certificate=Certificate(primal, min(max(bound, 0.0), primal))))
+        certificate = Certificate(primal, min(max(bound, 0.0), primal))
+        if solution.converged and certificate.relative_gap > self.tol:
+            warn_not_converged(
+                "subgradient descent", certificate, self.tol, "where no step brought a decrease, maybe a kink,"
+            )
+        self._take(training, replace(solution, certificate=certificate))
 
     def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
         risk, w0 = training.risk("tight"), training.start
@@ -410,25 +353,20 @@ class StructuredSVM(LinearScores, Ranker):
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _pack(self) -> dict[str, Any]:
-        state = super()._pack() | {"C": self.C_, "path": self.path_}
+        state = super()._pack()
         if self.position_weights_ is not None:
             state |= {"position_weights": self.position_weights_, "position_weights_name": self.position_weights_name_}
         if hasattr(self, "position_weights_search_"):
             state["position_weights_search"] = self.position_weights_search_
-        if hasattr(self, "certificate_"):
-            state |= {"primal": self.certificate_.primal, "dual": self.certificate_.dual}
         return state
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
-        self.C_, self.path_ = float(state["C"]), list(state["path"])
         weights = state.get("position_weights")
         self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
         self.position_weights_name_ = state.get("position_weights_name")
         if "position_weights_search" in state:
             self.position_weights_search_ = dict(state["position_weights_search"])
-        if "primal" in state:
-            self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
 
     def _file_params(self) -> dict[str, Any]:
         """A function cannot be written down; the weights it gave can."""

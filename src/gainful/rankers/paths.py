@@ -1,0 +1,130 @@
+"""One C or a list of them: what the certified linear rankers share around their solvers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+
+from gainful.errors import ParameterError
+from gainful.monitor import Monitor, ProgressCallback
+from gainful.parameters import Either, ListOf, Real
+from gainful.rankers.base import LinearScores
+from gainful.rows import Array, linear_scores
+from gainful.solvers.certificate import Certificate
+
+C_CONSTRAINT = Either(
+    of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
+    help="weight of the loss; a list is chosen from on the validation data",
+)
+
+
+class PathState(Protocol):
+    """What is carried from one C to the next: the last solution, and ``kept``, the iteration of the best one's end."""
+
+    w: Array | None
+    certificate: Certificate | None
+    kept: int
+
+
+class PathOverC(LinearScores):
+    """A linear ranker trained for every C given, of which the best on ``eval_set`` is kept.
+
+    A subclass writes ``_solve(state, C, monitor)``, which leaves the solution in ``state``, and calls
+    :meth:`_follow_path` from ``_fit``.
+    """
+
+    C: float | Sequence[float]
+    C_: float
+    path_: list[dict[str, Any]]
+    certificate_: Certificate
+
+    if TYPE_CHECKING:
+
+        def fit(self, X: Any, y: Any = None, **rest: Any) -> Self: ...
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        C: Sequence[float],
+        qid: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Train for each C, each from the one before, and keep the best on ``eval_set``. ``path_`` has a row per C."""
+        given, self.C = self.C, C
+        try:
+            return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
+        finally:
+            self.C = given
+
+    def _solve(self, state: Any, C: float, monitor: Monitor) -> None:
+        raise TypeError(f"{type(self).__name__} must say how to solve for one C")
+
+    def _check_path(self, monitor: Monitor) -> None:
+        if not np.isscalar(self.C) and monitor.valid is None:
+            raise ParameterError(
+                f"{type(self).__name__}: several values of C need eval_set, to choose one of them"
+            )  # fmt: skip
+
+    def _follow_path(self, state: PathState, monitor: Monitor) -> None:
+        """Solve for every C given and keep the best on the validation data, or the only one."""
+        values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
+        self.path_ = []
+        with monitor:  # Ctrl-C keeps the best of what is done
+            for C in values:
+                self._fit_one(state, C, monitor)
+                if monitor.interrupted:
+                    break
+        if not self.path_:
+            raise KeyboardInterrupt  # there is nothing yet to keep
+        monitor.best_iteration = state.kept
+
+    def _fit_one(self, state: PathState, C: float, monitor: Monitor) -> None:
+        """Solve for one C, add its row to the path, and keep the solution if it is the best so far."""
+        began, before = time.perf_counter(), len(monitor.history)
+        self._solve(state, C, monitor)
+        assert state.w is not None
+        if len(monitor.history) == before:
+            return  # interrupted at once
+        scored = self._validation(state.w, monitor)
+        row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(state.w)),
+               "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
+        if state.certificate is not None:
+            row |= {"objective": state.certificate.primal, "relative_gap": state.certificate.relative_gap}
+        monitor.history[-1]["validation"] = scored
+        if scored is None or all(scored > other["validation"] for other in self.path_):
+            state.kept = len(monitor.history)
+            self._keep(state, C)
+        self.path_.append(row)
+
+    def _keep(self, state: PathState, C: float) -> None:
+        self.coef_, self.intercept_, self.C_ = np.array(state.w), 0.0, C
+        if state.certificate is not None:
+            self.certificate_ = state.certificate
+        elif hasattr(self, "certificate_"):
+            del self.certificate_
+
+    def _validation(self, w: Array, monitor: Monitor) -> float | None:
+        if monitor.valid is None:
+            return None
+        return monitor.evaluate(linear_scores(monitor.valid.X, w))
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        state = super()._pack() | {"C": self.C_, "path": self.path_}
+        if hasattr(self, "certificate_"):
+            state |= {"primal": self.certificate_.primal, "dual": self.certificate_.dual}
+        return state
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+        self.C_, self.path_ = float(state["C"]), list(state["path"])
+        if "primal" in state:
+            self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
