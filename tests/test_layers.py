@@ -17,7 +17,7 @@ LAYERS = [
     {"frames", "data", "description", "rows"},
     {"metrics", "synthetic", "formats"},
     {"parameters", "monitor", "selection"},
-    {"losses", "inference", "solvers", "engines"},
+    {"losses", "inference", "streams", "solvers", "engines"},
     {"rankers"},
     {"model_file", "comparison"},
     {"warm", "cli", "__main__"},
