@@ -26,7 +26,9 @@ def contestants() -> dict[str, gainful.Ranker]:
         "regression": gainful.RegressionRanker(),
         "structured-svm": gainful.StructuredSVM(C=GRID),
         "structured-svm, A = 1/√r": gainful.StructuredSVM(C=GRID, position_weights="sqrt"),
+        "the start of the tight bound": gainful.StructuredSVM(C=1e-12, bound="tight"),
         "structured-svm-tight": gainful.StructuredSVM(C=GRID, bound="tight"),
+        "structured-svm-tight, cccp": gainful.StructuredSVM(C=GRID, bound="tight", tight_method="cccp"),
         "svmmap": gainful.StructuredSVM(C=GRID, metric="map"),
         "lambdamart": gainful.LambdaMART(n_trees=200, n_leaves=8, learning_rate=0.05),
     }

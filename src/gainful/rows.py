@@ -136,9 +136,7 @@ def checked_grades(y: Any, n_rows: int | None = None) -> Array:
 
 
 def refuse_empty(X: Any) -> None:
-    """Raise where there is nothing to rank, or nothing to rank by."""
-    if X.shape[1] == 0:
-        raise DataError("there are no features; ranking data needs at least one")
+    """Raise where there is nothing to rank."""
     if X.shape[0] == 0:
         raise DataError("there are no rows; ranking data needs at least one query with one document")
 

@@ -22,7 +22,7 @@ import gainful
 from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
 
 # What makes a ranker quick enough for tests, where its defaults are not.
-QUICK = {"lambdamart": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
+QUICK = {"rankmm-1": {"C": 100.0}, "lambdamart": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
 CLOSED_FORM = {"regression"}  # nothing in the solution depends on the path that led there
 
@@ -217,6 +217,7 @@ def test_real_valued_and_many_grades_are_taken(name, parts, rng):
     ("call", "error", "message"),
     [
         (lambda m, d: m.fit(d.X, d.y), DataError, "qid is missing"),
+        (lambda m, d: m.fit(d.X[:, :0], d.y, qid=d.qid), DataError, "X has no features"),
         (lambda m, d: m.fit(d.X, qid=d.qid), DataError, "y is missing"),
         (lambda m, d: m.fit(d, d.y), ParameterError, "brings its own y"),
         (lambda m, d: m.fit(d, eval_set=(d.X, d.y)), ParameterError, "eval_set of fit must be"),

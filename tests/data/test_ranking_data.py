@@ -288,7 +288,6 @@ def test_large_grades_and_wide_sparse_data_are_described():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: RankingData.from_rows(np.zeros((2, 0)), [0, 1], [1, 1]), "no features"),
         (lambda: RankingData.from_rows(np.zeros((2, 1)), [0, 1], [{}, {}]), "hashable"),
         (lambda: RankingData.from_rows(np.zeros((2, 1)), [0j, 1j], [1, 1]), "complex"),
         (lambda: RankingData.from_rows(np.zeros((2, 2)), [0, 1], [1, 1], feature_names="ab"), "list of names"),

@@ -170,6 +170,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if y is None:
                 raise DataError("y is missing; ranking needs the grade of every row")
             data = RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
+        if data.n_features == 0:
+            raise DataError(f"{what} has no features; a ranker needs at least one")
         self._refuse_missing(data, what)
         return data
 

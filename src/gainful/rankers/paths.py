@@ -29,17 +29,10 @@ class PathState(Protocol):
     kept: int
 
 
-class PathOverC(LinearScores):
-    """A linear ranker trained for every C given, of which the best on ``eval_set`` is kept.
-
-    A subclass writes ``_solve(state, C, monitor)``, which leaves the solution in ``state``, and calls
-    :meth:`_follow_path` from ``_fit``.
-    """
+class FitsPath:
+    """A ranker whose ``fit`` takes a list as C."""
 
     C: float | Sequence[float]
-    C_: float
-    path_: list[dict[str, Any]]
-    certificate_: Certificate
 
     if TYPE_CHECKING:
 
@@ -56,12 +49,27 @@ class PathOverC(LinearScores):
         eval_set: Any = None,
         progress: ProgressCallback | None = None,
     ) -> Self:
-        """Train for each C, each from the one before, and keep the best on ``eval_set``. ``path_`` has a row per C."""
+        """Train for each C and keep the best on ``eval_set``; ``path_`` has a row per C.
+
+        The bundle and the subgradient solver start each C where the one before ended; the others start afresh.
+        """
         given, self.C = self.C, C
         try:
             return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
         finally:
             self.C = given
+
+
+class PathOverC(FitsPath, LinearScores):
+    """A linear ranker trained for every C given, of which the best on ``eval_set`` is kept.
+
+    A subclass writes ``_solve(state, C, monitor)``, which leaves the solution in ``state``, and calls
+    :meth:`_follow_path` from ``_fit``.
+    """
+
+    C_: float
+    path_: list[dict[str, Any]]
+    certificate_: Certificate
 
     def _solve(self, state: Any, C: float, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must say how to solve for one C")
@@ -114,6 +122,12 @@ class PathOverC(LinearScores):
         if monitor.valid is None:
             return None
         return monitor.evaluate(linear_scores(monitor.valid.X, w))
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"C": self.C_}
+        if hasattr(self, "certificate_"):
+            facts |= {"objective": self.certificate_.primal, "relative gap": self.certificate_.relative_gap}
+        return facts
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Integer, Maybe, Real
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
+from gainful.rankers.paths import FitsPath
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.rows import Array
 
@@ -24,7 +25,7 @@ BLOCK_ROWS = 2_000
 SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
 
 
-class KernelStructuredSVM(Ranker):
+class KernelStructuredSVM(FitsPath, Ranker):
     """The structured SVM of :class:`StructuredSVM` (convex bound) in the feature space of a kernel.
 
     The solution is w = Σ_i β_i φ(l_i) over landmarks l. With all training documents as landmarks (``n_landmarks=None``)
@@ -68,7 +69,7 @@ class KernelStructuredSVM(Ranker):
         C: float | Sequence[float] = 1.0,
         position_weights: Any = "linear",
         ties: str = "average",
-        tol: float = 1e-3,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         eval_metric: Any = None,
         random_state: Any = 0,
@@ -104,7 +105,7 @@ class KernelStructuredSVM(Ranker):
         linear._fit(mapped, monitor)
         self.dual_coef_ = np.asarray(to_features @ linear.coef_)
         self.C_, self.path_, self.certificate_ = linear.C_, linear.path_, linear.certificate_
-        self.position_weights_ = linear.position_weights_
+        self.position_weights_, self.position_weights_name_ = linear.position_weights_, linear.position_weights_name_
 
     def _gamma(self, X: Any) -> float:
         if self.gamma != "scale":

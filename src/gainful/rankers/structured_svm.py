@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from gainful.parameters import Choice, Constraint, Either, Flag, Integer, Maybe,
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC
-from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, position_weights
+from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, Family, position_weights
 from gainful.rows import Array, linear_scores
 from gainful.selection.splits import split
 from gainful.solvers.bundle import Bundle, minimize_bundle
@@ -28,6 +28,7 @@ from gainful.solvers.cutting_plane import minimize_cutting_plane
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.subgradient import minimize_subgradient
 
+MOST_INNER_ITERATIONS = 1000  # of the convex problem of one step of CCCP
 HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
 
 
@@ -76,7 +77,8 @@ class StructuredSVM(PathOverC, Ranker):
     ties : "average" or "random": which of the perfect rankings is the target
     rescaling : "margin" as above, or "slack": max_y Δ(y)·(1 + w·Ψ(y) − w·Ψ(y_q)), whose maximum is searched for, so
         that the certificate's primal value is an estimate from below
-    tol, max_iter : relative gap at which to stop; most iterations (each about one pass over the data)
+    tol, max_iter : relative gap at which to stop (tight: relative decrease); most iterations, each about one pass over
+        the data, or with "cccp" one convex problem
     tight_method : "gradient" (steepest descent with line search) or "cccp" (a sequence of convex problems)
     start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares
     schedule : of the cutting planes' quadratic programme: solved after every "pass", every "query", or so many queries
@@ -126,7 +128,7 @@ class StructuredSVM(PathOverC, Ranker):
         position_weights: Any = "linear",
         ties: str = "average",
         rescaling: str = "margin",
-        tol: float = 1e-3,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         tight_method: str = "gradient",
         start_alpha: float = 1.0,
@@ -234,13 +236,13 @@ class StructuredSVM(PathOverC, Ranker):
         found: dict[str, float] = {}
         for name, family in LEARNABLE.items():
             trial = Monitor(metric=monitor.metric, valid=valid)
-            self._fit_with(family(ranks, k), train, trial)
+            self._fit_with(_scaled(family, ranks, k), train, trial)
             if trial.interrupted:
                 raise KeyboardInterrupt  # the training proper has not begun
             found[name] = max(row["validation"] for row in self.path_)
         self.position_weights_search_ = found
         best = max(found, key=lambda name: found[name])
-        return LEARNABLE[best](ranks, k), best
+        return _scaled(LEARNABLE[best], ranks, k), best
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
@@ -297,15 +299,13 @@ class StructuredSVM(PathOverC, Ranker):
             max_iter=self.max_iter,
             tol=self.tol,
             monitor=monitor,
+            lower_bound=lambda: max(planes.minimise(C, 1e-6)[1], 0.0),
         )
-        primal = solution.certificate.primal
-        bound = planes.minimise(C, 1e-6 * primal / C)[1]
-        certificate = Certificate(primal, min(max(bound, 0.0), primal))
-        if solution.converged and certificate.relative_gap > self.tol:
+        if solution.converged and solution.certificate.relative_gap > self.tol:
             warn_not_converged(
-                "subgradient descent", certificate, self.tol, "where no step brought a decrease, maybe a kink,"
+                "subgradient descent", solution.certificate, self.tol, "where no step brought a decrease, maybe a kink,"
             )
-        self._take(training, replace(solution, certificate=certificate))
+        self._take(training, solution)
 
     def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
         risk, w0 = training.risk("tight"), training.start
@@ -318,7 +318,7 @@ class StructuredSVM(PathOverC, Ranker):
 
         solution = minimize_subgradient(
             objective, w0, method="conjugate" if self.conjugate else "steepest", max_iter=self.max_iter, tol=self.tol,
-            monitor=monitor,
+            monitor=monitor, lower_bound=None,
         )  # fmt: skip
         training.w = solution.w
 
@@ -330,16 +330,16 @@ class StructuredSVM(PathOverC, Ranker):
         training.w, value = w0, C * tight.value_and_gradient(w0)[0]
         with monitor:  # Ctrl-C keeps the best point so far
             for _ in range(self.max_iter):
-                new = self._convex_step(training, training.w, C, monitor)
+                new = self._convex_step(training, training.w, C)
                 away = new - w0
                 lower = 0.5 * float(away @ away) + C * tight.value_and_gradient(new)[0]
                 gain = max(0.0, value - lower)
                 if gain > 0:
                     training.w, value = new, lower
-                if monitor.interrupted or gain <= self.tol * abs(value):
+                if monitor.step(objective=value) or gain <= self.tol * abs(value):
                     break
 
-    def _convex_step(self, training: Training, w: Array, C: float, monitor: Monitor) -> Array:
+    def _convex_step(self, training: Training, w: Array, C: float) -> Array:
         """The minimiser of the convex bound that touches the tight one at w."""
         w0 = training.start
         assert w0 is not None
@@ -347,8 +347,12 @@ class StructuredSVM(PathOverC, Ranker):
         risk = ShiftedRisk(StructuredRisk(target, training.data.X, training.shares), w0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
-            solution = minimize_bundle(risk, C, tol=self.tol, max_iter=self.max_iter, w0=w - w0, monitor=monitor)
+            solution = minimize_bundle(risk, C, tol=self.tol, max_iter=MOST_INNER_ITERATIONS, w0=w - w0)
         return w0 + solution.w
+
+    def _facts(self) -> dict[str, Any]:
+        learned = {} if self.position_weights_name_ is None else {"position weights": self.position_weights_name_}
+        return super()._facts() | learned
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
@@ -374,3 +378,9 @@ class StructuredSVM(PathOverC, Ranker):
         if callable(self.position_weights) and self.position_weights_ is not None:
             params["position_weights"] = self.position_weights_.tolist()
         return params
+
+
+def _scaled(family: Family, ranks: Array, k: int) -> Array:
+    """A family with A(1) = k, as the linear one has: scaling A is scaling C, and only the shape is to be compared."""
+    weights = family(ranks, k)
+    return np.asarray(weights * (k / weights[0]))

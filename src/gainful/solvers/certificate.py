@@ -89,8 +89,9 @@ class Unwatched:
 
 def warn_not_converged(solver: str, certificate: Certificate, tol: float, why: str) -> None:
     """Say how far the solver came. ``why`` completes "stopped …"."""
+    gap = f" at a relative gap of {certificate.relative_gap:.2g}" if math.isfinite(certificate.dual) else ""
     warnings.warn(
-        f"{solver} stopped {why} at a relative gap of {certificate.relative_gap:.2g}, tol is {tol:.2g}",
+        f"{solver} stopped {why}{gap}, tol is {tol:.2g}",
         ConvergenceWarning,
         stacklevel=3,
     )

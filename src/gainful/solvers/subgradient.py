@@ -34,7 +34,7 @@ def minimize_subgradient(
     max_iter: int = 500,
     tol: float = 1e-6,
     monitor: Watch | None = None,
-    lower_bound: float = 0.0,
+    lower_bound: float | Callable[[], float] | None = 0.0,
 ) -> Solution:
     """Descend from ``w0``; the point handed back is the best one seen.
 
@@ -44,7 +44,8 @@ def minimize_subgradient(
     method : "steepest", or "conjugate" (Polak-Ribière, started afresh where it would not descend)
     tol : stop when the objective falls by less than this part of itself, five iterations in a row, or when its gap to
         ``lower_bound`` is at most this part of it
-    lower_bound : of the objective; with it comes the certificate
+    lower_bound : of the objective, or a function that gives the best one known by now; with it comes the certificate.
+        None where there is none to speak of: no gap is reported
     """
     check_settings("minimize_subgradient", C=1.0, tol=tol, max_iter=max_iter)
     if method not in METHODS:
@@ -52,7 +53,7 @@ def minimize_subgradient(
     descent = _Descent(fun, np.array(w0, dtype=np.float64), method == "conjugate", tol, lower_bound)
     with Unwatched() if monitor is None else monitor as watch:
         descent.run(watch, max_iter)
-    certificate = Certificate(descent.value, min(lower_bound, descent.value))
+    certificate = descent.certificate()
     if descent.stopped:
         warn_not_converged("minimize_subgradient", certificate, tol, descent.stopped)
     interrupted = not (descent.converged or descent.stopped)
@@ -63,7 +64,12 @@ class _Descent:
     """One run: it only ever moves to a lower point, so the present point is the best one."""
 
     def __init__(
-        self, fun: Callable[[Array], tuple[float, Array]], w: Array, conjugate: bool, tol: float, lower_bound: float
+        self,
+        fun: Callable[[Array], tuple[float, Array]],
+        w: Array,
+        conjugate: bool,
+        tol: float,
+        lower_bound: float | Callable[[], float] | None,
     ):
         self.fun, self.conjugate, self.tol, self.lower_bound = fun, conjugate, tol, lower_bound
         self.w = w
@@ -79,8 +85,12 @@ class _Descent:
     def _first_length(self) -> float:
         """Where a straight line would reach the lower bound, or a unit step where that says nothing."""
         square = float(self.gradient @ self.gradient)
-        room = self.value - self.lower_bound
+        room = self.value - (self.lower_bound if isinstance(self.lower_bound, (int, float)) else 0.0)
         return room / square if square > 0 and math.isfinite(room) and room > 0 else 1.0
+
+    def certificate(self) -> Certificate:
+        bound = self.lower_bound() if callable(self.lower_bound) else self.lower_bound
+        return Certificate(self.value, -math.inf if bound is None else min(bound, self.value))
 
     def run(self, watch: Watch, max_iter: int) -> None:
         small = 0
@@ -88,8 +98,8 @@ class _Descent:
             before = self.value
             moved = self._move()
             self.n_iter += 1
-            now = Certificate(self.value, min(self.lower_bound, self.value))
-            stop = watch.step(objective=now.primal, gap=now.relative_gap)
+            now = self.certificate()
+            stop = watch.step(objective=now.primal, gap=None if self.lower_bound is None else now.relative_gap)
             small = small + 1 if before - self.value <= self.tol * abs(before) else 0
             # On a kink every way a subgradient points may lead up: that is where this method ends.
             if not moved or small >= PATIENCE or now.relative_gap <= self.tol:
