@@ -283,7 +283,7 @@ def test_learned_position_weights(small, of, with_validation):
     assert np.allclose(model.position_weights_, expected, rtol=1e-14)
     again = StructuredSVM("ndcg@5", position_weights="learn", **of).fit(train, eval_set=eval_set)
     assert np.array_equal(again.coef_, model.coef_)
-    same = StructuredSVM("ndcg@5", position_weights=list(shapes[name]), **of).fit(train)
+    same = StructuredSVM("ndcg@5", position_weights=list(expected), **of).fit(train)
     assert np.allclose(same.coef_, model.coef_)
     if with_validation:
         assert gainful.metric("ndcg@5")(model.predict(valid), valid) == pytest.approx(found[name])
