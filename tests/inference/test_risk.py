@@ -17,7 +17,6 @@ from gainful.inference import (
     risk_along,
     risk_from_scores,
     slack_violations,
-    stream,
     tight_violations,
     violations,
 )
@@ -48,7 +47,7 @@ def kinds(X):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("loss", ["convex", "tight"])
 def test_fused_is_unfused(training, kind, threads, loss, monkeypatch):
-    monkeypatch.setattr(stream, "CHUNK_BYTES", 20_000)
+    monkeypatch.setattr("gainful.streams.CHUNK_BYTES", 20_000)
     problem, X, w, weights = training
     X = kinds(X)[kind]
     plain = X.astype(np.float64)
@@ -133,7 +132,7 @@ def test_along_a_line_equals_the_risk_from_scores(loss, threads, monkeypatch):
     n = int(offsets[-1])
     problem = RankingProblem.ndcg(rng.integers(0, 4, n), offsets, 5, position_weights=np.arange(5.0, 0.0, -1.0))
     scores, direction, weights = rng.normal(size=n), rng.normal(size=n), rng.random(30)
-    monkeypatch.setattr("gainful.inference.stream.CHUNK_ROWS", 11)
+    monkeypatch.setattr("gainful.streams.CHUNK_ROWS", 11)
     for t in (-0.7, 0.0, 0.4, 3.0):
         value, c = risk_from_scores(problem, scores + t * direction, weights, loss=loss)
         found = risk_along(problem, scores, direction, t, weights, loss=loss, threads=threads)

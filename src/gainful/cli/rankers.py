@@ -44,11 +44,11 @@ def rankers(
 
 def warm() -> None:
     """Compile the kernels ahead of time: for containers, servers and impatient users."""
-    from gainful.cli.console import say, status
+    from gainful.cli.console import say, stderr
     from gainful.warm import warm_kernels
 
-    with status("compiling kernels"):
-        seconds = warm_kernels()
+    with stderr().status("compiling kernels") as spinner:
+        seconds = warm_kernels(lambda name: spinner.update(f"compiling kernels: {name}"))
     say(f"kernels are ready ({seconds:.1f} s)")
 
 

@@ -1,0 +1,228 @@
+"""Ranking as importance-weighted classification of pairs: what RSRank and the NDCG reduction see of the data.
+
+A pair of documents with g_i > g_j weighs what exchanging them would change in NDCG (no truncation)::
+
+    w_ij = |(2^{g_i} − 2^{g_j}) (D(π_i) − D(π_j))| / N_q,   D(r) = 1/log2(1 + r)
+
+with π the ranks by the present scores, tied scores in row order. For every ranking 1 − NDCG is at most the sum of the
+weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all equal has no pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.inference.features import Features, locked
+from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
+from gainful.inference.stream import apply_gradient
+from gainful.rows import Array
+
+WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
+
+
+def importance_weights(grades: Any, ranks: Any) -> Array:
+    """w_ij of one query, (n, n), 0 where g_i ≤ g_j: the definition, for people and tests. ``ranks`` count from 1.
+
+    >>> importance_weights([1, 0], [2, 1]).round(4)
+    array([[0.    , 0.3691],
+           [0.    , 0.    ]])
+    """
+    gain = np.exp2(np.asarray(grades, dtype=np.float64))
+    discount = 1.0 / np.log2(1.0 + np.asarray(ranks, dtype=np.float64))
+    best = float(np.sort(gain - 1.0)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0))))
+    higher = np.maximum(gain[:, None] - gain[None, :], 0.0)
+    return np.asarray(higher * np.abs(discount[:, None] - discount[None, :]) / (best if best > 0 else 1.0))
+
+
+class WeightedPairs:
+    """The pairs of a training set, query by query and never stored; pieces of queries go to threads.
+
+    ``gains`` (n_rows,) are (2^g − 1)/N_q, ``discounts`` D(1), D(2), …; see the kernels for ``order`` and ``below``.
+    """
+
+    def __init__(self, data: RankingData, *, threads: int | None = None):
+        self.offsets, counts = locked(data.offsets), data.counts
+        self.n_rows, self.n_queries = data.n_rows, data.n_queries
+        self.discounts = 1.0 / np.log2(np.arange(2.0, int(counts.max()) + 2.0))
+        self.shares = query_shares(data)
+        self.order, blocks, starts = by_grade(data.y, data.offsets)
+        values = exponential_gain(data.y, data.offsets)
+        best = perfect_sums(values, self.order, data.offsets, self.discounts)
+        self.gains = values / np.repeat(np.where(best > 0.0, best, 1.0), counts)
+        ends = np.repeat(starts[1:], np.diff(starts)) - np.repeat(data.offsets[:-1], counts)
+        self.below = ends.astype(np.int32)
+        sizes, heads = np.diff(starts).astype(np.float64), ends[starts[:-1]]
+        longest = np.repeat(counts, np.diff(blocks))
+        self.n_pairs = int(sizes @ (longest - heads))
+        self.threads = threads
+
+    # -- from scores ---------------------------------------------------------------------------------------------------
+
+    def rank_discounts(self, scores: Array) -> Array:
+        """D(π_i) of each row."""
+        kernels = _kernels()
+        D, s = np.empty(self.n_rows), locked(scores)
+        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, self.offsets, self.discounts, D))
+        return D
+
+    def value(self, scores: Array, D: Array) -> float:
+        """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
+        kernels = _kernels()
+        out, s, frozen = np.empty(self.n_queries), locked(scores), locked(D)
+        self._in_pieces(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), out))
+        return float(self.shares @ out)
+
+    def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
+        """The same and its gradient by score, (n_rows,), with the weights frozen at D."""
+        kernels = _kernels()
+        out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), locked(scores), locked(D)
+        self._in_pieces(lambda a, b: kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, out, c))
+        return float(self.shares @ out), c
+
+    def inverted(self, scores: Array) -> Array:
+        """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
+        kernels = _kernels()
+        D, out = locked(self.rank_discounts(scores)), np.empty(self.n_queries)
+        self._in_pieces(lambda a, b: kernels.inverted_weights(D, a, b, *self._arrays(), out))
+        return out
+
+    # -- pairs for a classifier ----------------------------------------------------------------------------------------
+
+    def pairs(self, D: Array) -> tuple[Array, Array, Array]:
+        """(better, worse, ω_q w_ij) of every pair that weighs anything."""
+        kernels = _kernels()
+        better, worse, weight = self._room(self.n_pairs)
+        n = kernels.every_pair(locked(D), 0, self.n_queries, *self._arrays(), self.shares, better, worse, weight)
+        return better[:n], worse[:n], weight[:n]
+
+    def draw(self, D: Array, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """At most ``n_draws`` pairs, drawn in proportion to ω_q w_ij, and how often each was drawn.
+
+        Systematic sampling: every pair's expected count is its share of the weights times ``n_draws``, and its count
+        is that number rounded up or down.
+        """
+        kernels = _kernels()
+        frozen, totals = locked(D), np.empty(self.n_queries)
+        self._in_pieces(lambda a, b: kernels.total_weights(frozen, a, b, *self._arrays(), totals))
+        spacing = float(self.shares @ totals) / n_draws
+        better, worse, weight = self._room(n_draws)
+        if not spacing > 0.0:
+            return better[:0], worse[:0], weight[:0]
+        n = kernels.drawn_pairs(
+            frozen, 0, self.n_queries, *self._arrays(), self.shares, spacing, rng.random() * spacing,
+            better, worse, weight,
+        )  # fmt: skip
+        return better[:n], worse[:n], weight[:n]
+
+    @staticmethod
+    def _room(n: int) -> tuple[Array, Array, Array]:
+        return np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
+
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.offsets, self.order, self.below, self.gains
+
+    def _in_pieces(self, piece: Callable[[int, int], Any]) -> list[Any]:
+        """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
+        work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
+        n_pieces = n_threads(self.threads, work[-1])
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_pieces + 1)).tolist()
+        cuts[0], cuts[-1] = 0, self.n_queries
+        return in_threads(piece, sorted(set(cuts)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a point looks like: its scores, the discounts at its own ranks, loss and gradient with these weights."""
+
+    scores: Array
+    D: Array
+    loss: float
+    gradient: Array
+
+
+class WeightedHuber:
+    """L(u) = Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), s = X·(u / scale), modified Huber φ; weights at the ranks by score.
+
+    φ(v) = −4v below −1, (1 − v)² on [−1, 1], 0 above. ``scale`` measures each feature in units of its own spread
+    without touching X; a feature that is constant within every query has the scale ∞ and never gets a weight.
+    """
+
+    def __init__(self, data: RankingData, *, standardize: bool = True, threads: int | None = None):
+        self.pairs = WeightedPairs(data, threads=threads)
+        self.X, self.features, self.threads = data.X, Features(data.X), threads
+        spread = np.sqrt(within_query_spread(data.X, data.offsets, self.pairs.shares, threads))
+        self.scale = np.where(spread > 0.0, spread if standardize else 1.0, np.inf)
+        self.n_features = data.n_features
+
+    def scores(self, u: Array) -> Array:
+        w, out = locked(u / self.scale), np.empty(self.features.n_rows)
+
+        def piece(lo: int, hi: int) -> None:
+            self.features.scores(w, lo, hi, out[lo:hi])
+
+        n_rows = self.features.n_rows
+        n_pieces = n_threads(self.threads, n_rows * self.features.row_bytes / 8.0)
+        in_threads(piece, sorted({n_rows * i // n_pieces for i in range(n_pieces + 1)}))
+        return out
+
+    def at(self, scores: Array) -> Look:
+        """Loss and gradient by u with the weights at the ranks of these scores."""
+        return self.beside(scores, self.pairs.rank_discounts(scores))
+
+    def beside(self, scores: Array, D: Array) -> Look:
+        """The same with the weights at the discounts given."""
+        loss, c = self.pairs.value_and_gradient(scores, D)
+        return Look(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scale)
+
+    def frozen(self, look: Look, scores: Array) -> float:
+        """L at other scores, the weights those of ``look``."""
+        return self.pairs.value(scores, look.D)
+
+
+def within_query_spread(X: Any, offsets: Array, shares: Array, threads: int | None = None) -> Array:
+    """Σ_q ω_q · variance of each feature within query q, (n_features,); 0 for what is constant within queries."""
+    kernels = _kernels()
+    features = Features(X)
+    kernel = kernels.sparse_spread if hasattr(X, "indptr") else kernels.dense_spread
+    ends = locked(offsets)
+
+    def piece(first: int, last: int) -> Array:
+        out = np.zeros(features.n_features)
+        kernel(*features.parts, first, last, ends, shares, out)
+        return out
+
+    n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
+    cuts = np.searchsorted(ends, np.linspace(0, features.n_rows, n_pieces + 1)).tolist()
+    cuts[0], cuts[-1] = 0, len(ends) - 1
+    return np.asarray(np.sum(in_threads(piece, sorted(set(cuts))), axis=0))
+
+
+def n_threads(threads: int | None, work: float) -> int:
+    """As many as asked for, or as the machine has and the work is worth."""
+    import numba
+
+    return threads or max(1, min(int(numba.get_num_threads()), int(work / WORK_PER_THREAD)))
+
+
+def in_threads(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
+    runs = list(pairwise(cuts))
+    if len(runs) == 1:
+        return [piece(*runs[0])]
+    with ThreadPoolExecutor(len(runs) - 1) as pool:
+        waiting = [pool.submit(piece, *run) for run in runs[1:]]
+        return [piece(*runs[0]), *(future.result() for future in waiting)]
+
+
+def _kernels() -> Any:
+    """The compiled module, loaded on use."""
+    from gainful.engines import weighted_pairs_kernels
+
+    return weighted_pairs_kernels

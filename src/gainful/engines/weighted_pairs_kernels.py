@@ -1,0 +1,225 @@
+"""Compiled loops over the pairs of one query at a time: importance weights, modified Huber loss, drawing of pairs.
+
+The rows of query q, best grade first, are ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. ``below[p]`` says at which
+position of that order the next lower grade begins (counted from the query's first), so the documents that position p
+beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by row, ``D`` discounts at the present ranks.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+
+
+@njit(cache=True, nogil=True)
+def rank_discounts(scores, first, last, offsets, discounts, D):
+    """D[i] = discounts[rank of i − 1], ranks by falling score within the query, ties in row order."""
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        best_first = np.argsort(-scores[lo:hi], kind="mergesort")
+        for r in range(hi - lo):
+            D[lo + best_first[r]] = discounts[r]
+
+
+@njit(cache=True, nogil=True)
+def _gather(values, lo, order, n, out):
+    for p in range(n):
+        out[p] = values[lo + order[lo + p]]
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _row_loss(a, d, s, A, D, S, start, n):
+    """Σ_j (a − A_j)|d − D_j| φ(s − S_j): with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t)."""
+    total = 0.0
+    for j in range(start, n):
+        u = 1.0 - (s - S[j])
+        t = u if u > 0.0 else 0.0
+        t = t if t < 2.0 else 2.0
+        total += (a - A[j]) * abs(d - D[j]) * t * (2.0 * u - t)
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _row_gradient(a, d, s, A, D, S, start, n, C):
+    """The same, and φ'(v) = −2t: what row i gets is returned, what each row j gets is added to C."""
+    total = 0.0
+    pull = 0.0
+    for j in range(start, n):
+        u = 1.0 - (s - S[j])
+        t = u if u > 0.0 else 0.0
+        t = t if t < 2.0 else 2.0
+        w = (a - A[j]) * abs(d - D[j])
+        total += w * t * (2.0 * u - t)
+        g = 2.0 * w * t
+        C[j] += g
+        pull += g
+    return total, pull
+
+
+@njit(cache=True, nogil=True)
+def losses(scores, D, first, last, offsets, order, below, gains, out):
+    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given."""
+    longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+    A, E, S = np.empty(longest), np.empty(longest), np.empty(longest)
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        out[q] = 0.0
+        if below[lo] >= n:
+            continue
+        _gather(gains, lo, order, n, A)
+        _gather(D, lo, order, n, E)
+        _gather(scores, lo, order, n, S)
+        total = 0.0
+        for p in range(n):
+            if below[lo + p] >= n:
+                break
+            total += _row_loss(A[p], E[p], S[p], A, E, S, below[lo + p], n)
+        out[q] = total
+
+
+@njit(cache=True, nogil=True)
+def gradients(scores, D, first, last, offsets, order, below, gains, shares, out, c):
+    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights."""
+    longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+    A, E, S, C = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        out[q] = 0.0
+        c[lo : lo + n] = 0.0
+        if below[lo] >= n:
+            continue
+        _gather(gains, lo, order, n, A)
+        _gather(D, lo, order, n, E)
+        _gather(scores, lo, order, n, S)
+        C[:n] = 0.0
+        total = 0.0
+        for p in range(n):
+            if below[lo + p] >= n:
+                break
+            value, pull = _row_gradient(A[p], E[p], S[p], A, E, S, below[lo + p], n, C)
+            total += value
+            C[p] -= pull
+        out[q] = total
+        for p in range(n):
+            c[lo + order[lo + p]] = shares[q] * C[p]
+
+
+@njit(cache=True, nogil=True)
+def total_weights(D, first, last, offsets, order, below, gains, out):
+    """out[q] = Σ over pairs of w_ij."""
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                total += (gains[i] - gains[j]) * abs(D[i] - D[j])
+        out[q] = total
+
+
+@njit(cache=True, nogil=True)
+def inverted_weights(D, first, last, offsets, order, below, gains, out):
+    """out[q] = Σ of w_ij over the pairs ranked in the wrong order: the better one has the lesser discount."""
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                if D[i] < D[j]:
+                    total += (gains[i] - gains[j]) * (D[j] - D[i])
+        out[q] = total
+
+
+@njit(cache=True, nogil=True)
+def every_pair(D, first, last, offsets, order, below, gains, shares, better, worse, weight):
+    """All pairs of a positive weight with ω_q w_ij; returns how many."""
+    count = 0
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                w = shares[q] * (gains[i] - gains[j]) * abs(D[i] - D[j])
+                if w > 0.0:
+                    better[count], worse[count], weight[count] = i, j, w
+                    count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def drawn_pairs(D, first, last, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
+    """Systematic sampling: marks at offset, offset + spacing, … on the line of all weights; returns how many pairs.
+
+    A pair is drawn once for each mark in its stretch, and its weight is that number: its expectation is ω_q w_ij over
+    the spacing.
+    """
+    count, reached, mark = 0, 0.0, offset
+    for q in range(first, last):
+        if shares[q] <= 0.0:
+            continue
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                reached += shares[q] * (gains[i] - gains[j]) * abs(D[i] - D[j])
+                times = 0
+                while mark < reached:
+                    times += 1
+                    mark += spacing
+                if times > 0 and count < len(better):
+                    better[count], worse[count], weight[count] = i, j, times
+                    count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def dense_spread(X, first, last, offsets, shares, out):
+    """out[j] += Σ_q ω_q · mean over the query of (x_ij − its mean)²; 0 where that is rounding."""
+    d = X.shape[1]
+    mean, square = np.empty(d), np.empty(d)
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        mean[:] = 0.0
+        for i in range(lo, hi):
+            for j in range(d):
+                mean[j] += X[i, j]
+        mean /= hi - lo
+        square[:] = 0.0
+        for i in range(lo, hi):
+            for j in range(d):
+                away = X[i, j] - mean[j]
+                square[j] += away * away
+        for j in range(d):
+            if square[j] > (hi - lo) * (8.0 * 2.3e-16 * mean[j]) ** 2:
+                out[j] += shares[q] * square[j] / (hi - lo)
+
+
+@njit(cache=True, nogil=True)
+def sparse_spread(data, indices, indptr, first, last, offsets, shares, out):
+    """The same for CSR; only the columns that a query touches are visited."""
+    d = len(out)
+    mean, square, stored = np.zeros(d), np.zeros(d), np.zeros(d)
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        n = hi - lo
+        for e in range(indptr[lo], indptr[hi]):
+            mean[indices[e]] += data[e] / n
+            stored[indices[e]] += 1.0
+        for e in range(indptr[lo], indptr[hi]):
+            away = data[e] - mean[indices[e]]
+            square[indices[e]] += away * away
+        for e in range(indptr[lo], indptr[hi]):
+            j = indices[e]
+            if stored[j] > 0.0:
+                full = square[j] + (n - stored[j]) * mean[j] ** 2
+                if full > n * (8.0 * 2.3e-16 * mean[j]) ** 2:
+                    out[j] += shares[q] * full / n
+                mean[j] = square[j] = stored[j] = 0.0

@@ -1,0 +1,7 @@
+"""Ranking losses as values, in one registry with one signature per query."""
+
+from gainful.losses.base import Loss
+from gainful.losses.custom import custom_loss
+from gainful.losses.registry import LOSSES, LossSpec, loss
+
+__all__ = ["LOSSES", "Loss", "LossSpec", "custom_loss", "loss"]

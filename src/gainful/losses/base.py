@@ -1,0 +1,167 @@
+"""``Loss``: a ranking loss as a value.
+
+A loss maps the scores and grades of one query to a value and to its gradient by score. It knows nothing of features and
+nothing of other queries: the loop over queries, threads and weights belong to :mod:`gainful.streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gainful import streams
+from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
+from gainful.parameters import Constraint
+from gainful.rows import Array, checked_grades
+from gainful.streams import Fill, read_only
+
+Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter of a loss may be, and what it is unless told."""
+
+    constraint: Constraint
+    default: Any
+
+
+@dataclass(frozen=True)
+class LossEntry:
+    """A named loss: what it is, and how it is tied to the grades of a training set.
+
+    ``convex`` and ``smooth`` (a continuous gradient) are meant in the scores. ``frozen``: the loss has weights that
+    depend on the present ranking and count as constants in the gradient, so that it is no derivative. All losses are
+    ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.streams` drives.
+    """
+
+    name: str
+    summary: str
+    bind: Bind
+    convex: bool = False
+    smooth: bool = False
+    frozen: bool = False
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    paper: str = ""
+    threads: int | None = None  # 1 where it must not be called from several threads at once
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with its parameters: immutable, comparable; prints as it is typed. Build it with :func:`gainful.loss`."""
+
+    entry: LossEntry
+    values: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters, those left at their defaults included."""
+        return {name: one.default for name, one in self.entry.parameters.items()} | dict(self.values)
+
+    @property
+    def convex(self) -> bool:
+        return self.entry.convex
+
+    @property
+    def smooth(self) -> bool:
+        return self.entry.smooth
+
+    @property
+    def frozen(self) -> bool:
+        return self.entry.frozen
+
+    def __str__(self) -> str:
+        usual = {name: one.default for name, one in self.entry.parameters.items()}
+        changed = [f"{name}={_shown(value)}" for name, value in self.params.items() if value != usual[name]]
+        return f"{self.name}({', '.join(changed)})" if changed else self.name
+
+    def __repr__(self) -> str:
+        return f"loss({str(self)!r})"
+
+    def __call__(self, scores: Any, grades: Any) -> tuple[float, Array]:
+        """Value and gradient by score, (n,), of one query.
+
+        >>> import gainful
+        >>> value, gradient = gainful.loss("pairwise-hinge")([0.0, 0.5], [1, 0])
+        >>> value, gradient.tolist()
+        (1.5, [-1.0, 1.0])
+        """
+        values, gradient = self.of_queries(scores, grades, np.array([0, len(grades)]))
+        return float(values[0]), gradient
+
+    def of_queries(self, scores: Any, y: Any, offsets: Any) -> tuple[Array, Array]:
+        """The value of each query and its gradient by score, for grouped rows: (n_queries,), (n_rows,)."""
+        y, offsets = checked_grades(y), np.ascontiguousarray(offsets, dtype=np.int64)
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        if scores.shape != y.shape:
+            raise DataError(f"there are {len(y)} grades, but scores of shape {scores.shape}")
+        return streams.values_and_gradient(self.bind(y, offsets), offsets, read_only(scores), self.entry.threads)
+
+    def bind(self, y: Array, offsets: Array) -> Fill:
+        """This loss on a training set: what does not depend on the scores is computed here, once."""
+        return self.entry.bind(self.params, read_only(y), read_only(offsets))
+
+
+def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
+    """The loss with these parameters, checked."""
+    for name, value in given.items():
+        if name not in entry.parameters:
+            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+        constraint = entry.parameters[name].constraint
+        if not constraint.accepts(value):
+            raise ParameterError.of(entry.name, name, constraint.expected(), value)
+    return Loss(entry, tuple((name, given[name]) for name in entry.parameters if name in given))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# -- rows by grade -----------------------------------------------------------------------------------------------------
+
+
+class ByGrade:
+    """The rows of each query by falling grade, as the kernels of this package want them.
+
+    Block b of query q, one of ``blocks[q]:blocks[q + 1]``, holds the positions ``starts[b]:starts[b + 1]``; position p
+    is row ``rows[p]``.
+    """
+
+    def __init__(self, y: Array, offsets: Array):
+        order, blocks, starts = by_grade(y, offsets)
+        self.y, self.offsets, self.order = y, offsets, order
+        self.rows = np.repeat(offsets[:-1], np.diff(offsets)) + order
+        self.blocks, self.starts = read_only(blocks), read_only(starts)
+
+    def take(self, values: Array) -> Array:
+        """One value per row, in order of position."""
+        return read_only(values[self.rows])
+
+    def gains(self, k: int | None = None) -> Array:
+        """(2^g − 1)/N_q by position, with N_q the best DCG@k; 0 where the query has no gain."""
+        values = exponential_gain(self.y, self.offsets)
+        longest = int(np.diff(self.offsets).max())
+        depth = longest if k is None else min(longest, k)
+        best = perfect_sums(values, self.order, self.offsets, 1.0 / np.log2(np.arange(2.0, depth + 2.0)))
+        scale = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0.0)
+        return self.take(values * np.repeat(scale, np.diff(self.offsets)))
+
+    def fill(self, kernel: Callable[..., None], *arguments: Any) -> Fill:
+        """Drive ``kernel(scores, offsets, blocks, starts, *arguments, first, last, values, gradient)`` by position."""
+
+        def fill(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+            lo = int(self.offsets[first])
+            here = self.rows[lo : int(self.offsets[last])] - lo
+            slopes = np.zeros(len(here))
+            kernel(scores[here], self.offsets, self.blocks, self.starts, *arguments, first, last, values, slopes)
+            gradient[here] = slopes
+
+        return fill

@@ -1,0 +1,107 @@
+"""Losses on whole lists, and squared error on single documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gainful.losses.base import ByGrade, LossEntry, Parameter
+from gainful.parameters import Integer, Maybe, Real
+from gainful.rows import Array
+from gainful.streams import Fill, read_only
+
+
+def _per_query(values: Array, offsets: Array, of: Any) -> Array:
+    return np.repeat(of.reduceat(values, offsets[:-1]), np.diff(offsets))
+
+
+def _top_one(y: Array, offsets: Array) -> Array:
+    """exp(g_i) / Σ exp(g_j)."""
+    chances = np.exp(y - _per_query(y, offsets, np.maximum))
+    return np.asarray(chances / _per_query(chances, offsets, np.add))
+
+
+def _gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
+    """(2^g_i − γ) / Σ (2^g_j − γ), with both divided by a power of two that keeps them in range."""
+    top = np.floor(_per_query(y, offsets, np.maximum))
+    gains = np.exp2(y - top) - gamma * np.exp2(-top)
+    total = _per_query(gains, offsets, np.add)
+    return np.asarray(np.divide(gains, total, out=np.zeros_like(gains), where=total > 0.0))
+
+
+def _bind_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(_top_one(y, offsets)))
+
+
+def _bind_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(_gain_shares(params["gamma"], y, offsets)))
+
+
+def _bind_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.fill(partial(kernels.run, int(getattr(kernels, kind))), rows.take(y))
+
+
+def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import softrank_kernels as kernels
+
+    rows, k = ByGrade(y, offsets), params["k"]
+    return rows.fill(kernels.run, rows.gains(k), read_only(np.array([float(params["sigma"]), float(k or 0)])))
+
+
+LISTWISE = (
+    LossEntry(
+        "listnet",
+        "Cross entropy of the top-one probabilities: −Σ softmax(g)_i log softmax(s)_i.",
+        _bind_listnet,
+        convex=True,
+        smooth=True,
+        paper="Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach",
+    ),
+    LossEntry(
+        "listmle",
+        "Negative log likelihood of the ranking by grade; documents of equal grade do not compete.",
+        partial(_bind_by_grade, "LISTMLE"),
+        convex=True,
+        smooth=True,
+        paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm",
+    ),
+    LossEntry(
+        "xendcg",
+        "Cross entropy of softmax(s) with shares of 2^g − γ.",
+        _bind_xendcg,
+        convex=True,
+        smooth=True,
+        parameters={"gamma": Parameter(Real(low=0, high=1), 0.5)},
+        paper="Bruch 2021, An alternative cross entropy loss for learning-to-rank",
+    ),
+    LossEntry(
+        "softrank",
+        "1 − expected NDCG@k when every score has normal noise of deviation σ.",
+        _bind_softrank,
+        smooth=True,
+        parameters={
+            "k": Parameter(Maybe(inner=Integer(low=1)), 10),
+            "sigma": Parameter(Real(low=0, open_low=True), 1.0),
+        },
+        paper="Taylor, Guiver, Robertson and Minka 2008, SoftRank: optimizing non-smooth rank metrics",
+    ),
+    LossEntry(
+        "squared",
+        "Mean over the documents of (s_i − g_i)².",
+        partial(_bind_by_grade, "SQUARED"),
+        convex=True,
+        smooth=True,
+    ),
+)

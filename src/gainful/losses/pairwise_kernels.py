@@ -1,0 +1,211 @@
+"""Compiled losses on pairs of documents of different grades, for a run of queries.
+
+Conventions
+-----------
+Documents of a query come by falling grade: ``t`` (n,) are their scores and ``g`` (n,) the gradient, which starts at 0.
+``cuts`` are the positions where grades begin, ending with the position after the last document, all counted from
+``at``: every document of block b beats all positions from ``cuts[b + 1] − at`` on, a contiguous run. Each function
+returns the value of the query.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
+LONG_LIST = 300  # from here on sorting beats looking at every pair
+RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
+BATCH = 512  # factors in [½, 1] whose product is an ordinary number
+
+
+@njit(cache=True, nogil=True)
+def run(kind, t, offsets, blocks, starts, params, first, last, values, g):
+    """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
+    base = offsets[first]
+    for q in range(first, last):
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        own, slope = t[lo:hi], g[lo:hi]
+        pairs = _n_pairs(cuts)
+        if pairs == 0.0:
+            values[q] = 0.0
+            continue
+        if kind == LOGISTIC:
+            value = _logistic(own, cuts, offsets[q], params[0], slope)
+        elif hi - lo < LONG_LIST:
+            value = (
+                _squared_hinge(own, cuts, offsets[q], slope)
+                if kind == SQUARED_HINGE
+                else _hinge(own, cuts, offsets[q], slope)
+            )
+        else:
+            value = _swept(own, cuts, offsets[q], kind == SQUARED_HINGE, slope)
+        values[q] = value / pairs
+        for i in range(hi - lo):
+            slope[i] /= pairs
+
+
+@njit(cache=True, nogil=True)
+def _n_pairs(cuts):
+    pairs, end = 0.0, cuts[-1]
+    for b in range(len(cuts) - 2):
+        pairs += float(cuts[b + 1] - cuts[b]) * float(end - cuts[b + 1])
+    return pairs
+
+
+# -- every pair --------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _hinge(t, cuts, at, g):
+    n, value = len(t), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        for i in range(cuts[b] - at, below):
+            room, total, count = 1.0 - t[i], 0.0, 0.0
+            for j in range(below, n):
+                short = room + t[j]
+                active = 1.0 if short > 0.0 else 0.0
+                total += short * active
+                count += active
+                g[j] += active
+            value += total
+            g[i] -= count
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _squared_hinge(t, cuts, at, g):
+    n, value = len(t), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        for i in range(cuts[b] - at, below):
+            room, total, slope = 1.0 - t[i], 0.0, 0.0
+            for j in range(below, n):
+                short = max(room + t[j], 0.0)
+                total += short * short
+                slope += short
+                g[j] += 2.0 * short
+            value += total
+            g[i] -= 2.0 * slope
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _logistic(t, cuts, at, sigma, g):
+    """Σ log(1 + exp(−σ(t_i − t_j))) with one division a pair.
+
+    With E = exp(σ(t − mid)) the slope is q = E_j/(E_i + E_j), and log(1 + exp(−|σd|)) = −log max(q, 1 − q), of which
+    many are taken at once as the logarithm of a product.
+    """
+    low, high = t.min(), t.max()
+    if not sigma * (high - low) <= RANGE:
+        return _logistic_far(t, cuts, at, sigma, g)
+    n, value, mid = len(t), 0.0, 0.5 * (low + high)
+    E = np.exp(sigma * (t - mid))
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        for i in range(cuts[b] - at, below):
+            ti, Ei, wrong, slope = t[i], E[i], 0.0, 0.0
+            for begin in range(below, n, BATCH):
+                product = 1.0
+                for j in range(begin, min(begin + BATCH, n)):
+                    q = E[j] / (Ei + E[j])
+                    product *= max(q, 1.0 - q)
+                    wrong += max(t[j] - ti, 0.0)
+                    slope += q
+                    g[j] += sigma * q
+                value -= math.log(product)
+            value += sigma * wrong
+            g[i] -= sigma * slope
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _logistic_far(t, cuts, at, sigma, g):
+    n, value = len(t), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        for i in range(cuts[b] - at, below):
+            for j in range(below, n):
+                x = sigma * (t[i] - t[j])
+                small = math.exp(-abs(x))
+                value += math.log1p(small) + max(-x, 0.0)
+                q = small / (1.0 + small) if x > 0.0 else 1.0 / (1.0 + small)
+                g[i] -= sigma * q
+                g[j] += sigma * q
+    return value
+
+
+# -- by sorting --------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _swept(t, cuts, at, squared, g):
+    """Hinges of all pairs in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
+
+    A document with score s_i falls short of those below it with 1 − s_i + s_j > 0; their number and the sum of their
+    scores give the sum M_i of all it falls short by, and the same from the other side gives M_j. The sum of squares is
+    Σ_i (1 − s_i) M_i + Σ_j s_j M_j.
+    """
+    n, levels = len(t), len(cuts) - 1
+    order = np.argsort(t)
+    s = t - t[order[n // 2]]  # sums of numbers near 0 are accurate
+    level = np.empty(n, dtype=np.int64)
+    for b in range(levels):
+        level[cuts[b] - at : cuts[b + 1] - at] = levels - b  # 1 = the lowest grade
+    value = 0.0
+    count, total = np.zeros(levels + 1), np.zeros(levels + 1)
+    for j in range(n):
+        _add(count, total, level[j], 1.0, s[j])
+    gone = 0
+    for place in range(n):  # what is left in the tree is within reach of i
+        i = order[place]
+        room = 1.0 - s[i]
+        while gone < n and not room + s[order[gone]] > 0.0:
+            _add(count, total, level[order[gone]], -1.0, -s[order[gone]])
+            gone += 1
+        number, scores = _up_to(count, total, level[i] - 1)
+        short = number * room + scores
+        value += short * room if squared else short
+        g[i] -= 2.0 * short if squared else number
+    count[:], total[:] = 0.0, 0.0
+    come, all_count, all_total = 0, 0.0, 0.0
+    for place in range(n):  # what is in the tree reaches down to j
+        j = order[place]
+        while come < n and (1.0 - s[order[come]]) + s[j] > 0.0:
+            i = order[come]
+            _add(count, total, level[i], 1.0, s[i])
+            all_count += 1.0
+            all_total += s[i]
+            come += 1
+        number, scores = _up_to(count, total, level[j])
+        number, scores = all_count - number, all_total - scores
+        short = number * (1.0 + s[j]) - scores
+        if squared:
+            value += short * s[j]
+        g[j] += 2.0 * short if squared else number
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _add(count, total, place, number, score):
+    while place < len(count):
+        count[place] += number
+        total[place] += score
+        place += place & -place
+
+
+@njit(cache=True, nogil=True)
+def _up_to(count, total, place):
+    number, score = 0.0, 0.0
+    while place > 0:
+        number += count[place]
+        score += total[place]
+        place -= place & -place
+    return number, score

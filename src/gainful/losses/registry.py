@@ -1,0 +1,82 @@
+"""All losses by name. One entry makes a loss known to ``LinearRanker``, to the tests and to the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.losses.base import Loss, LossEntry, with_parameters
+from gainful.losses.custom import PREFIX, custom_loss, missing_loss
+from gainful.losses.listwise import LISTWISE
+from gainful.losses.pairwise import PAIRWISE
+from gainful.losses.structured import STRUCTURED
+from gainful.losses.weighted import WEIGHTED
+from gainful.parameters import Constraint, split_outside_brackets
+
+LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
+    {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *STRUCTURED)}
+)
+SPEC = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+def loss(what: str | Loss | Callable[..., Any], **params: Any) -> Loss:
+    """A loss: by name with parameters, from a text such as ``"lambda(k=10)"``, or from a function.
+
+    A function takes the scores and grades of one query and returns value and gradient; ``convex=True`` and
+    ``smooth=True`` say what it is (see :func:`gainful.losses.custom.custom_loss`).
+
+    >>> import gainful
+    >>> gainful.loss("lambda", k=10)
+    loss('lambda(k=10)')
+    >>> gainful.loss("lambda(k=10)") == gainful.loss("lambda", k=10)
+    True
+    """
+    if isinstance(what, Loss):
+        return with_parameters(what.entry, dict(what.values) | params) if params else what
+    if callable(what):
+        return custom_loss(what, **params)
+    if not isinstance(what, str):
+        raise ParameterError.of("loss", "what", "a name such as 'ranknet' or 'lambda(k=10)', or a function", what)
+    if what.startswith(PREFIX):
+        return missing_loss(what)
+    found = SPEC.fullmatch(what)
+    if found is None:
+        raise ParameterError.of("loss", "what", "a name such as 'ranknet' or 'lambda(k=10)', or a function", what)
+    name, inside = found.groups()
+    if name not in LOSSES:
+        raise UnknownNameError.among("loss", name, LOSSES)
+    return with_parameters(LOSSES[name], _settings(LOSSES[name], inside or "") | params)
+
+
+def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for part in split_outside_brackets(inside, ",") if inside.strip() else []:
+        name, _, text = (piece.strip() for piece in part.partition("="))
+        if name not in entry.parameters:
+            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+        constraint = entry.parameters[name].constraint
+        try:
+            settings[name] = constraint.parse(text)
+        except ValueError:
+            raise ParameterError.of(entry.name, name, constraint.expected(), text) from None
+    return settings
+
+
+class LossSpec(Constraint):
+    """A loss, a text that :func:`gainful.loss` understands, or a function."""
+
+    def accepts(self, value: Any) -> bool:
+        try:
+            loss(value)
+        except GainfulError:
+            return False
+        return True
+
+    def expected(self) -> str:
+        return f"a loss ({', '.join(LOSSES)}), or a function of scores and grades"
+
+    def parse(self, text: str) -> str:
+        return text

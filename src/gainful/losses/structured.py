@@ -1,0 +1,34 @@
+"""The structured hinge on NDCG@k, from loss-augmented ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gainful.inference import RankingProblem
+from gainful.losses.base import LossEntry, Parameter
+from gainful.parameters import Integer
+from gainful.rows import Array
+from gainful.streams import Fill
+
+
+def _bind(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.inference import ndcg
+
+    k = int(params["k"])
+    problem = RankingProblem.ndcg(y, offsets, k, position_weights=np.arange(float(k), 0.0, -1.0))
+    return lambda s, a, b, values, c: ndcg.fill_violations(problem, s, a, b, False, None, values, c)
+
+
+STRUCTURED = (
+    LossEntry(
+        "structured-ndcg",
+        "Structured hinge: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s − Ψ(perfect)·s.",
+        _bind,
+        convex=True,
+        parameters={"k": Parameter(Integer(low=1), 10)},
+        paper="Chapelle, Le and Smola 2007, Large margin optimization of ranking measures",
+    ),
+)

@@ -1,0 +1,156 @@
+"""AdaRank: boosting over queries, with single features as weak rankers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.errors import ParameterError
+from gainful.metrics import Metric, metric
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.thresholds import Columns
+from gainful.rows import Array, linear_scores
+
+LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight
+UNCHANGED = 1e-12
+
+
+class AdaRank(LinearScores, Ranker):
+    """Boosting over queries for any measure between 0 and 1 (Xu and Li 2007). The result is linear.
+
+    A weak ranker is a single feature; E_q is the measure of a ranking of query q. Each round takes the feature with the
+    largest Σ_q P_q E_q, adds it with the weight α, and moves P towards the queries that the sum s still ranks badly::
+
+        α = ½ ln( Σ_q P_q (1 + E_q) / Σ_q P_q (1 − E_q) ),    P_q ∝ ω_q exp(−E_q(s))
+
+    E of all features is found once (n_queries × n_features numbers), so a round is one evaluation of the measure.
+    Features enter with their own scale: give them comparable ranges within each query, as LETOR does.
+
+    The known stall: once P has settled, the same feature is chosen for ever, its weight grows and all others fade.
+    ``stall`` says what happens with a round that does not raise the training measure above its highest so far: "undo"
+    takes it back, "keep" lets it stand, and both set its feature aside until another one has raised the measure;
+    "repeat" is the paper's loop, without any remedy. With "undo" and "keep" training ends when all features are aside.
+
+    Parameters
+    ----------
+    metric : the measure, in [0, 1]: "map", "ndcg@10", "mrr", …
+    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
+    directions : "both" lets a feature also rank from small to large; "up" takes features as they are, as the paper does
+    stall : "undo", "keep" or "repeat", see above
+    tol : least rise of the training measure that counts as one
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    history_ : objective is the training measure after the round; also alpha and feature
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "metric": MetricSpec(help="measure that is boosted, between 0 and 1"),
+        "n_rounds": Integer(low=1, help="most rounds"),
+        "directions": Choice(of=("both", "up"), help="whether features may also rank from small to large"),
+        "stall": Choice(of=("undo", "keep", "repeat"), help="what becomes of a round that raises nothing"),
+        "tol": Real(low=0, help="least rise of the training measure that counts as one"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
+        "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
+    }
+
+    def __init__(
+        self,
+        metric: Any = "map",
+        n_rounds: int = 300,
+        directions: str = "both",
+        stall: str = "undo",
+        tol: float = 0.0,
+        early_stopping: int | None = 50,
+        eval_metric: Any = None,
+    ):
+        self.metric = metric
+        self.n_rounds = n_rounds
+        self.directions = directions
+        self.stall = stall
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+
+    def _validation_metric(self) -> Metric:
+        return metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        measure = metric(self.metric)
+        if measure.kind == "dcg":
+            raise ParameterError.of(type(self).__name__, "metric", "a measure between 0 and 1", str(self.metric))
+        measure._refuse_grades(data.y)
+        monitor.total = self.n_rounds
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        weights = [np.zeros(data.n_features)]
+        with monitor:
+            self._boost(data, measure, weights, monitor)
+        self.coef_, self.intercept_ = weights[min(monitor.best_iteration, len(weights) - 1)], 0.0
+
+    def _boost(self, data: RankingData, measure: Metric, weights: list[Array], monitor: Monitor) -> None:
+        """Append the weights after each round to ``weights``."""
+        E = performances(data, measure, self.directions == "both")
+        omega = np.where(np.isnan(E[0]), 0.0, query_shares(data))
+        omega /= max(float(omega.sum()), 1e-300)
+        np.nan_to_num(E, copy=False)
+        columns, aside = Columns(data.X), np.zeros(len(E), dtype=bool)
+        P, scores, highest = omega, np.zeros(data.n_rows), -math.inf
+        while len(monitor.history) < self.n_rounds and not aside.all():
+            f = int(np.argmax(np.where(aside, -np.inf, E @ P)))
+            alpha = weight_of(P, E[f])
+            if alpha <= 0.0:
+                break
+            feature, signed = f % data.n_features, alpha if f < data.n_features else -alpha
+            trial = scores + signed * columns[feature]
+            reached = np.nan_to_num(measure.evaluate(trial, data.y, data.offsets, data.doc_ids))
+            value = float(omega @ reached)
+            raised = value > highest + max(self.tol, UNCHANGED)
+            if self.stall != "repeat":
+                aside = np.zeros_like(aside) if raised else aside | (np.arange(len(E)) == f)
+            if not raised and self.stall == "undo":
+                continue
+            scores, P, highest = trial, next_distribution(omega, reached), max(highest, value)
+            w = weights[-1].copy()
+            w[feature] += signed
+            weights.append(w)
+            if monitor.step(objective=value, validation=_validation(w, monitor), alpha=signed, feature=feature):
+                break
+        if not monitor.history:  # no feature ranks anything
+            monitor.step(objective=0.0, validation=_validation(weights[-1], monitor))
+
+
+def performances(data: RankingData, measure: Metric, both: bool) -> Array:
+    """E of each feature as a ranker, (n_features, n_queries); below them those of the reversed features."""
+    columns, d = Columns(data.X), data.n_features
+    E = np.empty((2 * d if both else d, data.n_queries))
+    for j in range(d):
+        column = columns[j]
+        E[j] = measure.evaluate(column, data.y, data.offsets, data.doc_ids)
+        if both:
+            E[d + j] = measure.evaluate(-column, data.y, data.offsets, data.doc_ids)
+    return E
+
+
+def weight_of(P: Array, E: Array) -> float:
+    """α = ½ ln(ΣP(1 + E)/ΣP(1 − E))."""
+    return 0.5 * math.log(float(P @ (1.0 + E)) / max(float(P @ (1.0 - E)), LEAST_FAULT)) if P.any() else 0.0
+
+
+def next_distribution(omega: Array, E: Array) -> Array:
+    """P ∝ ω exp(−E)."""
+    P = omega * np.exp(-E)
+    return np.asarray(P / P.sum())
+
+
+def _validation(w: Array, monitor: Monitor) -> float | None:
+    return None if monitor.valid is None else monitor.evaluate(linear_scores(monitor.valid.X, w))

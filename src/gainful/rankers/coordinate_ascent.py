@@ -1,0 +1,209 @@
+"""Coordinate ascent: a linear ranker that maximises the measure itself, one weight at a time."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.metrics import Metric, metric
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.line_measure import LineMeasure
+from gainful.rankers.thresholds import Columns
+from gainful.rows import Array, linear_scores
+
+LEAST_GAIN = 1e-9  # anything below is rounding
+
+
+class CoordinateAscent(LinearScores, Ranker):
+    """A linear ranker that maximises any measure directly (Metzler and Croft 2007).
+
+    The measure of the training queries, with its own convention for ties, is maximised over one weight at a time: for
+    the feature at hand, steps of growing size in both directions and the step to 0 are tried, and the best is taken
+    where it helps. A sweep visits all features in random order; an ascent ends when a sweep gains less than ``tol``.
+    Several ascents start from different weights. The best weights after any sweep are kept: best on ``eval_set``, or on
+    the training queries where there is none.
+
+    Weights are counted in units of the features' spread within queries and scaled to Σ|w| = 1, so the scale of a
+    feature does not matter.
+
+    Parameters
+    ----------
+    metric : any measure, such as "ndcg@10" or "map"; larger is better
+    n_restarts : ascents
+    n_sweeps : most sweeps of one ascent
+    step, growth, n_steps : the steps tried are ± step·(1 + growth + … + growth^(t − 1)), t = 1 … n_steps
+    tol : gain of a sweep at which an ascent ends
+    init : start of the ascents: "directed" is equal weights for the first and random ones for the others, each with the
+        sign in which the feature alone ranks better; "random" has random signs, too
+    early_stopping : an ascent ends when ``eval_metric`` has not improved for so many sweeps; None never
+    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
+    random_state : seed of the starts and of the order of the features
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    history_ : a row per sweep; objective is the training measure, also restart
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "metric": MetricSpec(help="measure that is maximised"),
+        "n_restarts": Integer(low=1, help="ascents from different starts"),
+        "n_sweeps": Integer(low=1, help="most sweeps over the features in one ascent"),
+        "step": Real(low=0, open_low=True, help="smallest step, as a share of the sum of all weights"),
+        "growth": Real(low=1, open_low=True, help="factor between one step and the next"),
+        "n_steps": Integer(low=1, help="steps tried in each direction"),
+        "tol": Real(low=0, help="gain of a sweep at which an ascent ends"),
+        "init": Choice(of=("directed", "random"), help="start of the ascents"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set that end an ascent"),
+        "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+
+    def __init__(
+        self,
+        metric: Any = "ndcg@10",
+        n_restarts: int = 10,
+        n_sweeps: int = 25,
+        step: float = 0.005,
+        growth: float = 2.0,
+        n_steps: int = 8,
+        tol: float = 1e-4,
+        init: str = "directed",
+        early_stopping: int | None = 5,
+        eval_metric: Any = None,
+        random_state: Any = 0,
+    ):
+        self.metric = metric
+        self.n_restarts = n_restarts
+        self.n_sweeps = n_sweeps
+        self.step = step
+        self.growth = growth
+        self.n_steps = n_steps
+        self.tol = tol
+        self.init = init
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    def _validation_metric(self) -> Metric:
+        return metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        measure = metric(self.metric)
+        measure._refuse_grades(data.y)
+        rng = np.random.default_rng(seed_from(self.random_state))
+        ascent = Ascent(data, measure, self._steps())
+        self.coef_, self.intercept_ = np.zeros(data.n_features), 0.0
+        best = -np.inf
+        with monitor:
+            signs = ascent.directions() if self.init == "directed" else None
+            for restart in range(self.n_restarts):
+                ascent.start(_start(ascent.n_features, signs, restart, rng))
+                unimproved, own_best = 0, -np.inf
+                for _ in range(self.n_sweeps):
+                    gain = ascent.sweep(rng)
+                    w = ascent.coef()
+                    scored = None if monitor.valid is None else monitor.evaluate(linear_scores(monitor.valid.X, w))
+                    figure = ascent.value if scored is None or np.isnan(scored) else scored
+                    unimproved = 0 if figure > own_best else unimproved + 1
+                    own_best = max(own_best, figure)
+                    if figure > best or np.isnan(best) or not self.coef_.any():
+                        best, self.coef_, kept = figure, w, len(monitor.history) + 1
+                    stop = monitor.step(objective=ascent.value, validation=scored, restart=restart)
+                    monitor.best_iteration = kept
+                    if stop or gain < self.tol or unimproved == self.early_stopping:
+                        break
+                if monitor.interrupted:
+                    break
+
+    def _steps(self) -> Array:
+        one_way = self.step * np.cumsum(float(self.growth) ** np.arange(self.n_steps))
+        return np.concatenate([-one_way[::-1], one_way])
+
+
+def _start(d: int, signs: Array | None, restart: int, rng: np.random.Generator) -> Array:
+    if signs is None:
+        return rng.uniform(-1.0, 1.0, d)
+    return signs if restart == 0 else signs * rng.random(d)
+
+
+class Ascent:
+    """One training set, its measure, and the weights u = w·spread at which the ascent stands."""
+
+    def __init__(self, data: RankingData, measure: Metric, steps: Array):
+        self._data, self._steps = data, steps
+        self._line = LineMeasure(data, measure)
+        self._columns = Columns(data.X)
+        self._spreads = spreads(data, self._columns)
+        self._movable = np.flatnonzero(self._spreads > 0)
+        self.n_features = data.n_features
+
+    def directions(self) -> Array:
+        """+1 for a feature that ranks better from large to small, −1 for one that ranks better the other way."""
+        signs, nothing = np.zeros(self.n_features), np.zeros(self._data.n_rows)
+        for j in self._movable.tolist():
+            down, up = self._line.along(nothing, self._columns[j], np.array([-1.0, 1.0]))
+            signs[j] = 1.0 if up >= down else -1.0
+        return signs
+
+    def start(self, u: Array) -> None:
+        u = np.where(self._spreads > 0, u, 0.0)
+        self._u = u / max(float(np.abs(u).sum()), 1e-300)
+        self._refresh()
+
+    def coef(self) -> Array:
+        return np.divide(self._u, self._spreads, out=np.zeros(self.n_features), where=self._spreads > 0)
+
+    def _refresh(self) -> None:
+        """Scores and value from the weights themselves, so that rounding never adds up."""
+        self._scores = linear_scores(self._data.X, self.coef())
+        self.value = self._line.at(self._scores)
+
+    def sweep(self, rng: np.random.Generator) -> float:
+        """Visit every feature once; how much the measure gained, never below 0."""
+        before, value, value_now = self._u.copy(), self.value, self.value
+        for j in rng.permutation(self._movable).tolist():
+            value_now = self._move(j, value_now)
+        self._refresh()
+        if not self.value >= value:  # ties that rounding broke the other way
+            self._u = before
+            self._refresh()
+        return self.value - value
+
+    def _move(self, j: int, value: float) -> float:
+        x, u = self._columns[j], float(self._u[j])
+        steps = self._steps if u == 0.0 else np.sort(np.append(self._steps, -u))
+        found = self._line.along(self._scores, x, steps / self._spreads[j])
+        highest = float(found.max())
+        if not highest > value + LEAST_GAIN:
+            return value
+        best = np.flatnonzero(found >= highest - LEAST_GAIN)
+        delta = float(steps[best[np.argmin(np.abs(steps[best]))]])
+        new = self._u.copy()
+        new[j] = 0.0 if delta == -u else u + delta
+        total = float(np.abs(new).sum())
+        if total == 0.0:
+            return value
+        self._u = new / total
+        self._scores = (self._scores + delta / self._spreads[j] * x) / total
+        return highest
+
+
+def spreads(data: RankingData, columns: Columns) -> Array:
+    """Root mean square distance of each feature from its mean within the query, (n_features,); 0 if it never varies."""
+    found = np.zeros(columns.n_features)
+    for j in range(columns.n_features):
+        x = columns[j]
+        scale = float(np.abs(x).max())
+        if scale == 0.0:
+            continue
+        means = np.add.reduceat(x / scale, data.offsets[:-1]) / data.counts
+        away = x / scale - np.repeat(means, data.counts)
+        spread = float(np.sqrt(np.mean(away * away)))
+        found[j] = scale * spread if spread > 1e-12 else 0.0
+    return found

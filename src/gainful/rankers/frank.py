@@ -1,0 +1,171 @@
+"""FRank: additive thresholded features on the fidelity loss."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.rankers.base import Ranker
+from gainful.rankers.rankboost import Watched
+from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores, in_pieces
+from gainful.rows import Array
+
+SMALLEST_SIDE = 1e-6  # of both together: a weak ranker without a fault would have infinite weight
+HALVINGS = 30
+NOTHING_LEFT = 1e-12
+PAIRS_PER_THREAD = 300_000
+
+
+class FRank(StepScores, Ranker):
+    """A sum of step functions that minimises the fidelity loss (Tsai, Liu, Qin, Chen and Ma 2007).
+
+    With P = 1/(1 + exp(s_j − s_i)) the modelled probability that i ≻ j, and P* the wanted one, a pair costs::
+
+        F = 1 − √(P* P) − √((1 − P*)(1 − P)),
+
+    between 0 and 1: a pair that is hopelessly wrong costs 1 and no longer pulls, unlike in RankNet or RankBoost. The
+    objective is Σ_q ω_q (1/|R_q|) Σ_{(i,j) ∈ R_q} F, so that every query counts the same. Each round adds α [x_f ≥ θ].
+    Among all features and thresholds those with the steepest descent, one of each of ``n_candidates`` features, are
+    looked at closely: W₊ and W₋, the weight of the pairs they tell apart in the right and in the wrong order, give the
+    paper's α = ½ ln(W₊/W₋) and the largest (√W₊ − √W₋)² wins. The closed form takes the denominators for constant;
+    α is halved until the loss falls, so every round lowers it.
+
+    Parameters
+    ----------
+    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
+    n_thresholds : most thresholds a feature, at quantiles of the rows; or "all"
+    certainty : P* of every pair with different grades, above ½; 1 trusts every grade
+    n_candidates : features looked at closely each round
+    directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
+
+    Attributes
+    ----------
+    features_, thresholds_, weights_ : f, θ and α of each round kept
+    feature_importances_ : Σ |α| by feature
+    history_ : objective is the fidelity loss after the round; also alpha and feature
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "n_rounds": Integer(low=1, help="most rounds"),
+        "n_thresholds": THRESHOLDS,
+        "certainty": Real(low=0.5, high=1.0, open_low=True, help="wanted probability that the better document wins"),
+        "n_candidates": Integer(low=1, help="features looked at closely each round"),
+        "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
+        "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
+    }
+
+    def __init__(
+        self,
+        n_rounds: int = 300,
+        n_thresholds: int | str = 255,
+        certainty: float = 1.0,
+        n_candidates: int = 3,
+        directions: str = "both",
+        early_stopping: int | None = 50,
+        eval_metric: Any = "ndcg@10",
+    ):
+        self.n_rounds = n_rounds
+        self.n_thresholds = n_thresholds
+        self.certainty = certainty
+        self.n_candidates = n_candidates
+        self.directions = directions
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        monitor.total = self.n_rounds
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        loss = FidelityLoss(CriticalPairs.of(data, query_shares(data), per_query=True), float(self.certainty))
+        steps: list[tuple[int, float, float]] = []
+        with monitor:
+            self._boost(data, loss, steps, monitor)
+        self._keep_steps(steps[: monitor.best_iteration])
+
+    def _boost(
+        self, data: RankingData, loss: FidelityLoss, steps: list[tuple[int, float, float]], monitor: Monitor
+    ) -> None:
+        codes, watched = Codes.of(data.X, self.n_thresholds), Watched(monitor)
+        scores = np.zeros(data.n_rows)
+        value, potentials = loss.at(scores)
+        for _ in range(self.n_rounds):
+            chosen = self._weak_ranker(codes, loss, scores, potentials)
+            if chosen is None:
+                break
+            f, t, alpha = chosen
+            above = codes.above(f, t)
+            for _ in range(HALVINGS):
+                trial = scores + alpha * above
+                lower, after = loss.at(trial)
+                if lower < value:
+                    break
+                alpha /= 2.0
+            else:  # rounding is all that is left
+                break
+            scores, value, potentials = trial, lower, after
+            steps.append((f, float(codes.cuts[f][t]), alpha))
+            if monitor.step(objective=value, validation=watched.after(*steps[-1]), alpha=alpha, feature=f):
+                break
+        if not monitor.history:  # nothing tells the documents apart
+            monitor.step(objective=value, validation=watched.value())
+
+    def _weak_ranker(
+        self, codes: Codes, loss: FidelityLoss, scores: Array, potentials: Array
+    ) -> tuple[int, int, float] | None:
+        """Feature, threshold and weight that lower the loss most, by the closed form."""
+        sums, places = codes.best(potentials, self.directions == "both")
+        best, chosen = 0.0, None
+        for f in np.argsort(-np.abs(sums), kind="stable")[: self.n_candidates].tolist():
+            if abs(sums[f]) <= NOTHING_LEFT:
+                break
+            t = int(places[f])
+            more, less = loss.sides(scores, codes.above(f, t))
+            gain = abs(math.sqrt(more) - math.sqrt(less))
+            if gain > best:
+                least = SMALLEST_SIDE * (more + less)
+                best, chosen = gain, (f, t, 0.5 * math.log(max(more, least) / max(less, least)))
+        return chosen
+
+
+class FidelityLoss:
+    """Σ share·F over the critical pairs, with P* = ``certainty`` for the better document."""
+
+    def __init__(self, pairs: CriticalPairs, certainty: float = 1.0):
+        self._pairs = pairs
+        self._roots = math.sqrt(certainty), math.sqrt(1.0 - certainty)
+        self._n_pieces = int(pairs.n_pairs.sum()) // PAIRS_PER_THREAD
+
+    def at(self, scores: Array) -> tuple[float, Array]:
+        """The loss, and the potential of each row: −2 times the derivative by its score."""
+        from gainful.rankers.threshold_kernels import fidelity_potentials
+
+        kernel: Any = fidelity_potentials
+        potentials, arrays = np.empty(len(scores)), self._pairs.arrays()
+
+        def piece(first: int, last: int) -> float:
+            return float(kernel(scores, *arrays, first, last, *self._roots, potentials))
+
+        return float(sum(in_pieces(piece, len(self._pairs.shares), self._n_pieces))), potentials
+
+    def sides(self, scores: Array, above: Array) -> tuple[float, float]:
+        """W₊ and W₋ of the weak ranker that is 1 for the rows in ``above``."""
+        from gainful.rankers.threshold_kernels import fidelity_sides
+
+        kernel: Any = fidelity_sides
+        arrays = self._pairs.arrays()
+
+        def piece(first: int, last: int) -> tuple[float, float]:
+            sides = kernel(scores, *arrays, first, last, *self._roots, above)
+            return float(sides[0]), float(sides[1])
+
+        found = in_pieces(piece, len(self._pairs.shares), self._n_pieces)
+        return sum(more for more, _ in found), sum(less for _, less in found)

@@ -1,0 +1,111 @@
+"""The mean of a measure over queries at a point and along a line through the scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.inference.features import locked
+from gainful.metrics import Metric, mean_over_queries
+from gainful.rankers.thresholds import in_pieces
+from gainful.rows import Array
+
+ROWS_PER_THREAD = 20_000
+COMPILED = ("ndcg", "dcg", "p", "wta", "rbp", "map")
+
+
+class LineMeasure:
+    """``at(scores)`` and ``along(scores, x, steps)``: the mean over queries, by weight, as the metric itself has it.
+
+    Measures that are sums of discounted gains, and average precision, are compiled for many steps at once; the others
+    are asked step by step.
+    """
+
+    def __init__(self, data: RankingData, measure: Metric):
+        self._data, self._measure = data, measure
+        self._compiled = measure.kind in COMPILED and measure.ties != "docid"
+        if self._compiled:
+            self._prepare()
+
+    def at(self, scores: Array) -> float:
+        values = self._measure.evaluate(scores, self._data.y, self._data.offsets, self._data.doc_ids)
+        mean = mean_over_queries(values, self._data.query_weights)
+        return 0.0 if np.isnan(mean) else mean
+
+    def along(self, scores: Array, x: Array, steps: Array) -> Array:
+        """The measure at the scores s + step·x for each step, (len(steps),). Steps ascend."""
+        if not self._compiled:
+            return np.array([self.at(scores + step * x) for step in steps])
+        from gainful.rankers import coordinate_ascent_kernels as kernels
+
+        kind = kernels.PRECISIONS if self._measure.kind == "map" else kernels.GAINS
+        ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(self._measure.ties, kernels.INPUT)
+        s, x, steps = locked(scores), locked(x), locked(steps)
+
+        def piece(first: int, last: int) -> Array:
+            out = np.empty(len(steps))
+            kernels.along(
+                s, x, self._gains, self._offsets, self._scales, steps, first, last, kind, ties, self._discounts, out
+            )
+            return out
+
+        found = in_pieces(piece, self._data.n_queries, len(scores) // ROWS_PER_THREAD)
+        return np.asarray(np.sum(found, axis=0) + self._constant)
+
+    # -- gains, discounts and scales -----------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        m, data = self._measure, self._data
+        longest = int(data.counts.max())
+        depth = longest if m.k is None else min(longest, m.k)
+        gains = self._gains_of(m, data)
+        discounts: Array = np.ones(depth)
+        norms: Array = np.ones(data.n_queries)
+        if m.kind in ("ndcg", "dcg"):
+            discounts = m.discounts(depth)
+            if m.kind == "ndcg":
+                norms = best_sums(gains, discounts, data)
+        elif m.kind == "p":
+            norms = np.full(data.n_queries, float(m.k or 1)) if m.divisor == "k" else np.minimum(depth, data.counts)
+        elif m.kind == "wta":
+            discounts = np.ones(1)
+        elif m.kind == "rbp":
+            discounts = (1.0 - float(m.p or 0.0)) * float(m.p or 0.0) ** np.arange(depth)
+        elif m.kind == "map":
+            hits = np.add.reduceat(gains, data.offsets[:-1])
+            norms = hits if m.k is None or m.divisor == "all" else np.minimum(hits, m.k)
+        empty = ~(np.maximum.reduceat(gains, data.offsets[:-1]) > 0) | ~(norms > 0)
+        short = np.asarray(data.counts < m.k if m.short == "zero" and m.k is not None else np.zeros_like(empty))
+        omega = query_shares(data)
+        if m.empty == "skip":
+            omega = np.where(empty, 0.0, omega)
+            omega /= max(float(omega.sum()), 1e-300)
+        self._constant = 0.0 if m.empty == "skip" else float(omega[empty].sum()) * float(m.empty)
+        self._scales = locked(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
+        self._gains, self._offsets = locked(gains), locked(data.offsets)
+        self._discounts = locked(np.ascontiguousarray(discounts, dtype=np.float64))
+
+    @staticmethod
+    def _gains_of(m: Metric, data: RankingData) -> Array:
+        """The gain of each document; for NDCG with large grades divided by a power of two that is the query's own."""
+        if m.gain is None:
+            return (data.y >= (m.relevant or 1.0)).astype(np.float64)
+        if m.gain == "linear":
+            return data.y
+        if m.gain != "exp2":
+            return np.asarray(m.gain)[data.y.astype(np.int64)]
+        if m.kind == "dcg":
+            return np.asarray(np.exp2(data.y) - 1.0)
+        highest = np.maximum.reduceat(data.y, data.offsets[:-1])
+        shift = np.repeat(np.where(highest > 100.0, highest, 0.0), data.counts)
+        return np.asarray(np.exp2(data.y - shift) - np.exp2(-shift))
+
+
+def best_sums(gains: Array, discounts: Array, data: RankingData) -> Array:
+    """Σ discount·gain of the best order of each query, (n_queries,)."""
+    query = np.repeat(np.arange(data.n_queries), data.counts)
+    order = np.lexsort((-gains, query))
+    rank = np.arange(data.n_rows) - data.offsets[:-1][query]
+    padded = np.append(discounts, 0.0)
+    return np.add.reduceat(gains[order] * padded[np.minimum(rank, len(discounts))], data.offsets[:-1])

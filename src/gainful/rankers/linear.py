@@ -1,0 +1,314 @@
+"""Linear rankers of any loss, and RankSVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.linear import LinearRisk, feature_scales, pair_shares
+from gainful.engines.structured import query_shares
+from gainful.errors import ParameterError
+from gainful.losses import Loss, LossSpec, loss
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.rankers.base import Ranker
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rows import Array, linear_scores
+from gainful.solvers.bundle import Bundle, minimize_bundle
+from gainful.solvers.certificate import Certificate
+from gainful.solvers.lbfgs import minimize_lbfgs
+from gainful.solvers.momentum import minimize_momentum
+from gainful.solvers.ridge import mean_spread, solve_ridge
+
+USUAL_TOL = {"bundle": 1e-3, "lbfgs": 1e-7, "gradient": 1e-4}
+# What each solver asks of a loss, in the words of the error that refuses it.
+NEEDS = {"bundle": ("convex",), "lbfgs": ("smooth",), "gradient": ()}
+
+
+@dataclass
+class Course:
+    """One fit: what the solvers tell, and what carries over from one C to the next.
+
+    ``v`` is the point to go on from: the best of this C on the validation data where there is a ``patience``, else the
+    one of lowest objective. ``w`` and ``certificate`` are its weights and how far from the minimum it can be.
+    """
+
+    risk: LinearRisk
+    monitor: Monitor
+    patience: int | None
+    v: Array
+    spread: Array | None = None  # standard deviation of each feature, where steps need it
+    bundle: Bundle | None = None
+    w: Array | None = None
+    certificate: Certificate | None = None
+    kept: int = 0
+    lowest: float = np.inf
+    best: float = -np.inf
+    best_at: int = 0
+    last: float | None = None
+
+    def begin(self) -> None:
+        self.lowest, self.best, self.best_at, self.certificate = np.inf, -np.inf, len(self.monitor.history), None
+
+    def __call__(self, v: Array, objective: float, gap: float | None) -> bool:
+        """Record an iteration; True when the solver should stop."""
+        iteration = len(self.monitor.history) + 1
+        if self.patience is None:
+            if objective <= self.lowest:
+                self.v, self.lowest = v, objective
+            return self.monitor.step(objective=objective, gap=gap)
+        assert self.monitor.valid is not None
+        self.last = self.monitor.evaluate(linear_scores(self.monitor.valid.X, self.risk.unscaled(v)))
+        if np.isnan(self.last) or self.last > self.best:
+            self.v, self.best_at = v, iteration
+            self.best = -np.inf if np.isnan(self.last) else self.last
+        stop = self.monitor.step(objective=objective, gap=gap, validation=self.last)
+        return stop or iteration - self.best_at >= self.patience
+
+
+class LinearRanker(PathOverC, Ranker):
+    """A linear ranker of any loss: minimises ½‖w‖² + C Σ_q ω_q L_q(X_q w), where the ω_q sum to 1.
+
+    Without query weights that is ½‖w‖² + (C/m) Σ_q L_q. There is no intercept: it cannot change a ranking.
+
+    Parameters
+    ----------
+    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
+        ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
+    solver : "bundle" (convex losses, certified), "lbfgs" (smooth losses, certified where convex), "gradient" (any), or
+        "auto": lbfgs where smooth, else bundle where convex, else gradient
+    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    standardize : penalise the weights of features divided by their standard deviation; X is not copied
+    init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
+    tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
+        for "lbfgs", 1e-4 for "gradient"
+    max_iter : most iterations, for each C
+    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviation
+    early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
+        best; None keeps the solution
+    eval_metric : what is measured on ``eval_set``
+    random_state : nothing is drawn at random; taken so that all rankers take it
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    loss_ : the loss as a value; solver_ : the solver used; C_ : the C used
+    certificate_ : objective and lower bound, where the loss is convex and the solution was kept
+    path_ : one row per C where several were tried
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
+        "solver": Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"),
+        "C": C_CONSTRAINT,
+        "standardize": Flag(help="penalise weights in units of the features' standard deviations"),
+        "init": Choice(of=("zeros", "regression"), help="where the descent starts"),
+        "tol": Maybe(
+            inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
+        ),
+        "max_iter": Integer(low=1, help="most iterations, for each C"),
+        "learning_rate": Real(low=0, open_low=True, help="length of the first steps of the gradient solver"),
+        "early_stopping": Maybe(
+            inner=Integer(low=1), help="iterations without a better validation before stopping; None for no such stop"
+        ),
+        "eval_metric": MetricSpec(help="metric on the validation data"),
+        "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
+    }
+
+    def __init__(
+        self,
+        loss: Any = "ranknet",
+        solver: str = "auto",
+        C: float | Sequence[float] = 100.0,
+        standardize: bool = False,
+        init: str = "zeros",
+        tol: float | None = None,
+        max_iter: int = 500,
+        learning_rate: float = 0.1,
+        early_stopping: int | None = None,
+        eval_metric: Any = "ndcg@10",
+        random_state: Any = 0,
+    ):
+        self.loss = loss
+        self.solver = solver
+        self.C = C
+        self.standardize = standardize
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    # -- what differs between the linear rankers -----------------------------------------------------------------------
+
+    def _loss(self) -> Loss:
+        return loss(self.loss)
+
+    def _shares(self, data: RankingData) -> Array:
+        return query_shares(data)
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        self.loss_ = self._loss()
+        self._check_path(monitor)
+        self.solver_ = self._solver(self.loss_)
+        self._follow_path(self._course(data, monitor), monitor)
+
+    def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
+        super()._fit_one(state, C, monitor)
+        if state.patience is not None and monitor.history:
+            monitor.history[-1]["validation"] = state.last  # of that iteration; the path has the best one
+            if state.kept == len(monitor.history):
+                state.kept = state.best_at
+
+    def _solver(self, chosen: Loss) -> str:
+        """The solver to use, or an error that names what the loss lacks for it."""
+        owner, solver = type(self).__name__, getattr(self, "solver", "auto")
+        if solver == "auto":
+            solver = "lbfgs" if chosen.smooth else "bundle" if chosen.convex else "gradient"
+        missing = [need for need in NEEDS[solver] if not getattr(chosen, need)]
+        if missing:
+            takers = [name for name, needs in NEEDS.items() if all(getattr(chosen, need) for need in needs)]
+            raise ParameterError(
+                f"{owner}: solver='{solver}' needs a {' and '.join(NEEDS[solver])} loss, and {chosen} is not "
+                f"{' and '.join(missing)}; take solver={' or '.join(map(repr, takers))}"
+            )
+        if self._patience() is not None and getattr(self, "solver", "auto") == "bundle":
+            raise ParameterError(
+                f"{owner}: early_stopping goes with solver='lbfgs' or 'gradient'; the bundle solver ends at its gap"
+            )
+        return solver
+
+    def _patience(self) -> int | None:
+        return getattr(self, "early_stopping", None)
+
+    def _course(self, data: RankingData, monitor: Monitor) -> Course:
+        spread = feature_scales(data.X) if self.solver_ == "gradient" or self._standardize() else None
+        scales = spread if self._standardize() else None
+        risk = LinearRisk(self.loss_, data, self._shares(data), scales=scales)
+        start = np.zeros(data.n_features)
+        if getattr(self, "init", "zeros") == "regression":
+            weights = None if data.query_weights is None else np.repeat(data.query_weights, data.counts)
+            start = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
+            start = start if scales is None else start * scales
+        patience = self._patience() if monitor.valid is not None and self.solver_ != "bundle" else None
+        return Course(risk, monitor, patience, start, spread)
+
+    def _standardize(self) -> bool:
+        return bool(getattr(self, "standardize", False))
+
+    def _solve(self, state: Course, C: float, monitor: Monitor) -> None:
+        """Minimise for this C from where the last one ended."""
+        state.begin()
+        with monitor:  # Ctrl-C keeps the best point so far
+            self._minimise(state, C)
+        state.w = np.array(state.risk.unscaled(state.v))
+
+    def _minimise(self, course: Course, C: float) -> None:
+        risk, tol = course.risk, USUAL_TOL[self.solver_] if self.tol is None else self.tol
+        if self.solver_ == "bundle":
+            solution = minimize_bundle(
+                risk, C, tol=tol, max_iter=self.max_iter, bundle=course.bundle, monitor=course.monitor,
+                w0=course.v if course.bundle is None and course.v.any() else None,
+            )  # fmt: skip
+            course.v, course.bundle, course.certificate = solution.w, solution.bundle, solution.certificate
+            return
+
+        def objective(v: Array) -> tuple[float, Array]:
+            return risk.objective(v, C)
+
+        if self.solver_ == "lbfgs":
+            found = minimize_lbfgs(
+                objective, course.v, tol=tol, max_iter=self.max_iter, strongly_convex=self.loss_.convex,
+                visit=course,
+            )  # fmt: skip
+            if self.loss_.convex and course.patience is None:
+                course.certificate = found.certificate
+            return
+        assert course.spread is not None
+        step = self.learning_rate / (course.spread if risk.scales is None else np.ones_like(course.spread))
+        minimize_momentum(
+            objective, course.v, step=step, tol=tol, max_iter=self.max_iter, count_start=not self.loss_.frozen,
+            visit=course,
+        )  # fmt: skip
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"loss": str(self.loss_), "solver": self.solver_, "C": self.C_}
+        return facts | ({"certificate": str(self.certificate_)} if hasattr(self, "certificate_") else {})
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _file_params(self) -> dict[str, Any]:
+        """A loss is written as its text. A function cannot be written down, only named."""
+        params = super()._file_params()
+        return params | {"loss": params["loss"] if isinstance(params["loss"], str) else str(loss(params["loss"]))}
+
+    def _pack(self) -> dict[str, Any]:
+        return super()._pack() | {"loss": str(self.loss_), "solver": self.solver_}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+        self.loss_, self.solver_ = loss(str(state["loss"])), str(state["solver"])
+
+
+class RankSVM(LinearRanker):
+    """Ranking SVM: ½‖w‖² + (C/Σ_q|R_q|) Σ over all pairs of [1 − w·(x_i − x_j)]₊, or of its square.
+
+    R_q are the pairs of documents of query q with g_i > g_j. Each evaluation costs O(n log n) for a query of n
+    documents, by sorting, and one pass over the features; no pair is ever built. A query's weight multiplies its pairs.
+    (Joachims 2002, Optimizing search engines using clickthrough data.)
+
+    Parameters
+    ----------
+    loss : "hinge" (bundle method) or "squared-hinge" (L-BFGS); both are certified
+    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    tol, max_iter : relative gap at which to stop; most iterations, for each C
+    eval_metric : what is measured on ``eval_set``
+    random_state : nothing is drawn at random; taken so that all rankers take it
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    certificate_ : objective and lower bound; C_ : the C used; path_ : one row per C
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "loss": Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"),
+        "C": C_CONSTRAINT,
+        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
+        "max_iter": Integer(low=1, help="most iterations, for each C"),
+        "eval_metric": MetricSpec(help="metric on the validation data"),
+        "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
+    }
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        C: float | Sequence[float] = 100.0,
+        tol: float = 1e-3,
+        max_iter: int = 2000,
+        eval_metric: Any = "ndcg@10",
+        random_state: Any = 0,
+    ):
+        self.loss = loss
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return loss(f"pairwise-{self.loss}")
+
+    def _shares(self, data: RankingData) -> Array:
+        return pair_shares(data)
+
+    def _file_params(self) -> dict[str, Any]:
+        return Ranker._file_params(self)

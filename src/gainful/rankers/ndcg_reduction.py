@@ -1,0 +1,177 @@
+"""The NDCG reduction: any linear classifier that takes sample weights becomes a ranker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from gainful.data import RankingData
+from gainful.engines.weighted_pairs import WeightedPairs
+from gainful.errors import ParameterError
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.regression import row_weights
+from gainful.rows import Array, linear_scores
+from gainful.solvers.ridge import mean_spread, solve_ridge
+
+BLOCK_VALUES = 1 << 20
+MOST_FEATURES_FOR_NEWTON = 1000
+
+
+@dataclass(frozen=True)
+class WeightedClassifier(Constraint):
+    """A scikit-learn classifier whose ``fit`` takes ``sample_weight``."""
+
+    def accepts(self, value: Any) -> bool:
+        fit = getattr(value, "fit", None)
+        if fit is None or inspect.isclass(value) or not hasattr(value, "get_params"):
+            return False
+        return "sample_weight" in inspect.signature(fit).parameters
+
+    def expected(self) -> str:
+        return "a scikit-learn classifier whose fit takes sample_weight"
+
+    def parse(self, text: str) -> Any:
+        raise ValueError(text)
+
+
+class NDCGReduction(LinearScores, Ranker):
+    """Ranking by classification of pairs, each weighted by what exchanging it would change in NDCG.
+
+    Repeats NDCG-Train of Sun, Qin, Tao and Wang 2009: rank by the present scores; weigh every pair with g_i > g_j by
+    w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q; fit the classifier on x_i − x_j with these sample weights; its
+    coefficients give the next scores. The first ranks are those of ridge regression on the grades.
+
+    The paper ranks a document by how many others of its query beat it. With a linear classifier that is the order of
+    w·x, which scores a row by itself. Other classifiers have no such score, and are refused: after ``fit`` the
+    classifier must have ``coef_`` with one weight per feature. An intercept is dropped: every second pair is presented
+    as x_j − x_i, so that there is nothing for it to learn.
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier, linear, with ``sample_weight``; None for logistic regression
+    n_rounds : rankings that weights are taken from
+    pairs : "sampled": where there are more than ``max_pairs``, that many are drawn in proportion to their weights, anew
+        in each round; "all"
+    max_pairs : most rows handed to the classifier, each of n_features float64: this bounds the memory
+    eval_metric : what is measured on ``eval_set``; the round that does best there is kept
+    random_state : seed of the draws
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    classifier_ : the fitted classifier of the round kept; not in model files, which hold its coefficients
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "classifier": Maybe(
+            inner=WeightedClassifier(), help="linear scikit-learn classifier; None for logistic regression"
+        ),
+        "n_rounds": Integer(low=1, help="rankings that weights are taken from"),
+        "pairs": Choice(of=("sampled", "all"), help="draw pairs where there are too many, or take all"),
+        "max_pairs": Integer(low=2, help="most pairs handed to the classifier when sampled"),
+        "eval_metric": MetricSpec(help="metric on the validation data"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        n_rounds: int = 5,
+        pairs: str = "sampled",
+        max_pairs: int = 50_000,
+        eval_metric: Any = "ndcg@10",
+        random_state: Any = 0,
+    ):
+        self.classifier = classifier
+        self.n_rounds = n_rounds
+        self.pairs = pairs
+        self.max_pairs = max_pairs
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        monitor.total = self.n_rounds
+        engine, rng = WeightedPairs(data), np.random.default_rng(seed_from(self.random_state))
+        rows = row_weights(data)
+        w = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, rows), weights=rows)[0]
+        self.__dict__.pop("classifier_", None)  # of an earlier fit
+        with monitor:  # Ctrl-C keeps the best round so far
+            for _ in range(self.n_rounds):
+                D = engine.rank_discounts(linear_scores(data.X, w))
+                chosen = engine.pairs(D) if self.pairs == "all" else self._sampled(engine, D, rng)
+                fitted, w = self._classified(data.X, *chosen)
+                objective = float(engine.shares @ engine.inverted(linear_scores(data.X, w)))
+                scored = None if monitor.valid is None else monitor.evaluate(linear_scores(monitor.valid.X, w))
+                if scored is None or np.isnan(scored) or scored > monitor.best_value or not monitor.history:
+                    self.coef_, self.intercept_, self.classifier_ = w, 0.0, fitted
+                if monitor.step(objective=objective, validation=scored, n_pairs=len(chosen[0])):
+                    break
+
+    def _sampled(self, engine: WeightedPairs, D: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        return engine.pairs(D) if engine.n_pairs <= self.max_pairs else engine.draw(D, self.max_pairs, rng)
+
+    def _classified(self, X: Any, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
+        """The classifier fitted on these pairs, and the weights of the features it found."""
+        if not len(better):
+            return None, np.zeros(X.shape[1])  # no query has two grades
+        if len(better) == 1:  # both classes must be there
+            better, worse, weight = np.repeat(better, 2), np.repeat(worse, 2), np.repeat(weight, 2)
+        label = np.where(np.arange(len(better)) % 2 == 0, 1, -1)
+        Z = differences(X, better, worse, label)
+        scale = np.sqrt(np.einsum("ij,ij->j", Z, Z) / len(Z))
+        scale[scale == 0.0] = np.inf
+        Z /= scale
+        classifier = default_classifier(X.shape[1]) if self.classifier is None else clone(self.classifier)
+        classifier.fit(Z, label, sample_weight=weight * (len(weight) / weight.sum()))
+        return classifier, self._coefficients(classifier, X.shape[1]) / scale
+
+    def _coefficients(self, classifier: Any, n_features: int) -> Array:
+        coef = getattr(classifier, "coef_", None)
+        if coef is None or np.size(coef) != n_features:
+            raise ParameterError.of(
+                type(self).__name__, "classifier", "linear, with one weight per feature in coef_ after fit", classifier,
+                hint="with another one, the rank of a document depends on the others of its query, and a row has no "
+                "score of its own",
+            )  # fmt: skip
+        return np.asarray(coef, dtype=np.float64).reshape(n_features)
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _file_params(self) -> dict[str, Any]:
+        """Estimators are not written down; what the classifier found is."""
+        return super()._file_params() | {"classifier": None}
+
+    def _pack(self) -> dict[str, Any]:
+        return super()._pack() | {"classifier": " ".join(repr(self.classifier).split())}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+
+
+def default_classifier(n_features: int) -> LogisticRegression:
+    """Logistic regression; by Newton steps where the (d, d) matrix they need is small beside the pairs."""
+    solver = "newton-cholesky" if n_features <= MOST_FEATURES_FOR_NEWTON else "lbfgs"
+    return LogisticRegression(fit_intercept=False, max_iter=1000, solver=solver)
+
+
+def differences(X: Any, better: Array, worse: Array, label: Array) -> Array:
+    """label·(x_better − x_worse), (n_pairs, d) float64, block by block."""
+    Z = np.empty((len(better), X.shape[1]))
+    step = max(1, BLOCK_VALUES // X.shape[1])
+    for start in range(0, len(better), step):
+        rows = slice(start, start + step)
+        first, second = X[better[rows]], X[worse[rows]]
+        if hasattr(first, "toarray"):
+            first, second = first.toarray(), second.toarray()
+        np.subtract(first, second, out=Z[rows], dtype=np.float64)
+        Z[rows] *= label[rows, None]
+    return Z

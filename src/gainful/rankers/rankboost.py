@@ -1,0 +1,138 @@
+"""RankBoost: boosting of thresholded features on the pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec
+from gainful.rankers.base import Ranker
+from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, in_pieces
+from gainful.rows import Array
+
+LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
+NOTHING_LEFT = 1e-12  # of the loss: every pair is in order, by a wide margin
+ROWS_PER_THREAD = 50_000
+
+
+class RankBoost(StepScores, Ranker):
+    """Boosting on pairs: a sum of step functions, each of one feature (Freund, Iyer, Schapire and Singer 2003).
+
+    Over the critical pairs i ≻ j (documents of one query, g_i > g_j) a distribution D(i, j) is kept, at first uniform.
+    Each round takes the weak ranker h(x) = [x_f ≥ θ] with the largest |r|, gives it the weight α, and moves D towards
+    the pairs still in the wrong order::
+
+        r = Σ D(i, j) (h(x_i) − h(x_j)),   α = ½ ln((1 + r)/(1 − r)),   D(i, j) ∝ D(i, j) exp(α (h(x_j) − h(x_i)))
+
+    Each round multiplies the exponential loss Σ D₁(i, j) exp(s_j − s_i), an upper bound of the share of pairs in the
+    wrong order, by √(1 − r²) or less. D is never written out: it factorises over documents, so a potential per document
+    gives r for all thresholds of a feature in one pass over its codes.
+
+    Parameters
+    ----------
+    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
+    n_thresholds : most thresholds a feature, at quantiles of the rows; or "all"
+    pairs : the first D: "all" weighs every pair the same (as the paper), "query" every query
+    directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
+
+    Attributes
+    ----------
+    features_, thresholds_, weights_ : f, θ and α of each round kept
+    feature_importances_ : Σ |α| by feature
+    history_ : objective is the exponential loss after the round; also r, alpha and feature
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "n_rounds": Integer(low=1, help="most rounds"),
+        "n_thresholds": THRESHOLDS,
+        "pairs": Choice(of=("all", "query"), help="what weighs the same at first: every pair, or every query"),
+        "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
+        "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
+    }
+
+    def __init__(
+        self,
+        n_rounds: int = 300,
+        n_thresholds: int | str = 255,
+        pairs: str = "all",
+        directions: str = "both",
+        early_stopping: int | None = 50,
+        eval_metric: Any = "ndcg@10",
+    ):
+        self.n_rounds = n_rounds
+        self.n_thresholds = n_thresholds
+        self.pairs = pairs
+        self.directions = directions
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        monitor.total = self.n_rounds
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        pairs = CriticalPairs.of(data, query_shares(data), self.pairs == "query")
+        steps: list[tuple[int, float, float]] = []
+        with monitor:
+            self._boost(data, pairs, steps, monitor)
+        self._keep_steps(steps[: monitor.best_iteration])
+
+    def _boost(
+        self, data: RankingData, pairs: CriticalPairs, steps: list[tuple[int, float, float]], monitor: Monitor
+    ) -> None:
+        codes, watched = Codes.of(data.X, self.n_thresholds), Watched(monitor)
+        scores = np.zeros(data.n_rows)
+        loss, potentials = exponential_loss(pairs, scores)
+        for _ in range(self.n_rounds):
+            sums, places = codes.best(potentials, self.directions == "both")
+            f = int(np.argmax(np.abs(sums)))
+            if loss <= NOTHING_LEFT or abs(sums[f]) <= NOTHING_LEFT * loss:
+                break
+            r = float(np.clip(sums[f] / loss, -LARGEST_R, LARGEST_R))
+            alpha, threshold = 0.5 * math.log((1.0 + r) / (1.0 - r)), float(codes.cuts[f][places[f]])
+            scores[codes.above(f, int(places[f]))] += alpha
+            steps.append((f, threshold, alpha))
+            loss, potentials = exponential_loss(pairs, scores)
+            validation = watched.after(f, threshold, alpha)
+            if monitor.step(objective=loss, validation=validation, r=r, alpha=alpha, feature=f):
+                break
+        if not monitor.history:  # nothing tells the documents apart
+            monitor.step(objective=loss, validation=watched.value())
+
+
+class Watched:
+    """The validation scores of a sum of steps, one step at a time."""
+
+    def __init__(self, monitor: Monitor):
+        self._monitor = monitor
+        self._columns = None if monitor.valid is None else Columns(monitor.valid.X)
+        self._scores = np.zeros(0 if monitor.valid is None else monitor.valid.n_rows)
+
+    def after(self, feature: int, threshold: float, weight: float) -> float | None:
+        if self._columns is not None:
+            self._scores[self._columns[feature] >= threshold] += weight
+        return self.value()
+
+    def value(self) -> float | None:
+        return None if self._columns is None else self._monitor.evaluate(self._scores)
+
+
+def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]:
+    """Σ share·exp(s_worse − s_better) over the pairs, and the potential of each row, (n_rows,)."""
+    from gainful.rankers.threshold_kernels import exponential_potentials
+
+    kernel: Any = exponential_potentials
+    potentials, arrays = np.empty(len(scores)), pairs.arrays()
+
+    def piece(first: int, last: int) -> float:
+        return float(kernel(scores, *arrays, first, last, potentials))
+
+    losses = in_pieces(piece, len(pairs.shares), len(scores) // ROWS_PER_THREAD)
+    return float(sum(losses)), potentials

@@ -1,0 +1,174 @@
+"""RankMM: large margins between documents of different grades, averaged or at their worst within a query."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk
+from gainful.engines.structured import query_shares
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import Ranker
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rows import Array
+from gainful.solvers.bundle import Bundle, minimize_bundle
+from gainful.solvers.certificate import Certificate, ConvergenceWarning
+from gainful.solvers.dual_projection import minimize_dual_projection
+from gainful.solvers.exponentiated import minimize_exponentiated
+
+CLOSER = 1e-2  # part of the tolerance tried where the weights found are all 0
+MOST_HALVINGS = 100
+
+
+@dataclass
+class Training:
+    """What one fit works on; the bundle and the last solution carry over along a path of C."""
+
+    risk: PairwiseRisk
+    seed: int
+    bundle: Bundle | None = None
+    w: Array | None = None
+    certificate: Certificate | None = None
+    kept: int = 0
+
+
+class RankMM(PathOverC, Ranker):
+    """A linear ranker with margins as wide as grades differ (Agarwal and Collins 2010).
+
+    Minimises ½‖w‖² + (C/m) Σ_q L_q(w) (with query weights C Σ_q ω_q L_q), where the loss of a query is made of
+    ℓ_jk = [(g_j − g_k) − w·(x_j − x_k)]_+ over its pairs R_q = {(j, k): g_j > g_k}:
+
+    - ``loss="average"`` (RankMM-1): the mean of ℓ_jk over R_q;
+    - ``loss="maximum"`` (RankMM-2): the largest ℓ_jk;
+    - ``loss="max-average"`` (RankMM-3): the largest, over documents k, of the mean of ℓ_jk over the documents j
+      preferred to k: a document far above many better ones is what costs.
+
+    Pairs are never listed: a query of n documents costs O(n log n) a pass. Where a linear ranker cannot do better than
+    w = 0, as is common with the last two losses on real data, "auto" takes the longest step from there down the
+    gradient that ``tol`` allows, so that the model ranks; "stochastic" with ``eval_set`` does better then.
+
+    Parameters
+    ----------
+    loss : "average", "maximum" or "max-average"
+    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    solver : "auto", which reaches the relative gap ``tol`` by itself; or "stochastic", the paper's steps in the dual:
+        gradient projection for the two averages, exponentiated gradient for the maximum
+    tol, max_iter : relative gap at which to stop; most passes over the data of "auto"
+    learning_rate : η0 of "stochastic": its steps are η0/√t in projections, η0 in exponentiated gradient. None for one
+        that the features suggest
+    n_steps : T, the steps of "stochastic", each of one query; None for 20 times the number of queries
+    eval_metric : what is measured on ``eval_set``
+    random_state : seed of the queries that "stochastic" picks
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    certificate_ : primal and dual value and their gap, for either solver
+    C_ : the C used; path_ : one row per C
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "loss": Choice(of=LOSSES, help="how the pairs of a query make its loss"),
+        "C": C_CONSTRAINT,
+        "solver": Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual"),
+        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
+        "max_iter": Integer(low=1, help="most passes over the data (auto)"),
+        "learning_rate": Maybe(
+            inner=Real(low=0, open_low=True), help="first step (stochastic); None for a fitting one"
+        ),
+        "n_steps": Maybe(inner=Integer(low=1), help="steps of one query each (stochastic); None for 20 a query"),
+        "eval_metric": MetricSpec(help="metric on the validation data"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+
+    def __init__(
+        self,
+        loss: str = "average",
+        C: float | Sequence[float] = 1.0,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        learning_rate: float | None = None,
+        n_steps: int | None = None,
+        eval_metric: Any = "ndcg@10",
+        random_state: Any = 0,
+    ):
+        self.loss = loss
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.n_steps = n_steps
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        self._check_path(monitor)
+        risk = PairwiseRisk(GradedPairs(data.y, data.offsets), data.X, query_shares(data), self.loss)
+        self._follow_path(Training(risk, seed_from(self.random_state)), monitor)
+
+    def _solve(self, state: Training, C: float, monitor: Monitor) -> None:
+        if self.solver == "auto":
+            self._solve_bundle(state, C, monitor)
+        else:
+            self._ascend(state, C, monitor)
+
+    def _solve_bundle(self, state: Training, C: float, monitor: Monitor) -> None:
+        """To the tolerance, and closer where the point found is 0: near enough, but it ranks nothing."""
+        for tol in (self.tol, CLOSER * self.tol):
+            with warnings.catch_warnings():
+                if tol < self.tol:
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                solution = minimize_bundle(
+                    state.risk, C, tol=tol, max_iter=self.max_iter, bundle=state.bundle, monitor=monitor
+                )
+            state.bundle, state.w, state.certificate = solution.bundle, solution.w, solution.certificate
+            if solution.w.any() or solution.interrupted:
+                return
+        self._leave_zero(state, C)
+
+    def _leave_zero(self, state: Training, C: float) -> None:
+        """Where no weights are better than 0, take as long a step down the gradient there as the tolerance allows."""
+        assert state.certificate is not None
+        dual = state.certificate.dual
+        _, gradient, _ = state.risk.value_and_gradient(np.zeros(state.risk.n_features))
+        w = -C * gradient
+        for _ in range(MOST_HALVINGS if w.any() else 0):
+            found = Certificate(0.5 * float(w @ w) + C * state.risk.value_and_gradient(w)[0], dual)
+            if found.relative_gap <= self.tol:
+                state.w, state.certificate = w, found
+                return
+            w = 0.5 * w
+
+    def _ascend(self, state: Training, C: float, monitor: Monitor) -> None:
+        """The paper's steps; with validation data the number of steps is chosen there, after every round of them."""
+        best = -np.inf
+
+        def keep(w: Array, certificate: Certificate) -> None:
+            nonlocal best
+            found = self._validation(w, monitor)
+            if found is None or np.isnan(found) or found > best:
+                best = -np.inf if found is None or np.isnan(found) else found
+                state.w, state.certificate = w, certificate
+
+        common: dict[str, Any] = {
+            "learning_rate": self.learning_rate,
+            "n_steps": self.n_steps,
+            "tol": self.tol,
+            "seed": state.seed,
+            "monitor": monitor,
+            "on_round": keep,
+        }
+        if self.loss == "maximum":
+            minimize_exponentiated(state.risk, C, **common)
+        else:
+            constraint = "box" if self.loss == "average" else "ball"
+            minimize_dual_projection(state.risk, C, constraint=constraint, **common)

@@ -1,0 +1,294 @@
+"""RSRank: a sparse linear ranker from importance-weighted pairs and truncated gradients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+
+from gainful.data import RankingData
+from gainful.engines.weighted_pairs import WeightedHuber
+from gainful.errors import ParameterError
+from gainful.monitor import Monitor, ProgressCallback
+from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.regression import row_weights
+from gainful.rows import Array, linear_scores
+from gainful.selection.splits import split
+from gainful.solvers.ridge import mean_spread, solve_ridge
+from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
+
+HELD_OUT = 0.25  # of the training queries, where several l1 have no validation data to be chosen on
+AUTO_PATH = (0.0, *np.logspace(-3.0, -0.25, 16).tolist())  # times the l1 at which the first weight leaves zero
+
+
+@dataclass
+class Run:
+    """The descent for one l1: where it got to, and the point kept (best on validation, or of least objective)."""
+
+    l1: float
+    last: Array
+    kept: Array
+    value: float = np.inf  # least objective, or minus the best validation metric
+    iteration: int = 0  # at which ``kept`` was reached, counted over the whole fit
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
+    """A linear ranker that pays for wrongly ordered pairs what they cost in NDCG, with as few features as wanted.
+
+    Minimises, by gradient steps with truncation (Sun, Qin, Tao and Wang 2009)::
+
+        (1/m) Σ_q Σ_{g_i > g_j} w_ij φ(s_i − s_j) + l1 Σ_j σ_j |β_j|,    s = X·β
+        w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q,    φ(v) = −4v | (1 − v)² | 0  for v < −1 | to 1 | above
+
+    where π are the ranks by the present scores and σ_j the spread of feature j within queries (1 with
+    ``standardize=False``). The first term is at least 1 − NDCG. Every ``truncate_every`` steps of length η each weight
+    is moved towards zero by η·l1 and stops there: unused features have the weight 0 exactly.
+
+    It is a feature selector too: ``transform``, ``get_support`` and ``support_`` are scikit-learn's.
+
+    Parameters
+    ----------
+    l1 : price of a weight, ≥ 0; several, of which one is chosen; or "auto": 0 and sixteen values up to half of the one
+        that leaves no feature. They are tried from small to large, each from the one before
+    tolerance : among several l1, the fewest features whose validation metric is within this part of the best are taken
+    truncate_every : gradient steps per truncation
+    step : "safeguarded", which needs no tuning, or "fixed": β ← β − learning_rate·∇ of the *sum* over queries
+    learning_rate : of the fixed step
+    init : "regression" (ridge on the grades), "zeros", or weights. From zeros the first ranks are the order of the rows
+    standardize : measure features in units of their spread within queries; the data are not copied
+    tol, max_iter : part by which the objective must fall over ten iterations; most iterations for one l1
+    early_stopping : stop one l1 when the validation metric has not risen for so many iterations; None never does
+    eval_metric : what is measured on ``eval_set``. With one l1 the iterate that does best there is kept; with several
+        each gives the iterate of least objective, and the metric chooses among these
+    random_state : seed of the quarter of the queries held out when several l1 come without ``eval_set``
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    support_ : (n_features,) which weights are not 0
+    l1_ : the price used
+    path_ : one row per l1: ``l1``, ``n_features``, ``validation``, ``objective``, ``iterations``, ``seconds``
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "l1": Either(
+            of=(Real(low=0), Choice(of=("auto",)), ListOf(inner=Real(low=0))),
+            help="price of a weight; several, or 'auto', are chosen from on the validation data",
+        ),
+        "tolerance": Real(low=0, high=1, help="part of the best validation metric given up for fewer features"),
+        "truncate_every": Integer(low=1, help="gradient steps per truncation"),
+        "step": Choice(of=("safeguarded", "fixed"), help="how step lengths are found"),
+        "learning_rate": Real(low=0, open_low=True, help="length of the fixed step"),
+        "init": Either(
+            of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="weights at which training starts"
+        ),
+        "standardize": Flag(help="measure features in units of their spread within queries"),
+        "tol": Real(low=0, help="part by which the objective must fall over ten iterations"),
+        "max_iter": Integer(low=1, help="most iterations for one l1"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None"),
+        "eval_metric": MetricSpec(help="metric on the validation data"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+
+    def __init__(
+        self,
+        l1: float | str | Sequence[float] = 0.0,
+        tolerance: float = 0.0,
+        truncate_every: int = 1,
+        step: str = "safeguarded",
+        learning_rate: float = 0.001,
+        init: str | Sequence[float] = "regression",
+        standardize: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        early_stopping: int | None = 50,
+        eval_metric: Any = "ndcg@10",
+        random_state: Any = 0,
+    ):
+        self.l1 = l1
+        self.tolerance = tolerance
+        self.truncate_every = truncate_every
+        self.step = step
+        self.learning_rate = learning_rate
+        self.init = init
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+        self.random_state = random_state
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        l1: Sequence[float] | str = "auto",
+        qid: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Train for each l1, from small to large and each from the one before; ``path_`` has a row per l1.
+
+        Kept is the model with the fewest features within ``tolerance`` of the best validation metric.
+        """
+        given, self.l1 = self.l1, l1
+        try:
+            return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
+        finally:
+            self.l1 = given
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        loss = WeightedHuber(data, standardize=self.standardize)
+        start = self._start(data) * np.where(np.isinf(loss.scale), 0.0, loss.scale)
+        values = self._prices(loss, start)
+        self.path_: list[dict[str, Any]] = []
+        if len(values) > 1 and monitor.valid is None:
+            values = self._held_out_choice(data, monitor, values)
+            runs = self._runs(loss, start, values, monitor)
+            chosen = runs[-1] if runs else None
+            path = self.path_
+        else:
+            runs = self._runs(loss, start, values, monitor)
+            path = [run.row for run in runs]
+            chosen = self._choice(runs)
+        if chosen is None:
+            raise KeyboardInterrupt  # there is nothing yet to keep
+        self.path_ = path
+        self.coef_, self.intercept_ = chosen.kept / loss.scale, 0.0
+        self.l1_, monitor.best_iteration = chosen.l1, chosen.iteration
+
+    def _start(self, data: RankingData) -> Array:
+        if isinstance(self.init, str):
+            if self.init == "zeros":
+                return np.zeros(data.n_features)
+            weights = row_weights(data)
+            return solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
+        start = np.asarray(self.init, dtype=np.float64)
+        if start.shape != (data.n_features,):
+            raise ParameterError.of(type(self).__name__, "init", f"{data.n_features} weights", self.init)
+        return start
+
+    def _prices(self, loss: WeightedHuber, start: Array) -> list[float]:
+        """The values of l1 from small to large; "auto" in units of the gradient at zero with the ranks of the start."""
+        if isinstance(self.l1, str):
+            D = loss.pairs.rank_discounts(loss.scores(start))
+            most = float(np.abs(loss.beside(np.zeros(len(D)), D).gradient).max())
+            return [most * part for part in AUTO_PATH]
+        return sorted({float(value) for value in np.atleast_1d(np.asarray(self.l1))})
+
+    def _held_out_choice(self, data: RankingData, monitor: Monitor, values: list[float]) -> list[float]:
+        """Choose l1 on a quarter of the training queries; the prices up to it, for the fit on all of them."""
+        if data.n_queries < 2:
+            return values[:1]
+        held = max(1, round(HELD_OUT * data.n_queries))
+        train, valid = split(data, (data.n_queries - held, held), seed=seed_from(self.random_state))
+        trial = Monitor(metric=monitor.metric, valid=valid)
+        loss = WeightedHuber(train, standardize=self.standardize)
+        start = self._start(train) * np.where(np.isinf(loss.scale), 0.0, loss.scale)
+        runs = self._runs(loss, start, values, trial)
+        if trial.interrupted:
+            raise KeyboardInterrupt  # the training proper has not begun
+        chosen = self._choice(runs)
+        self.path_ = [run.row for run in runs]
+        return values[: values.index(chosen.l1) + 1] if chosen is not None else values[:1]
+
+    def _choice(self, runs: list[Run]) -> Run | None:
+        """The fewest features within the tolerance of the best on validation; of equally few the best."""
+        if len(runs) < 2:
+            return runs[0] if runs else None
+        scored = [(run, run.row["validation"]) for run in runs]
+        best = np.nanmax([-np.inf, *(value for _, value in scored)])
+        near = [(run, value) for run, value in scored if value >= (1.0 - self.tolerance) * best] or scored[:1]
+        return min(near, key=lambda pair: (pair[0].row["n_features"], -pair[1]))[0]
+
+    def _runs(self, loss: WeightedHuber, start: Array, values: list[float], monitor: Monitor) -> list[Run]:
+        runs: list[Run] = []
+        u = start
+        with monitor:  # Ctrl-C keeps the best of what is done
+            for l1 in values:
+                run = Run(l1, last=u, kept=u)
+                try:
+                    self._run(loss, run, monitor, each=len(values) == 1)
+                finally:
+                    if run.iteration:
+                        runs.append(self._finished(loss, run, monitor))
+                u = run.last
+                if monitor.interrupted:
+                    break
+        return runs
+
+    def _run(self, loss: WeightedHuber, run: Run, monitor: Monitor, each: bool) -> None:
+        """Descend for one l1, and say in ``run`` how it went; what is there is valid whenever Ctrl-C comes.
+
+        ``each``: measure every iterate on the validation data and keep the best, else keep that of least objective.
+        """
+        began, before = time.perf_counter(), len(monitor.history)
+        for n, iterate in enumerate(islice(self._descent(loss, run), self.max_iter), 1):
+            used = int(np.count_nonzero(iterate.u))
+            validation = self._validation(iterate.u / loss.scale, monitor) if each and monitor.valid else None
+            scored = iterate.objective if validation is None or np.isnan(validation) else -validation
+            run.last = iterate.u
+            if scored < run.value or not run.iteration:
+                run.value, run.kept, run.iteration = scored, iterate.u, before + n
+                run.row = {"l1": run.l1, "n_features": used, "validation": validation, "objective": iterate.objective}
+            run.row |= {"iterations": n, "seconds": time.perf_counter() - began}
+            stop = monitor.step(
+                objective=iterate.objective, validation=validation, l1=run.l1, n_features=used, step=iterate.step
+            )
+            tired = self.early_stopping is not None and before + n - run.iteration >= self.early_stopping
+            if stop or (tired and validation is not None):
+                return
+
+    def _finished(self, loss: WeightedHuber, run: Run, monitor: Monitor) -> Run:
+        """The run with its validation metric, which a path takes at its end."""
+        if run.row["validation"] is None and monitor.valid is not None:
+            scored = self._validation(run.kept / loss.scale, monitor)
+            run.row["validation"] = monitor.history[-1]["validation"] = scored
+        return run
+
+    def _descent(self, loss: WeightedHuber, run: Run) -> Iterator[Iterate]:
+        if self.step == "safeguarded":
+            return descend_safeguarded(
+                loss, run.last, l1=run.l1, truncate_every=self.truncate_every, tol=float(self.tol)
+            )
+        step = self.learning_rate * loss.pairs.n_queries  # the paper's loss is the sum over queries, ours the mean
+        return descend_fixed(loss, run.last, step=step, l1=run.l1, truncate_every=self.truncate_every)
+
+    @staticmethod
+    def _validation(w: Array, monitor: Monitor) -> float:
+        assert monitor.valid is not None
+        return monitor.evaluate(linear_scores(monitor.valid.X, w))
+
+    # -- features ------------------------------------------------------------------------------------------------------
+
+    @property
+    def support_(self) -> Array:
+        return np.asarray(self.coef_ != 0.0)
+
+    def _get_support_mask(self) -> Array:
+        self._check_fitted()
+        return self.support_
+
+    def _facts(self) -> dict[str, Any]:
+        return {"features kept": f"{int(self.support_.sum())} of {len(self.coef_)}"}
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        return super()._pack() | {"l1": self.l1_, "path": self.path_}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+        self.l1_, self.path_ = float(state["l1"]), list(state["path"])

@@ -1,0 +1,194 @@
+"""What rankers made of thresholded features share: columns, cuts, codes, critical pairs and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.inference.features import locked
+from gainful.parameters import Choice, Either, Integer
+from gainful.rows import Array
+
+VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
+THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
+
+
+class Columns:
+    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
+
+    def __init__(self, X: Any):
+        self._dense = isinstance(X, np.ndarray)
+        self._X = X if self._dense else X.tocsc()
+        self.n_features = int(X.shape[1])
+
+    def __getitem__(self, j: int) -> Array:
+        if self._dense:
+            return np.ascontiguousarray(self._X[:, j], dtype=np.float64)
+        column = np.zeros(self._X.shape[0])
+        inside = slice(int(self._X.indptr[j]), int(self._X.indptr[j + 1]))
+        np.add.at(column, self._X.indices[inside], self._X.data[inside])
+        return column
+
+
+# -- cuts and codes ----------------------------------------------------------------------------------------------------
+
+
+def cuts_of(column: Array, most: int | None) -> Array:
+    """Thresholds between the values of a feature, ascending: all of them, or at most ``most`` at quantiles of the rows.
+
+    Each lies halfway between two neighbouring values; a value is above it when it is ≥ the threshold.
+    """
+    values = np.sort(column)
+    starts = np.flatnonzero(values[1:] > values[:-1]) + 1  # where a new value begins
+    if most is not None and len(starts) > most:
+        wanted = len(values) * np.arange(1, most + 1) // (most + 1)
+        starts = np.unique(starts[np.minimum(np.searchsorted(starts, wanted), len(starts) - 1)])
+    low, high = values[starts - 1], values[starts]
+    middle = low + (high - low) / 2
+    return np.asarray(np.where(middle > low, middle, high))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """``codes[j, i]``: how many thresholds of feature j row i reaches; ``cuts[j]``: those thresholds."""
+
+    codes: Array
+    cuts: list[Array]
+
+    @classmethod
+    def of(cls, X: Any, n_thresholds: int | str) -> Codes:
+        columns, most = Columns(X), None if n_thresholds == "all" else int(n_thresholds)
+        cuts = []
+        codes = np.empty((columns.n_features, X.shape[0]), dtype=_code_type(X.shape[0] if most is None else most))
+        for j in range(columns.n_features):
+            column = columns[j]
+            cuts.append(cuts_of(column, most))
+            codes[j] = np.searchsorted(cuts[j], column, side="right")
+        return cls(codes, cuts)
+
+    def above(self, j: int, t: int) -> Array:
+        """Which rows reach threshold t of feature j."""
+        return np.asarray(self.codes[j] > t)
+
+    def best(self, potentials: Array, both: bool) -> tuple[Array, Array]:
+        """For every feature the largest Σ_i p_i h(x_i), in size where ``both``, and the threshold that has it."""
+        from gainful.rankers import threshold_kernels
+
+        n_features = len(self.cuts)
+        sums, places = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
+        n_cuts = np.array([len(cuts) for cuts in self.cuts], dtype=np.int64)
+        codes, potentials = locked(self.codes), locked(potentials)
+
+        def piece(first: int, last: int) -> None:
+            threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, sums, places)
+
+        in_pieces(piece, n_features, self.codes.size // VALUES_PER_THREAD)
+        return sums, places
+
+
+def _code_type(largest: int) -> Any:
+    return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
+
+
+def in_pieces(piece: Callable[[int, int], Any], n: int, n_pieces: int) -> list[Any]:
+    """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
+    import numba
+
+    n_pieces = max(1, min(n_pieces, n, numba.get_num_threads()))
+    runs = list(pairwise(n * i // n_pieces for i in range(n_pieces + 1)))
+    if n_pieces == 1:
+        return [piece(*runs[0])]
+    with ThreadPoolExecutor(n_pieces - 1) as pool:
+        waiting = [pool.submit(piece, *run) for run in runs[1:]]
+        return [piece(*runs[0]), *(future.result() for future in waiting)]
+
+
+# -- critical pairs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CriticalPairs:
+    """The pairs of documents of one query with different grades, never written out.
+
+    ``order`` has the rows of each query by ascending grade, ``below[p]`` the number of documents of the query with a
+    lower grade than that at position p, ``shares[q]`` the weight of each pair of query q. All pairs together weigh 1.
+    """
+
+    order: Array
+    below: Array
+    offsets: Array
+    shares: Array
+    n_pairs: Array
+
+    @classmethod
+    def of(cls, data: RankingData, weights: Array, per_query: bool) -> CriticalPairs:
+        """``per_query``: every query with pairs weighs by its own weight; otherwise every pair by its query's."""
+        query = np.repeat(np.arange(data.n_queries), data.counts)
+        order = np.lexsort((data.y, query))
+        grades = data.y[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = grades[1:] != grades[:-1]
+        new[data.offsets[:-1]] = True
+        position = np.arange(len(order)) - data.offsets[:-1][query]
+        below = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0)) - data.offsets[:-1][query]
+        assert (below <= position).all()
+        n_pairs = np.add.reduceat(below, data.offsets[:-1])
+        shares = np.where(n_pairs > 0, weights / np.maximum(n_pairs, 1) if per_query else weights, 0.0)
+        total = float(shares @ n_pairs)
+        return cls(order, below, data.offsets, shares / total if total > 0 else shares, n_pairs)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no pair has any weight."""
+        return not bool((self.shares * self.n_pairs).any())
+
+    def arrays(self) -> tuple[Array, ...]:
+        return locked(self.order), locked(self.below), locked(self.offsets), locked(self.shares)
+
+
+# -- scores ------------------------------------------------------------------------------------------------------------
+
+
+class StepScores:
+    """Scores Σ_t weights_[t]·[x_{features_[t]} ≥ thresholds_[t]]: a sum of step functions, one of each feature.
+
+    ``features_``, ``thresholds_`` and ``weights_`` have one entry per round, in order.
+    """
+
+    features_: Array
+    thresholds_: Array
+    weights_: Array
+    n_features_in_: int
+
+    def _keep_steps(self, steps: list[tuple[int, float, float]]) -> None:
+        self.features_ = np.array([step[0] for step in steps], dtype=np.int64)
+        self.thresholds_ = np.array([step[1] for step in steps], dtype=np.float64)
+        self.weights_ = np.array([step[2] for step in steps], dtype=np.float64)
+
+    def _predict(self, X: Any) -> Array:
+        scores, columns = np.zeros(X.shape[0]), Columns(X)
+        for j in np.unique(self.features_):
+            mine = self.features_ == j
+            order = np.argsort(self.thresholds_[mine], kind="stable")
+            heights = np.concatenate([[0.0], np.cumsum(self.weights_[mine][order])])
+            scores += heights[np.searchsorted(self.thresholds_[mine][order], columns[j], side="right")]
+        return scores
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Σ |weight| of the steps on each feature, (n_features,)."""
+        return np.bincount(self.features_, np.abs(self.weights_), minlength=self.n_features_in_)
+
+    def _pack(self) -> dict[str, Any]:
+        return {"features": self.features_, "thresholds": self.thresholds_, "weights": self.weights_}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        self.features_ = np.asarray(state["features"], dtype=np.int64)
+        self.thresholds_ = np.asarray(state["thresholds"], dtype=np.float64)
+        self.weights_ = np.asarray(state["weights"], dtype=np.float64)

@@ -1,0 +1,287 @@
+"""Every loss against its formula and against finite differences, over the registry."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loss_formulas import FORMULAS, FROZEN, pairs, structured_ndcg, weighted
+
+import gainful
+from gainful import DataError, ParameterError
+from gainful.losses import LOSSES, custom_loss, loss
+from gainful.streams import values_and_gradient
+
+SMOOTH = [text for text in FORMULAS if loss(text).smooth]
+
+
+@st.composite
+def queries(draw, most=9):
+    """Scores with ties and grades, whole or real."""
+    n = draw(st.integers(1, most))
+    grade = draw(st.sampled_from([st.integers(0, 3), st.sampled_from([0.0, 0.25, 1.5, 4.0]), st.just(1)]))
+    score = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-8, 8))
+    scores = draw(st.lists(score, min_size=n, max_size=n))
+    return np.array(scores), np.array(draw(st.lists(grade, min_size=n, max_size=n)), dtype=float)
+
+
+def random_query(seed, n, spread=2.0, grades=4):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=n) * spread
+    scores[rng.random(n) < 0.2] = 0.0  # ties
+    return scores, rng.integers(0, grades, n).astype(float)
+
+
+def test_every_loss_has_a_formula_here():
+    assert {loss(text).name for text in FORMULAS} | {"structured-ndcg"} == set(LOSSES)
+    assert {loss(text).name for text in FROZEN} == {name for name, entry in LOSSES.items() if entry.frozen}
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+@settings(max_examples=25)
+@given(query=queries())
+def test_value_is_the_formula(text, query):
+    scores, grades = query
+    value, gradient = loss(text)(scores, grades)
+    assert value == pytest.approx(FORMULAS[text](scores, grades), rel=1e-9, abs=1e-10)
+    assert gradient.shape == scores.shape
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+@settings(max_examples=25)
+@given(query=queries(most=5))
+def test_structured_hinge_by_trying_all_rankings(k, query):
+    scores, grades = query
+    value, _ = loss("structured-ndcg", k=k)(scores, grades)
+    assert value == pytest.approx(structured_ndcg(scores, grades, k), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@settings(max_examples=25)
+@given(query=queries())
+def test_it_is_never_negative_and_ignores_the_order_of_the_rows(name, query):
+    scores, grades = query
+    value, gradient = loss(name)(scores, grades)
+    assert value >= -1e-12
+    order = np.random.default_rng(0).permutation(len(scores))
+    again, moved = loss(name)(scores[order], grades[order])
+    assert again == pytest.approx(value, rel=1e-12, abs=1e-12)
+    if name != "structured-ndcg":  # of several worst rankings it takes one
+        np.testing.assert_allclose(moved, gradient[order], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"squared"}))
+@settings(max_examples=25)
+@given(query=queries(), shift=st.floats(-100, 100))
+def test_adding_a_number_to_all_scores_changes_nothing(name, query, shift):
+    scores, grades = np.round(query[0], 3), query[1]
+    shift = round(shift)
+    value, gradient = loss(name)(scores, grades)
+    assert loss(name)(scores + shift, grades)[0] == pytest.approx(value, rel=1e-6, abs=1e-6) or LOSSES[name].frozen
+    assert abs(gradient.sum()) <= 1e-9 * max(1.0, np.abs(gradient).sum())
+
+
+@pytest.mark.parametrize("name", [name for name, entry in LOSSES.items() if entry.convex])
+@settings(max_examples=25)
+@given(query=queries(), seed=st.integers(0, 1000))
+def test_convex_losses_lie_above_their_planes(name, query, seed):
+    scores, grades = query
+    value, gradient = loss(name)(scores, grades)
+    other = np.random.default_rng(seed).normal(size=len(scores)) * 3
+    assert loss(name)(other, grades)[0] >= value + gradient @ (other - scores) - 1e-9 * (1 + abs(value))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("grades", [[2.0], [1.0, 1.0, 1.0], [0.0, 0.0]], ids=str)
+def test_a_query_without_an_order_has_no_loss(name, grades):
+    if name == "squared":
+        pytest.skip("squared error wants the grade itself")
+    value, gradient = loss(name)(np.arange(float(len(grades))), grades)
+    assert value == 0.0
+    assert not gradient.any()
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+def differences(function, scores, h=1e-5):
+    steps = np.eye(len(scores)) * h
+    return np.array([(function(scores + e) - function(scores - e)) / (2 * h) for e in steps])
+
+
+@pytest.mark.parametrize("text", SMOOTH)
+@pytest.mark.parametrize(("seed", "n"), [(0, 2), (1, 7), (2, 13), (3, 40)])
+def test_gradients_of_smooth_losses_by_finite_differences(text, seed, n):
+    scores, grades = random_query(seed, n)
+    _, gradient = loss(text)(scores, grades)
+    found = differences(lambda s: loss(text)(s, grades)[0], scores)
+    np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-7 * max(1.0, np.abs(gradient).max()))
+
+
+@pytest.mark.parametrize("text", FROZEN)
+@pytest.mark.parametrize(("seed", "n"), [(0, 2), (1, 7), (2, 13), (3, 25)])
+def test_gradients_with_frozen_weights_by_finite_differences(text, seed, n):
+    scores, grades = random_query(seed, n)
+    weights, of = FROZEN[text](scores, grades)
+    _, gradient = loss(text)(scores, grades)
+    found = differences(lambda s: weighted(s, weights, of), scores)
+    np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["pairwise-hinge", "structured-ndcg"])
+@pytest.mark.parametrize("n", [5, 30])
+def test_gradients_of_kinked_losses_between_the_kinks(name, n):
+    scores, grades = np.random.default_rng(n).normal(size=n), np.random.default_rng(n + 1).integers(0, 3, n)
+    _, gradient = loss(name)(scores, grades)
+    np.testing.assert_allclose(gradient, differences(lambda s: loss(name)(s, grades)[0], scores, 1e-7), atol=1e-5)
+
+
+# -- long lists, large scores ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("grades", ["few", "real", "one above", "equal scores"])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 1e3, 1e6])
+def test_sorting_gives_what_all_pairs_give(squared, grades, spread):
+    rng, n = np.random.default_rng(4), 1_000
+    scores = np.round(rng.normal(size=n) * spread * 64) / 64  # margins of exactly 1 occur
+    y = {
+        "few": rng.integers(0, 5, n).astype(float),
+        "real": rng.random(n),
+        "one above": (np.arange(n) == 700).astype(float),
+        "equal scores": rng.integers(0, 3, n).astype(float),
+    }[grades]
+    if grades == "equal scores":
+        scores[:] = spread
+    short = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (y[:, None] > y)
+    n_pairs = (y[:, None] > y).sum()
+    slopes = 2.0 * short if squared else (short > 0).astype(float)
+    value, gradient = loss("pairwise-squared-hinge" if squared else "pairwise-hinge")(scores, y)
+    assert value == pytest.approx((short**2 if squared else short).sum() / n_pairs, rel=1e-9)
+    expected = (slopes.sum(axis=0) - slopes.sum(axis=1)) / n_pairs
+    np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("text", ["ranknet", "listnet", "listmle", "xendcg", "lambda", "lambdaloss", "weighted-huber"])
+def test_a_thousand_documents(text):
+    scores, grades = random_query(8, 1_000, spread=3.0, grades=5)
+    value, gradient = loss(text)(scores, grades)
+    if text in ("listnet", "xendcg"):
+        assert value == pytest.approx(FORMULAS[text](scores, grades), rel=1e-9)
+    if text == "ranknet":
+        v = (scores[:, None] - scores)[grades[:, None] > grades]
+        assert value == pytest.approx(np.logaddexp(0.0, -v).mean(), rel=1e-12)
+    direction = np.random.default_rng(0).normal(size=1_000)
+    if loss(text).smooth:
+        up, down = (loss(text)(scores + h * direction, grades)[0] for h in (1e-5, -1e-5))
+        assert gradient @ direction == pytest.approx((up - down) / 2e-5, rel=1e-5)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("n", [2, 60, 400])
+@pytest.mark.parametrize("size", [0.0, 50.0, 1e3, 1e6])
+def test_large_scores_neither_overflow_nor_vanish(name, n, size):
+    n = min(n, 60) if name == "softrank" else n
+    rng = np.random.default_rng(n)
+    scores, grades = rng.choice([-size, size, 0.3], n), rng.permutation(np.arange(n) % 4).astype(float)
+    with np.errstate(over="raise", invalid="raise"):
+        value, gradient = loss(name)(scores, grades)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+    if name in ("ranknet", "listnet", "listmle", "lambda") and n == 60:
+        assert value == pytest.approx(FORMULAS[name](scores, grades), rel=1e-9, abs=1e-12)
+    huge = grades * 300.0  # gains of 2^900
+    assert np.isfinite(loss(name)(scores, huge)[0])
+
+
+# -- many queries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_queries_are_independent_whatever_the_threads(name):
+    rng = np.random.default_rng(2)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 30, 40))])
+    scores, y = rng.normal(size=offsets[-1]), rng.integers(0, 4, offsets[-1]).astype(float)
+    values, gradient = loss(name).of_queries(scores, y, offsets)
+    for q in range(40):
+        rows = slice(offsets[q], offsets[q + 1])
+        value, own = loss(name)(scores[rows], y[rows])
+        assert value == pytest.approx(values[q], rel=1e-12)
+        np.testing.assert_allclose(own, gradient[rows], atol=1e-13)
+    for threads in (1, 3):
+        again = values_and_gradient(loss(name).bind(y, offsets), offsets, scores, threads)
+        assert np.array_equal(again[0], values)
+        assert np.array_equal(again[1], gradient)
+
+
+def test_mean_over_pairs_counts_pairs():
+    grades = [2.0, 1.0, 1.0, 0.0]
+    assert loss("pairwise-hinge")(np.zeros(4), grades)[0] == 1.0
+    assert len(pairs(grades)) == 5
+
+
+# -- as values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [*FORMULAS, "structured-ndcg(k=3)"])
+def test_a_loss_prints_as_it_is_typed(text):
+    assert loss(str(loss(text))) == loss(text)
+    assert hash(loss(text).values) is not None
+
+
+def test_defaults_are_not_printed():
+    assert str(gainful.loss("lambda(k=10, sigma=1)")) == "lambda(k=10)"
+    assert repr(gainful.loss("ranknet")) == "loss('ranknet')"
+    assert gainful.loss(gainful.loss("lambda"), k=3) == gainful.loss("lambda(k=3)")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("ranknett", "did you mean 'ranknet'"),
+        ("lambda(kk=3)", "no parameter of the loss lambda 'kk'; did you mean 'k'"),
+        ("lambda(k=0)", "k of lambda must be an integer ≥ 1, or None, was 0"),
+        ("lambda(k=x)", "k of lambda must be an integer ≥ 1, or None, was 'x'"),
+        ("lambda(k=3", "what of loss must be a name"),
+        (7, "what of loss must be a name"),
+    ],
+)
+def test_bad_losses_are_refused(what, message):
+    with pytest.raises(ParameterError, match=message):
+        loss(what)
+
+
+# -- of one's own ------------------------------------------------------------------------------------------------------
+
+
+def mean_hinge_at_zero(scores, grades):
+    """Pointwise: relevant documents above 1, others below −1."""
+    sign = np.where(grades > 0, 1.0, -1.0)
+    short = np.maximum(0.0, 1.0 - sign * scores)
+    return short.mean(), np.where(short > 0, -sign, 0.0) / len(scores)
+
+
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_functions_become_losses(compile_it):
+    function = numba.njit(mean_hinge_at_zero) if compile_it else mean_hinge_at_zero
+    own = gainful.loss(function, convex=True)
+    assert own.convex
+    assert not own.smooth
+    assert str(own) == "custom:mean_hinge_at_zero"
+    scores, grades = random_query(1, 12)
+    value, gradient = own(scores, grades)
+    expected = mean_hinge_at_zero(scores, grades)
+    assert value == pytest.approx(expected[0])
+    np.testing.assert_allclose(gradient, expected[1])
+
+
+@pytest.mark.parametrize("answer", [3.0, (1.0, np.zeros(7)), ("a", "b"), None])
+def test_functions_that_answer_something_else_are_told(answer):
+    with pytest.raises(DataError, match=r"the loss \S+ must return a"):
+        custom_loss(lambda scores, grades: answer)([0.1, 0.2], [1, 0])
