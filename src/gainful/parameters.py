@@ -170,7 +170,7 @@ class ListOf(Constraint):
         return len(values) > 0 and all(self.inner.accepts(one) for one in values)
 
     def expected(self) -> str:
-        return f"a list, each {self.inner.expected()}"
+        return f"a list such as [1, 10], each {self.inner.expected()}"
 
     def parse(self, text: str) -> Any:
         found = json.loads(text)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gainful
 from gainful import DataError
-from gainful.solvers.certificate import ConvergenceWarning
+from gainful.solvers.certificate import Certificate, ConvergenceWarning
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import minimize_momentum
 
@@ -89,3 +90,22 @@ def test_momentum_returns_when_the_steps_are_far_too_long():
 def test_an_objective_that_is_not_finite_is_refused(solve):
     with pytest.raises(DataError, match="not finite where training starts"):
         solve(lambda w: (np.inf, w), np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["ranknet", "listnet"])
+def test_a_start_that_cannot_be_left_is_no_convergence(name):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.random((40, 3)) * 1e100, rng.integers(0, 3, 40), np.repeat(np.arange(4), 10)
+    with pytest.warns(ConvergenceWarning, match="rounding allows no more progress"):
+        gainful.ranker(name).fit(X, y, qid=qid)
+
+
+def test_features_beyond_all_scales_are_refused():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.random((40, 3)) * 1e300, rng.integers(0, 3, 40), np.repeat(np.arange(4), 10)
+    with pytest.raises(gainful.DataError, match="not finite"):
+        gainful.ranker("rankmm-1").fit(X, y, qid=qid)
+
+
+def test_a_gap_that_is_not_a_number_is_not_zero():
+    assert np.isnan(Certificate(float("nan"), 0.0).gap)

@@ -51,7 +51,7 @@ class FitsPath:
     ) -> Self:
         """Train for each C and keep the best on ``eval_set``; ``path_`` has a row per C.
 
-        The bundle and the subgradient solver start each C where the one before ended; the others start afresh.
+        Solvers that can start each C where the one before ended; cutting planes and the tight bound start afresh.
         """
         given, self.C = self.C, C
         try:

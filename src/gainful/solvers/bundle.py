@@ -292,7 +292,9 @@ class _Search:
 
     def _start(self, w: Array) -> None:
         value, gradient, scores = self.risk.value_and_gradient(w)
-        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+        with np.errstate(over="ignore"):
+            square = float(gradient @ gradient)
+        if not (math.isfinite(value) and math.isfinite(square)):
             raise DataError("the risk is not finite where training starts; are the features scaled sensibly?")
         self.n_iter += 1
         self.bundle.add(gradient, value - float(gradient @ w))

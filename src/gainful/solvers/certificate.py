@@ -34,7 +34,7 @@ class Certificate:
     @property
     def gap(self) -> float:
         """primal − dual, never negative."""
-        return max(0.0, self.primal - self.dual)
+        return self.primal - self.dual if not self.primal <= self.dual else 0.0  # NaN stays NaN
 
     @property
     def relative_gap(self) -> float:

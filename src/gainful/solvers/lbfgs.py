@@ -82,7 +82,7 @@ class _Run:
             minimize(self._evaluate, self.w, jac=True, method="L-BFGS-B", callback=self._iterated, options=options)
         except _Stop:
             return
-        if self.n_iter == 0:  # no step went down: this is the minimum to all digits
+        if self.n_iter == 0:  # no step went down: the minimum to all digits, or there are no digits left
             self._finish_at_start()
         elif self.n_iter >= self.max_iter:
             self.stopped = f"after {self.max_iter} iterations"
@@ -92,12 +92,18 @@ class _Run:
             self.converged = True
 
     def _finish_at_start(self) -> None:
-        self.n_iter, self.converged = 1, True
+        self.n_iter = 1
+        if self.strongly_convex and self.certificate().relative_gap > self.tol:
+            self.stopped = "because rounding allows no more progress"
+        else:
+            self.converged = True
         if self.visit is not None:
             self.visit(self.w.copy(), self.value, self._gap())
 
     def _evaluate(self, w: Array) -> tuple[float, Array]:
         value, gradient = self.fun(w)
+        if math.isnan(value) or np.isnan(gradient).any():
+            raise DataError("the loss became NaN during training; are the features scaled sensibly?")
         self.last = (w.copy(), value, gradient)
         return value, gradient
 
