@@ -8,15 +8,18 @@ JOBS ?= 2
 .PHONY: help demo setup test lint types bench docs clean
 
 help:
-	@echo "make demo    train two rankers on artificial data and compare them (installs the core)"
+	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests (installs the development set)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make docs    check that every page and link of docs/ is whole"
 	@echo "make clean   remove .venv and caches"
 
+DEMO ?= regression,ranksvm,listnet,structured-svm,structured-svm-tight,rankmm-1,rsrank-sparse,lambdamart
+
 demo: $(VENV)/.core
-	$(BIN)/gainful compare
+	$(BIN)/gainful compare --rankers $(DEMO)
+	@echo "gainful rankers lists all rankers; gainful compare DATA compares them on your data"
 
 setup: $(VENV)/.dev
 

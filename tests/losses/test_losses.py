@@ -11,7 +11,7 @@ from loss_formulas import FORMULAS, FROZEN, pairs, structured_ndcg, weighted
 
 import gainful
 from gainful import DataError, ParameterError
-from gainful.losses import LOSSES, custom_loss, loss
+from gainful.losses import LOSSES, custom_loss, loss, pairwise_kernels
 from gainful.streams import values_and_gradient
 
 SMOOTH = [text for text in FORMULAS if loss(text).smooth]
@@ -167,6 +167,37 @@ def test_sorting_gives_what_all_pairs_give(squared, grades, spread):
     np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("separated", [False, True])
+def test_long_lists_as_the_loop_over_pairs(squared, scale, separated):
+    rng, n = np.random.default_rng(7), 400
+    grades = np.sort(rng.integers(0, 5, n).astype(float))[::-1].copy()
+    scores = np.round(rng.normal(size=n) * scale * 64) / 64
+    if separated:
+        scores = 2.0 * scale * grades + np.round(rng.random(n) * scale * 64) / 64
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
+    expected = np.zeros(n)
+    total = (pairwise_kernels._squared_hinge if squared else pairwise_kernels._hinge)(scores, cuts, 0, expected)
+    n_pairs = (grades[:, None] > grades).sum()
+    value, gradient = loss("pairwise-squared-hinge" if squared else "pairwise-hinge")(scores, grades)
+    assert value == pytest.approx(total / n_pairs, rel=1e-12, abs=0.0)
+    np.testing.assert_allclose(gradient, expected / n_pairs, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
+    if separated and scale > 1.0:
+        assert value == 0.0
+        assert not gradient.any()
+
+
+def test_a_long_list_short_by_little_at_a_large_scale():
+    grades = np.repeat(np.arange(200.0), 2)
+    scores = 1e9 * grades
+    scores[399] = scores[396] + 0.5  # short of two documents by ½
+    value, gradient = loss("pairwise-hinge")(scores, grades)
+    n_pairs = (grades[:, None] > grades).sum()
+    assert value * n_pairs == pytest.approx(1.0, rel=1e-12)
+    assert gradient[399] * n_pairs == pytest.approx(-2.0)
+
+
 @pytest.mark.parametrize("text", ["ranknet", "listnet", "listmle", "xendcg", "lambda", "lambdaloss", "weighted-huber"])
 def test_a_thousand_documents(text):
     scores, grades = random_query(8, 1_000, spread=3.0, grades=5)
@@ -232,7 +263,16 @@ def test_mean_over_pairs_counts_pairs():
 @pytest.mark.parametrize("text", [*FORMULAS, "structured-ndcg(k=3)"])
 def test_a_loss_prints_as_it_is_typed(text):
     assert loss(str(loss(text))) == loss(text)
-    assert hash(loss(text).values) is not None
+    assert hash(loss(str(loss(text)))) == hash(loss(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(10.0, "10"), (0.5, "0.5"), (1 / 3, "0.3333333333333333"), (np.float64(1e-7), "1e-07")]
+)
+def test_parameters_print_short_and_to_the_last_digit(value, shown):
+    own = loss("ranknet", sigma=value)
+    assert str(own) == f"ranknet(sigma={shown})"
+    assert loss(str(own)).params == own.params
 
 
 def test_defaults_are_not_printed():
@@ -285,3 +325,86 @@ def test_functions_become_losses(compile_it):
 def test_functions_that_answer_something_else_are_told(answer):
     with pytest.raises(DataError, match=r"the loss \S+ must return a"):
         custom_loss(lambda scores, grades: answer)([0.1, 0.2], [1, 0])
+
+
+def below_zero(scores, grades):
+    return scores.sum() - 1.0, np.ones(len(scores))
+
+
+def a_little_below_zero(scores, grades):
+    return -1e-15, np.zeros(len(scores))
+
+
+@pytest.mark.parametrize("compile_it", [False, True])
+def test_convex_functions_must_not_be_negative(compile_it):
+    made = numba.njit if compile_it else lambda function: function
+    with pytest.raises(DataError, match="is called convex and must not be negative, its value was -1"):
+        custom_loss(made(below_zero), convex=True)([0.0, 0.0], [1, 0])
+    assert custom_loss(made(below_zero))([0.0, 0.0], [1, 0])[0] == -1.0
+    assert custom_loss(made(a_little_below_zero), convex=True)([0.0, 0.0], [1, 0])[0] == 0.0
+
+
+@numba.njit
+def negative_where_scores_are(scores, grades):
+    return scores.sum(), np.ones(len(scores))
+
+
+def test_compiled_functions_are_checked_in_every_query():
+    own = custom_loss(negative_where_scores_are, convex=True)
+    with pytest.raises(DataError, match="must not be negative, its value was -3"):
+        own.of_queries([1.0, 1.0, -1.0, -2.0], [1, 0, 1, 0], [0, 2, 4])
+
+
+@numba.njit
+def over_relevant(scores, grades):
+    n = 0
+    for grade in grades:
+        n += 1 if grade > 0 else 0
+    return float(len(scores) // n), np.zeros(len(scores))
+
+
+def test_compiled_functions_are_tried_on_a_real_query():
+    assert custom_loss(over_relevant)([0.1, 0.2, 0.3], [0, 0, 1])[0] == 3.0
+
+
+def test_compiled_functions_may_have_a_signature_and_write_to_what_they_get():
+    @numba.njit("Tuple((f8, f8[::1]))(f8[::1], f8[::1])")
+    def own(scores, grades):
+        scores -= grades
+        return (scores**2).sum(), 2.0 * scores
+
+    scores, grades = np.array([0.5, 1.0]), np.array([1.0, 0.0])
+    value, gradient = custom_loss(own)(scores, grades)
+    assert value == 1.25
+    assert gradient.tolist() == [-1.0, 2.0]
+    assert scores.tolist() == [0.5, 1.0]
+
+
+@numba.njit
+def does_not_compile(scores, grades):
+    return scores.no_such_thing, scores
+
+
+@numba.njit
+def complains(scores, grades):
+    if len(scores) > 2:
+        raise ValueError("too many")
+    return 0.0, scores
+
+
+@numba.njit
+def too_long(scores, grades):
+    return 0.0, np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (does_not_compile, ParameterError, "does_not_compile cannot be compiled for"),
+        (complains, DataError, "complains failed: too many"),
+        (too_long, DataError, "too_long must return a gradient of 3 numbers, for query 1"),
+    ],
+)
+def test_compiled_functions_that_fail_are_told(function, error, message):
+    with pytest.raises(error, match=message):
+        custom_loss(function).of_queries(np.zeros(5), np.arange(5.0), [0, 2, 5])

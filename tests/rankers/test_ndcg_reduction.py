@@ -127,6 +127,31 @@ def test_what_cannot_score_a_row_by_itself_is_refused(parts_of_artificial):
             NDCGReduction(classifier=wrong).fit(parts_of_artificial[0])
 
 
+def test_the_refusal_comes_before_training(parts_of_artificial):
+    seen = []
+
+    class Tree(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(len(X))
+            return super().fit(X, y, sample_weight=sample_weight)
+
+    with pytest.raises(ParameterError, match="must be linear"):
+        NDCGReduction(classifier=Tree()).fit(parts_of_artificial[0])
+    assert max(seen) <= 32
+
+
+@pytest.mark.parametrize("max_pairs", [300, 50_000])
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_order_of_the_rows_does_not_matter(parts_of_artificial, max_pairs, binary):
+    train = parts_of_artificial[0]
+    X = (np.median(train.X, axis=0) < train.X).astype(float) if binary else train.X
+    model = NDCGReduction(max_pairs=max_pairs).fit(X, train.y, qid=train.qid)
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(train.n_rows)
+        again = NDCGReduction(max_pairs=max_pairs).fit(X[rows], train.y[rows], qid=train.qid[rows])
+        assert np.allclose(again.coef_, model.coef_, rtol=0, atol=1e-8)
+
+
 def test_a_single_pair_is_enough():
     data = RankingData.from_rows([[0.0, 1.0], [1.0, 1.0]], [0, 1], [5, 5])
     model = NDCGReduction().fit(data)

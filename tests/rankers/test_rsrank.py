@@ -35,12 +35,23 @@ def ranks_of(scores):
     return ranks
 
 
+def shared_ranks(scores, grades):
+    """Ranks with the discounts that ties share: lower grades first, the mean where score and grade are equal."""
+    order = np.lexsort((grades, -scores))
+    D = np.empty(len(scores))
+    D[order] = 1.0 / np.log2(np.arange(2.0, len(scores) + 2.0))
+    D = np.array([D[(scores == s) & (grades == g)].mean() for s, g in zip(scores, grades, strict=True)])
+    return 2.0 ** (1.0 / D) - 1.0
+
+
 def plain_loss(scores, data, shares, ranked_by=None):
     total = 0.0
     for q in range(data.n_queries):
         rows = slice(data.offsets[q], data.offsets[q + 1])
         s = scores[rows]
-        w = importance_weights(data.y[rows], ranks_of((scores if ranked_by is None else ranked_by)[rows]))
+        w = importance_weights(
+            data.y[rows], shared_ranks((scores if ranked_by is None else ranked_by)[rows], data.y[rows])
+        )
         total += shares[q] * sum(w[i, j] * huber(s[i] - s[j]) for i in range(len(s)) for j in range(len(s)))
     return total
 
@@ -230,6 +241,40 @@ def test_best_iterate_on_validation_is_kept(parts_of_artificial):
     train, valid, _ = parts_of_artificial
     model = RSRank(early_stopping=5).fit(train, eval_set=valid)
     assert model.score(valid) == max(row["validation"] for row in model.history_)
+
+
+# -- order of the rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def binary():
+    """0/1 features: many documents tie."""
+    rng = np.random.default_rng(8)
+    X = rng.integers(0, 2, size=(480, 5)).astype(float)
+    y = np.clip(X @ [1, 1, 0.5, 0, 0] + rng.normal(size=480), 0, 3).round()
+    return X, y, np.repeat([f"q{i}" for i in range(40)], 12)
+
+
+@pytest.mark.parametrize("settings", [{}, {"init": "zeros"}, {"l1": 0.05}], ids=str)
+def test_the_order_of_the_rows_does_not_matter(binary, settings):
+    X, y, qid = binary
+    model = gainful.ranker("rsrank", **settings).fit(X, y, qid=qid)
+    assert model.coef_.any()
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(len(y))
+        again = gainful.ranker("rsrank", **settings).fit(X[rows], y[rows], qid=qid[rows])
+        assert np.allclose(again.coef_, model.coef_, rtol=0, atol=1e-8)
+
+
+def test_nor_for_the_queries_held_out(binary):
+    X, y, qid = binary
+    for ids in (qid, np.array([int(q[1:]) if int(q[1:]) % 2 else q for q in qid], dtype=object)):
+        model = gainful.ranker("rsrank-sparse").fit(X, y, qid=ids)
+        for seed in range(3):
+            rows = np.random.default_rng(seed).permutation(len(y))
+            again = gainful.ranker("rsrank-sparse").fit(X[rows], y[rows], qid=ids[rows])
+            assert again.l1_ == pytest.approx(model.l1_, rel=1e-9)
+            assert np.allclose(again.coef_, model.coef_, rtol=0, atol=1e-8)
 
 
 # -- path and selection ------------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def compare(
 
 
 def _show(result: Comparison, report: Path | None, json: bool) -> None:
-    from gainful.cli.console import print_json, say, stdout
+    from gainful.cli.console import has_compiled, print_json, say, stdout
     from gainful.comparison.render import renderable
 
     if report is not None:
@@ -110,6 +110,8 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
         print_json(result.to_dict())
     else:
         stdout().print(renderable(result))
+        if has_compiled():
+            say("times include the compiling of kernels, which the next run need not do")
 
 
 def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[str, Any], seed: int) -> dict[str, Any]:

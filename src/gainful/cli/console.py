@@ -88,8 +88,8 @@ def watch_compilation() -> None:
         told = False
 
         def on_start(self, _: Any) -> None:
-            if not Notice.told:
-                Notice.told = True
+            if not self.told:
+                self.told = True
                 say("compiling kernels: once per machine, a few seconds (gainful warm does it ahead of time)")
 
         def on_end(self, _: Any) -> None:
@@ -102,6 +102,11 @@ def watch_compilation() -> None:
 
 
 _notice: Any = None
+
+
+def has_compiled() -> bool:
+    """Whether kernels were compiled since :func:`watch_compilation`, so that times hold more than training."""
+    return _notice is not None and bool(_notice.told)
 
 
 def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: float = 1.0) -> tuple[bool, bool]:

@@ -4,8 +4,10 @@ A pair of documents with g_i > g_j weighs what exchanging them would change in N
 
     w_ij = |(2^{g_i} − 2^{g_j}) (D(π_i) − D(π_j))| / N_q,   D(r) = 1/log2(1 + r)
 
-with π the ranks by the present scores, tied scores in row order. For every ranking 1 − NDCG is at most the sum of the
-weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all equal has no pair.
+with π the ranks by the present scores. Of tied scores the lower grade goes first, and documents equal in both share the
+mean of their discounts, so that nothing depends on the order of the rows. For every ranking 1 − NDCG is at
+most the sum of the weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all
+equal has no pair.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.inference.stream import apply_gradient
 from gainful.rows import Array
 
+CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
 
 
@@ -40,6 +43,31 @@ def importance_weights(grades: Any, ranks: Any) -> Array:
     best = float(np.sort(gain - 1.0)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0))))
     higher = np.maximum(gain[:, None] - gain[None, :], 0.0)
     return np.asarray(higher * np.abs(discount[:, None] - discount[None, :]) / (best if best > 0 else 1.0))
+
+
+def query_order(query_ids: Any) -> Array:
+    """Positions of the queries by their ids: by type, then by number or text, wherever they stand in the data.
+
+    >>> query_order(np.array(["b", "c", "a"])).tolist()
+    [2, 0, 1]
+    """
+    ids = np.asarray(query_ids)
+    if ids.dtype != object:
+        return np.argsort(ids, kind="stable")
+    keys = [(type(v).__name__, v if isinstance(v, (int, float)) else 0, str(v)) for v in ids]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+
+
+def row_scores(features: Features, w: Array, threads: int | None = None) -> Array:
+    """X·w; equal rows get equal scores to the last bit, wherever they stand."""
+    out, weights = np.empty(features.n_rows), locked(w)
+
+    def piece(lo: int, hi: int) -> None:
+        features.scores(weights, lo, hi, out[lo:hi])
+
+    n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
+    in_threads(piece, sorted({features.n_rows * i // n_pieces for i in range(n_pieces + 1)}))
+    return out
 
 
 class WeightedPairs:
@@ -63,6 +91,15 @@ class WeightedPairs:
         longest = np.repeat(counts, np.diff(blocks))
         self.n_pairs = int(sizes @ (longest - heads))
         self.threads = threads
+        self.queries = np.arange(self.n_queries)
+
+    def arrange(self, data: RankingData) -> None:
+        """List pairs by query id, and the rows of one grade by their features, whatever the order of the rows."""
+        self.queries = query_order(data.query_ids)
+        direction = np.random.default_rng(CODE_SEED).standard_normal(data.n_features)
+        code = row_scores(Features(data.X), direction, self.threads)
+        query = np.repeat(np.arange(self.n_queries), data.counts)
+        self.order = (np.lexsort((code, -data.y, query)) - data.offsets[query]).astype(np.int32)
 
     # -- from scores ---------------------------------------------------------------------------------------------------
 
@@ -70,7 +107,8 @@ class WeightedPairs:
         """D(π_i) of each row."""
         kernels = _kernels()
         D, s = np.empty(self.n_rows), locked(scores)
-        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, self.offsets, self.discounts, D))
+        shape = self.offsets, self.order, self.below
+        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, D))
         return D
 
     def value(self, scores: Array, D: Array) -> float:
@@ -100,7 +138,7 @@ class WeightedPairs:
         """(better, worse, ω_q w_ij) of every pair that weighs anything."""
         kernels = _kernels()
         better, worse, weight = self._room(self.n_pairs)
-        n = kernels.every_pair(locked(D), 0, self.n_queries, *self._arrays(), self.shares, better, worse, weight)
+        n = kernels.every_pair(locked(D), self.queries, *self._arrays(), self.shares, better, worse, weight)
         return better[:n], worse[:n], weight[:n]
 
     def draw(self, D: Array, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
@@ -117,7 +155,7 @@ class WeightedPairs:
         if not spacing > 0.0:
             return better[:0], worse[:0], weight[:0]
         n = kernels.drawn_pairs(
-            frozen, 0, self.n_queries, *self._arrays(), self.shares, spacing, rng.random() * spacing,
+            frozen, self.queries, *self._arrays(), self.shares, spacing, rng.random() * spacing,
             better, worse, weight,
         )  # fmt: skip
         return better[:n], worse[:n], weight[:n]
@@ -163,15 +201,7 @@ class WeightedHuber:
         self.n_features = data.n_features
 
     def scores(self, u: Array) -> Array:
-        w, out = locked(u / self.scale), np.empty(self.features.n_rows)
-
-        def piece(lo: int, hi: int) -> None:
-            self.features.scores(w, lo, hi, out[lo:hi])
-
-        n_rows = self.features.n_rows
-        n_pieces = n_threads(self.threads, n_rows * self.features.row_bytes / 8.0)
-        in_threads(piece, sorted({n_rows * i // n_pieces for i in range(n_pieces + 1)}))
-        return out
+        return row_scores(self.features, u / self.scale, self.threads)
 
     def at(self, scores: Array) -> Look:
         """Loss and gradient by u with the weights at the ranks of these scores."""

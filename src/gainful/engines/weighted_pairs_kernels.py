@@ -15,13 +15,33 @@ LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and
 
 
 @njit(cache=True, nogil=True)
-def rank_discounts(scores, first, last, offsets, discounts, D):
-    """D[i] = discounts[rank of i − 1], ranks by falling score within the query, ties in row order."""
+def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
+    """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
+
+    Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
+    """
     for q in range(first, last):
-        lo, hi = offsets[q], offsets[q + 1]
-        best_first = np.argsort(-scores[lo:hi], kind="mergesort")
-        for r in range(hi - lo):
-            D[lo + best_first[r]] = discounts[r]
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        own = np.empty(n)
+        for p in range(n):  # the worst grade first, so that a stable sort leaves it there
+            own[n - 1 - p] = -scores[lo + order[lo + p]]
+        ranked = n - 1 - np.argsort(own, kind="mergesort")
+        begin = 0
+        while begin < n:
+            end, total = begin, 0.0
+            head = ranked[begin]
+            while (
+                end < n
+                and own[n - 1 - ranked[end]] == own[n - 1 - head]
+                and below[lo + ranked[end]] == below[lo + head]
+            ):
+                total += discounts[end]
+                end += 1
+            if end == begin:  # NaN equals nothing
+                total, end = discounts[begin], begin + 1
+            for r in range(begin, end):
+                D[lo + order[lo + ranked[r]]] = total / (end - begin)
+            begin = end
 
 
 @njit(cache=True, nogil=True)
@@ -137,10 +157,10 @@ def inverted_weights(D, first, last, offsets, order, below, gains, out):
 
 
 @njit(cache=True, nogil=True)
-def every_pair(D, first, last, offsets, order, below, gains, shares, better, worse, weight):
-    """All pairs of a positive weight with ω_q w_ij; returns how many."""
+def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, weight):
+    """All pairs of a positive weight with ω_q w_ij, query by query in the order given; returns how many."""
     count = 0
-    for q in range(first, last):
+    for q in queries:
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
         for p in range(n):
             i = lo + order[lo + p]
@@ -154,14 +174,14 @@ def every_pair(D, first, last, offsets, order, below, gains, shares, better, wor
 
 
 @njit(cache=True, nogil=True)
-def drawn_pairs(D, first, last, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
+def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
     """Systematic sampling: marks at offset, offset + spacing, … on the line of all weights; returns how many pairs.
 
     A pair is drawn once for each mark in its stretch, and its weight is that number: its expectation is ω_q w_ij over
     the spacing.
     """
     count, reached, mark = 0, 0.0, offset
-    for q in range(first, last):
+    for q in queries:
         if shares[q] <= 0.0:
             continue
         lo, n = offsets[q], offsets[q + 1] - offsets[q]

@@ -45,14 +45,14 @@ class LossEntry:
     convex: bool = False
     smooth: bool = False
     frozen: bool = False
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     paper: str = ""
     threads: int | None = None  # 1 where it must not be called from several threads at once
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with its parameters: immutable, comparable; prints as it is typed. Build it with :func:`gainful.loss`."""
+    """A loss with its parameters: immutable, hashable; prints as it is typed. Build it with :func:`gainful.loss`."""
 
     entry: LossEntry
     values: tuple[tuple[str, Any], ...] = ()
@@ -122,7 +122,11 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """As short as it can be written without becoming another number."""
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 # -- rows by grade -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from gainful.errors import DataError, ParameterError
 from gainful.losses.base import Loss, LossEntry
 from gainful.rows import Array
-from gainful.streams import Fill
+from gainful.streams import Fill, read_only
 
 PREFIX = "custom:"
+ROUNDING = 1e-9  # a value of a convex loss this little below 0 counts as 0
 
 
 def custom_loss(
@@ -35,7 +37,7 @@ def custom_loss(
         LossEntry(
             f"{PREFIX}{shown}",
             "A function of the caller's.",
-            partial(_bind_compiled if compiled else _bind_plain, function, shown),
+            partial(_bind_compiled if compiled else _bind_plain, function, shown, convex),
             convex=convex,
             smooth=smooth,
             threads=None if compiled else 1,
@@ -52,18 +54,19 @@ def missing_loss(text: str) -> Loss:
     return Loss(LossEntry(text, "A function that is not here.", bind))
 
 
-def _bind_plain(function: Any, shown: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_plain(function: Any, shown: str, convex: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     def fill(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         lo = int(offsets[first])
         for q in range(first, last):
             rows = slice(int(offsets[q]), int(offsets[q + 1]))
             own = slice(rows.start - lo, rows.stop - lo)
-            values[q], gradient[own] = _checked(function(scores[own], y[rows]), shown, rows.stop - rows.start)
+            answer = function(scores[own], y[rows])
+            values[q], gradient[own] = _checked(answer, shown, convex, rows.stop - rows.start)
 
     return fill
 
 
-def _checked(answer: Any, shown: str, n: int) -> tuple[float, Array]:
+def _checked(answer: Any, shown: str, convex: bool, n: int) -> tuple[float, Array]:
     try:
         value, gradient = answer
         number, slopes = float(value), np.asarray(gradient, dtype=np.float64)
@@ -71,13 +74,56 @@ def _checked(answer: Any, shown: str, n: int) -> tuple[float, Array]:
         raise DataError(f"the loss {shown} must return a value and a gradient, returned {answer!r:.60}") from None
     if slopes.shape != (n,):
         raise DataError(f"the loss {shown} must return a gradient of {n} numbers, its shape was {slopes.shape}")
+    if convex and number < 0.0:
+        if number < -ROUNDING:
+            raise _negative(shown, number)
+        number = 0.0
     return number, slopes
 
 
-def _bind_compiled(function: Any, shown: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    _checked(function(np.zeros(2), y[:2] if len(y) > 1 else np.zeros(2)), shown, 2)
+def _negative(shown: str, value: float) -> DataError:
+    return DataError(f"the loss {shown} is called convex and must not be negative, its value was {value:g}")
+
+
+# -- compiled ----------------------------------------------------------------------------------------------------------
+
+
+def _bind_compiled(
+    function: Any, shown: str, convex: bool, params: Mapping[str, Any], y: Array, offsets: Array
+) -> Fill:
     run = _loop()
-    return lambda s, a, b, values, c: run(function, s, y, offsets, a, b, values, c)
+
+    def fill(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        with _told(shown):
+            bad = run(function, scores, y, offsets, convex, first, last, values, gradient)
+        if bad >= 0:
+            n = int(offsets[bad + 1] - offsets[bad])
+            if values[bad] < -ROUNDING:
+                raise _negative(shown, float(values[bad]))
+            raise DataError(f"the loss {shown} must return a gradient of {n} numbers, for query {bad} it did not")
+
+    if len(offsets) > 1:  # what is wrong with it shows in the first query
+        n = int(offsets[1])
+        with _told(shown):
+            answer = function(np.zeros(n), np.array(y[:n]))
+        _checked(answer, shown, convex, n)
+        fill(read_only(np.zeros(n)), 0, 1, np.empty(len(offsets) - 1), np.empty(n))
+    return fill
+
+
+@contextmanager
+def _told(shown: str) -> Iterator[None]:
+    """What the compiler and the compiled function complain of, as errors of this package."""
+    from numba.core.errors import NumbaError
+
+    try:
+        yield
+    except (NumbaError, TypeError) as error:
+        raise ParameterError(
+            f"the loss {shown} cannot be compiled for two arrays of float64, scores and grades: {error}"
+        ) from error
+    except ValueError as error:
+        raise DataError(f"the loss {shown} failed: {error}") from error
 
 
 def _loop() -> Any:
@@ -87,11 +133,20 @@ def _loop() -> Any:
         from numba import njit
 
         @njit(nogil=True)
-        def run(function, scores, y, offsets, first, last, values, gradient):  # type: ignore[no-untyped-def]
+        def run(function, scores, y, offsets, convex, first, last, values, gradient):  # type: ignore[no-untyped-def]
+            """The first query whose answer will not do, or −1. The function gets copies: it may write to them."""
             lo = offsets[first]
             for q in range(first, last):
                 a, b = offsets[q], offsets[q + 1]
-                values[q], gradient[a - lo : b - lo] = function(scores[a - lo : b - lo], y[a:b])
+                value, slopes = function(scores[a - lo : b - lo].copy(), y[a:b].copy())
+                values[q] = 0.0 if convex and -ROUNDING <= value < 0.0 else value
+                if len(slopes) != b - a:
+                    values[q] = 0.0
+                    return q
+                if convex and value < -ROUNDING:
+                    return q
+                gradient[a - lo : b - lo] = slopes
+            return -1
 
         _compiled_loop = run
     return _compiled_loop

@@ -149,63 +149,65 @@ def _logistic_far(t, cuts, at, sigma, g):
 def _swept(t, cuts, at, squared, g):
     """Hinges of all pairs in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
 
-    A document with score s_i falls short of those below it with 1 − s_i + s_j > 0; their number and the sum of their
-    scores give the sum M_i of all it falls short by, and the same from the other side gives M_j. The sum of squares is
-    Σ_i (1 − s_i) M_i + Σ_j s_j M_j.
+    The first sums what each document falls short by against those of lower grades, the second, which is the first with
+    scores and grades turned round, what those of higher grades fall short by against it.
     """
     n, levels = len(t), len(cuts) - 1
-    order = np.argsort(t)
-    s = t - t[order[n // 2]]  # sums of numbers near 0 are accurate
     level = np.empty(n, dtype=np.int64)
     for b in range(levels):
         level[cuts[b] - at : cuts[b + 1] - at] = levels - b  # 1 = the lowest grade
-    value = 0.0
-    count, total = np.zeros(levels + 1), np.zeros(levels + 1)
+    rising = np.argsort(t)
+    number, short = np.empty(n), np.empty(n)
+    squares = _sweep(t, rising[::-1].copy(), level, levels, number, short)
+    value = squares if squared else short.sum()
+    for i in range(n):
+        g[i] -= 2.0 * short[i] if squared else number[i]
+    _sweep(-t, rising, levels + 1 - level, levels, number, short)
     for j in range(n):
-        _add(count, total, level[j], 1.0, s[j])
-    gone = 0
-    for place in range(n):  # what is left in the tree is within reach of i
-        i = order[place]
-        room = 1.0 - s[i]
-        while gone < n and not room + s[order[gone]] > 0.0:
-            _add(count, total, level[order[gone]], -1.0, -s[order[gone]])
-            gone += 1
-        number, scores = _up_to(count, total, level[i] - 1)
-        short = number * room + scores
-        value += short * room if squared else short
-        g[i] -= 2.0 * short if squared else number
-    count[:], total[:] = 0.0, 0.0
-    come, all_count, all_total = 0, 0.0, 0.0
-    for place in range(n):  # what is in the tree reaches down to j
-        j = order[place]
-        while come < n and (1.0 - s[order[come]]) + s[j] > 0.0:
-            i = order[come]
-            _add(count, total, level[i], 1.0, s[i])
-            all_count += 1.0
-            all_total += s[i]
-            come += 1
-        number, scores = _up_to(count, total, level[j])
-        number, scores = all_count - number, all_total - scores
-        short = number * (1.0 + s[j]) - scores
-        if squared:
-            value += short * s[j]
-        g[j] += 2.0 * short if squared else number
+        g[j] += 2.0 * short[j] if squared else number[j]
     return value
 
 
 @njit(cache=True, nogil=True)
-def _add(count, total, place, number, score):
-    while place < len(count):
-        count[place] += number
-        total[place] += score
-        place += place & -place
+def _sweep(t, falling, level, levels, number, short):
+    """For each document i the number and sum of all 1 − (t_i − t_j) > 0 with level_j < level_i; Σ of their squares.
+
+    ``falling``: documents by falling score. On the way down documents only come within reach. A node of the tree holds
+    number, sum and sum of squares as seen from the score ``seen`` and is brought to the present one when it is touched.
+    So only numbers ≥ 0 are ever added, and no digits are lost however far apart the scores are.
+    """
+    n, squares, come = len(t), 0.0, 0
+    count, total, square, seen = np.zeros(levels + 1), np.zeros(levels + 1), np.zeros(levels + 1), np.zeros(levels + 1)
+    for place in range(n):
+        i = falling[place]
+        here = t[i]
+        while come < n:
+            excess = 1.0 - (here - t[falling[come]])
+            if excess <= 0.0:
+                break
+            node = level[falling[come]]
+            while node <= levels:
+                _bring(count, total, square, seen, node, here)
+                count[node] += 1.0
+                total[node] += excess
+                square[node] += excess * excess
+                node += node & -node
+            come += 1
+        number[i], short[i], node = 0.0, 0.0, level[i] - 1
+        while node > 0:
+            if count[node] > 0.0:
+                _bring(count, total, square, seen, node, here)
+                number[i] += count[node]
+                short[i] += total[node]
+                squares += square[node]
+            node -= node & -node
+    return squares
 
 
 @njit(cache=True, nogil=True)
-def _up_to(count, total, place):
-    number, score = 0.0, 0.0
-    while place > 0:
-        number += count[place]
-        score += total[place]
-        place -= place & -place
-    return number, score
+def _bring(count, total, square, seen, node, here):
+    if count[node] > 0.0:
+        down = seen[node] - here
+        square[node] += down * (2.0 * total[node] + count[node] * down)
+        total[node] += count[node] * down
+    seen[node] = here

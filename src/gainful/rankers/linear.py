@@ -89,7 +89,7 @@ class LinearRanker(PathOverC, Ranker):
     max_iter : most iterations, for each C
     learning_rate : of "gradient": length of its first steps, for features in units of their standard deviation
     early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
-        best; None keeps the solution
+        best; None keeps the solution. Not with the bundle solver
     eval_metric : what is measured on ``eval_set``
     random_state : nothing is drawn at random; taken so that all rankers take it
 
@@ -180,9 +180,10 @@ class LinearRanker(PathOverC, Ranker):
                 f"{owner}: solver='{solver}' needs a {' and '.join(NEEDS[solver])} loss, and {chosen} is not "
                 f"{' and '.join(missing)}; take solver={' or '.join(map(repr, takers))}"
             )
-        if self._patience() is not None and getattr(self, "solver", "auto") == "bundle":
+        if self._patience() is not None and solver == "bundle":
             raise ParameterError(
-                f"{owner}: early_stopping goes with solver='lbfgs' or 'gradient'; the bundle solver ends at its gap"
+                f"{owner}: early_stopping goes with solver='lbfgs' or 'gradient'; the bundle solver, which {chosen} is "
+                "minimised by here, ends at its gap"
             )
         return solver
 
@@ -198,7 +199,7 @@ class LinearRanker(PathOverC, Ranker):
             weights = None if data.query_weights is None else np.repeat(data.query_weights, data.counts)
             start = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
             start = start if scales is None else start * scales
-        patience = self._patience() if monitor.valid is not None and self.solver_ != "bundle" else None
+        patience = self._patience() if monitor.valid is not None else None
         return Course(risk, monitor, patience, start, spread)
 
     def _standardize(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,17 +13,19 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from gainful.data import RankingData
-from gainful.engines.weighted_pairs import WeightedPairs
+from gainful.engines.weighted_pairs import WeightedPairs, row_scores
 from gainful.errors import ParameterError
+from gainful.inference.features import Features
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.regression import row_weights
-from gainful.rows import Array, linear_scores
+from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
 
 BLOCK_VALUES = 1 << 20
+PROBE = 32  # pairs on which a classifier first shows whether it is linear
 MOST_FEATURES_FOR_NEWTON = 1000
 
 
@@ -52,8 +55,8 @@ class NDCGReduction(LinearScores, Ranker):
 
     The paper ranks a document by how many others of its query beat it. With a linear classifier that is the order of
     w·x, which scores a row by itself. Other classifiers have no such score, and are refused: after ``fit`` the
-    classifier must have ``coef_`` with one weight per feature. An intercept is dropped: every second pair is presented
-    as x_j − x_i, so that there is nothing for it to learn.
+    classifier must have ``coef_`` with one weight per feature, which is tried on a few pairs before training.
+    An intercept is dropped: every second pair is presented as x_j − x_i, so that there is nothing for it to learn.
 
     Parameters
     ----------
@@ -100,17 +103,21 @@ class NDCGReduction(LinearScores, Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds
-        engine, rng = WeightedPairs(data), np.random.default_rng(seed_from(self.random_state))
+        engine, features = WeightedPairs(data), Features(data.X)
+        rng = np.random.default_rng(seed_from(self.random_state))
+        engine.arrange(data)
         rows = row_weights(data)
         w = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, rows), weights=rows)[0]
         self.__dict__.pop("classifier_", None)  # of an earlier fit
         with monitor:  # Ctrl-C keeps the best round so far
-            for _ in range(self.n_rounds):
-                D = engine.rank_discounts(linear_scores(data.X, w))
+            for n in range(self.n_rounds):
+                D = engine.rank_discounts(row_scores(features, w))
                 chosen = engine.pairs(D) if self.pairs == "all" else self._sampled(engine, D, rng)
+                if n == 0 and self.classifier is not None:
+                    self._probe(data.X, *chosen)
                 fitted, w = self._classified(data.X, *chosen)
-                objective = float(engine.shares @ engine.inverted(linear_scores(data.X, w)))
-                scored = None if monitor.valid is None else monitor.evaluate(linear_scores(monitor.valid.X, w))
+                objective = float(engine.shares @ engine.inverted(row_scores(features, w)))
+                scored = None if monitor.valid is None else monitor.evaluate(row_scores(Features(monitor.valid.X), w))
                 if scored is None or np.isnan(scored) or scored > monitor.best_value or not monitor.history:
                     self.coef_, self.intercept_, self.classifier_ = w, 0.0, fitted
                 if monitor.step(objective=objective, validation=scored, n_pairs=len(chosen[0])):
@@ -118,6 +125,18 @@ class NDCGReduction(LinearScores, Ranker):
 
     def _sampled(self, engine: WeightedPairs, D: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         return engine.pairs(D) if engine.n_pairs <= self.max_pairs else engine.draw(D, self.max_pairs, rng)
+
+    def _probe(self, X: Any, better: Array, worse: Array, weight: Array) -> None:
+        """Refuse what is not linear before it is trained; what cannot be fitted on a few pairs is not judged here."""
+        few = np.linspace(0, len(better) - 1, min(PROBE, len(better))).astype(np.int64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                self._classified(X, better[few], worse[few], weight[few])
+            except ParameterError:
+                raise
+            except Exception:
+                return
 
     def _classified(self, X: Any, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
         """The classifier fitted on these pairs, and the weights of the features it found."""

@@ -12,15 +12,15 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
 from gainful.data import RankingData
-from gainful.engines.weighted_pairs import WeightedHuber
+from gainful.engines.weighted_pairs import WeightedHuber, query_order, row_scores
 from gainful.errors import ParameterError
+from gainful.inference.features import Features
 from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.regression import row_weights
-from gainful.rows import Array, linear_scores
-from gainful.selection.splits import split
+from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
 
@@ -49,8 +49,9 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q,    φ(v) = −4v | (1 − v)² | 0  for v < −1 | to 1 | above
 
     where π are the ranks by the present scores and σ_j the spread of feature j within queries (1 with
-    ``standardize=False``). The first term is at least 1 − NDCG. Every ``truncate_every`` steps of length η each weight
-    is moved towards zero by η·l1 and stops there: unused features have the weight 0 exactly.
+    ``standardize=False``). Of tied scores the lower grade ranks first; the order of the rows does not matter. The first
+    term is at least 1 − NDCG. Every ``truncate_every`` steps of length η each weight is moved towards zero by
+    η·l1 and stops there: unused features have the weight 0 exactly.
 
     It is a feature selector too: ``transform``, ``get_support`` and ``support_`` are scikit-learn's.
 
@@ -62,13 +63,14 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     truncate_every : gradient steps per truncation
     step : "safeguarded", which needs no tuning, or "fixed": β ← β − learning_rate·∇ of the *sum* over queries
     learning_rate : of the fixed step
-    init : "regression" (ridge on the grades), "zeros", or weights. From zeros the first ranks are the order of the rows
+    init : "regression" (ridge on the grades), "zeros", or weights. At zeros all scores tie, and lower grades rank first
     standardize : measure features in units of their spread within queries; the data are not copied
     tol, max_iter : part by which the objective must fall over ten iterations; most iterations for one l1
     early_stopping : stop one l1 when the validation metric has not risen for so many iterations; None never does
     eval_metric : what is measured on ``eval_set``. With one l1 the iterate that does best there is kept; with several
         each gives the iterate of least objective, and the metric chooses among these
-    random_state : seed of the quarter of the queries held out when several l1 come without ``eval_set``
+    random_state : seed of the quarter of the queries held out when several l1 come without ``eval_set``; they are
+        drawn by query id, whatever the order of the data
 
     Attributes
     ----------
@@ -193,7 +195,8 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         if data.n_queries < 2:
             return values[:1]
         held = max(1, round(HELD_OUT * data.n_queries))
-        train, valid = split(data, (data.n_queries - held, held), seed=seed_from(self.random_state))
+        drawn = np.random.default_rng(seed_from(self.random_state)).permutation(query_order(data.query_ids))
+        train, valid = data[np.sort(drawn[:-held])], data[np.sort(drawn[-held:])]
         trial = Monitor(metric=monitor.metric, valid=valid)
         loss = WeightedHuber(train, standardize=self.standardize)
         start = self._start(train) * np.where(np.isinf(loss.scale), 0.0, loss.scale)
@@ -269,7 +272,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     @staticmethod
     def _validation(w: Array, monitor: Monitor) -> float:
         assert monitor.valid is not None
-        return monitor.evaluate(linear_scores(monitor.valid.X, w))
+        return monitor.evaluate(row_scores(Features(monitor.valid.X), w))
 
     # -- features ------------------------------------------------------------------------------------------------------
 
