@@ -101,7 +101,9 @@ def test_the_first_of_equals_is_kept(small):
 def test_bad_values_of_C_are_refused(small, values):
     train, valid = small
     model = StructuredSVM(C=2.0)
-    with pytest.raises(ParameterError, match=r"^C of StructuredSVM must be a number > 0, or a list, each .*, was "):
+    with pytest.raises(
+        ParameterError, match=r"^C of StructuredSVM must be a number > 0, or a list such as \[1, 10\], each .*, was "
+    ):
         model.fit_path(train, C=values, eval_set=valid)
     assert model.C == 2.0
 
