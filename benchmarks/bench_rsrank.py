@@ -41,14 +41,14 @@ def memory_row() -> Row:
     return Row("RSRank, 72,000 × 136 float32", "peak memory", peak, "the features once more", size, "MiB", wanted=1.0)
 
 
-def ohsumed_rows(folder: str) -> Iterator[Row]:
-    """Quality on the five folds: sparse and reduction beside the dense model, each by its defaults."""
+def ohsumed_rows(folder: str, criterion: str = "map") -> Iterator[Row]:
+    """Quality on the five folds, chosen on the validation queries by ``criterion``; the promise is LETOR's, MAP."""
     measures = {m: gainful.metric(m, convention="letor3") for m in ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")}
     names = ("rsrank", "rsrank-sparse", "ndcg-reduction")
     found: dict[str, list[list[float]]] = {name: [] for name in names}
     for fold in read_splits(folder):
         for name in names:
-            model = gainful.ranker(name, eval_metric=measures["ndcg@10"]).fit(fold.train, eval_set=fold.valid)
+            model = gainful.ranker(name, eval_metric=measures[criterion]).fit(fold.train, eval_set=fold.valid)
             scores = model.predict(fold.test)
             kept = float(np.mean(model.coef_ != 0))
             found[name].append([*(measure(scores, fold.test) for measure in measures.values()), kept])
@@ -56,8 +56,8 @@ def ohsumed_rows(folder: str) -> Iterator[Row]:
     for name, wanted in (("rsrank-sparse", 0.97), ("ndcg-reduction", None)):
         for i, measure in enumerate(measures):
             yield Row(
-                f"{name}, OHSUMED", f"test {measure}", mean[name][i], "rsrank", mean["rsrank"][i], "",
-                wanted=wanted if measure == "ndcg@10" else None, larger_is_better=True,
+                f"{name}, OHSUMED, chosen by {criterion}", f"test {measure}", mean[name][i], "rsrank", mean["rsrank"][i], "",
+                wanted=wanted if (measure, criterion) == ("ndcg@10", "map") else None, larger_is_better=True,
                 notes={"features kept": mean[name][-1]},
             )  # fmt: skip
 
@@ -72,6 +72,7 @@ def rows() -> Iterator[Row]:
     folder = os.environ.get("GAINFUL_OHSUMED")
     if folder:
         yield from ohsumed_rows(folder)
+        yield from ohsumed_rows(folder, "ndcg@10")
 
 
 if __name__ == "__main__":
