@@ -56,7 +56,8 @@ def ohsumed_rows(folder: str, criterion: str = "map") -> Iterator[Row]:
     for name, wanted in (("rsrank-sparse", 0.97), ("ndcg-reduction", None)):
         for i, measure in enumerate(measures):
             yield Row(
-                f"{name}, OHSUMED, chosen by {criterion}", f"test {measure}", mean[name][i], "rsrank", mean["rsrank"][i], "",
+                f"{name}, OHSUMED, chosen by {criterion}", f"test {measure}", mean[name][i], "rsrank",
+                mean["rsrank"][i], "",
                 wanted=wanted if (measure, criterion) == ("ndcg@10", "map") else None, larger_is_better=True,
                 notes={"features kept": mean[name][-1]},
             )  # fmt: skip
