@@ -170,6 +170,11 @@ class RankingData:
         return np.repeat(self.query_ids, self.counts)
 
     @property
+    def row_weights(self) -> Array | None:
+        """The weight of each row's query, (n_rows,), or None where all queries count the same."""
+        return None if self.query_weights is None else np.repeat(self.query_weights, self.counts)
+
+    @property
     def is_sparse(self) -> bool:
         return not isinstance(self.X, np.ndarray)
 

@@ -133,7 +133,7 @@ def _dataset(data: RankingData, labels: Array, params: dict[str, Any], reference
         as_lightgbm(data.X),
         label=labels,
         group=data.counts,
-        weight=None if data.query_weights is None else np.repeat(data.query_weights, data.counts),
+        weight=data.row_weights,
         feature_name="auto",
         reference=reference,
         params=params,

@@ -13,9 +13,7 @@ equal has no pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from gainful.inference.features import Features, locked
 from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.inference.stream import apply_gradient
 from gainful.rows import Array
+from gainful.streams import each
 
 CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
@@ -66,7 +65,7 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
         features.scores(weights, lo, hi, out[lo:hi])
 
     n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    in_threads(piece, sorted({features.n_rows * i // n_pieces for i in range(n_pieces + 1)}))
+    each(piece, sorted({features.n_rows * i // n_pieces for i in range(n_pieces + 1)}))
     return out
 
 
@@ -173,7 +172,7 @@ class WeightedPairs:
         n_pieces = n_threads(self.threads, work[-1])
         cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_pieces + 1)).tolist()
         cuts[0], cuts[-1] = 0, self.n_queries
-        return in_threads(piece, sorted(set(cuts)))
+        return each(piece, sorted(set(cuts)))
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def within_query_spread(X: Any, offsets: Array, shares: Array, threads: int | No
     n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
     cuts = np.searchsorted(ends, np.linspace(0, features.n_rows, n_pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, len(ends) - 1
-    return np.asarray(np.sum(in_threads(piece, sorted(set(cuts))), axis=0))
+    return np.asarray(np.sum(each(piece, sorted(set(cuts))), axis=0))
 
 
 def n_threads(threads: int | None, work: float) -> int:
@@ -240,15 +239,6 @@ def n_threads(threads: int | None, work: float) -> int:
     import numba
 
     return threads or max(1, min(int(numba.get_num_threads()), int(work / WORK_PER_THREAD)))
-
-
-def in_threads(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
-    runs = list(pairwise(cuts))
-    if len(runs) == 1:
-        return [piece(*runs[0])]
-    with ThreadPoolExecutor(len(runs) - 1) as pool:
-        waiting = [pool.submit(piece, *run) for run in runs[1:]]
-        return [piece(*runs[0]), *(future.result() for future in waiting)]
 
 
 def _kernels() -> Any:

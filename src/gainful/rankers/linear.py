@@ -196,7 +196,7 @@ class LinearRanker(PathOverC, Ranker):
         risk = LinearRisk(self.loss_, data, self._shares(data), scales=scales)
         start = np.zeros(data.n_features)
         if getattr(self, "init", "zeros") == "regression":
-            weights = None if data.query_weights is None else np.repeat(data.query_weights, data.counts)
+            weights = data.row_weights
             start = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
             start = start if scales is None else start * scales
         patience = self._patience() if monitor.valid is not None else None

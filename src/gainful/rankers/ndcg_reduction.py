@@ -20,7 +20,6 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rankers.regression import row_weights
 from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
 
@@ -106,7 +105,7 @@ class NDCGReduction(LinearScores, Ranker):
         engine, features = WeightedPairs(data), Features(data.X)
         rng = np.random.default_rng(seed_from(self.random_state))
         engine.arrange(data)
-        rows = row_weights(data)
+        rows = data.row_weights
         w = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, rows), weights=rows)[0]
         self.__dict__.pop("classifier_", None)  # of an earlier fit
         with monitor:  # Ctrl-C keeps the best round so far

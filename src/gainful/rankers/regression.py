@@ -50,7 +50,7 @@ class RegressionRanker(LinearScores, Ranker):
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = 1
         self.coef_, self.intercept_, objective = solve_ridge(
-            data.X, self._targets(data.y), alpha=float(self.alpha), weights=row_weights(data)
+            data.X, self._targets(data.y), alpha=float(self.alpha), weights=data.row_weights
         )
         validation = None if monitor.valid is None else monitor.evaluate(self._predict(monitor.valid.X))
         monitor.step(objective=objective, validation=validation)
@@ -64,8 +64,3 @@ class RegressionRanker(LinearScores, Ranker):
                 f"up to {LARGEST_GRADE:g}"
             )
         return np.asarray(np.exp2(y) - 1.0)
-
-
-def row_weights(data: RankingData) -> Array | None:
-    """The weight of each row's query, or None where all queries count the same."""
-    return None if data.query_weights is None else np.repeat(data.query_weights, data.counts)

@@ -19,7 +19,6 @@ from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rankers.regression import row_weights
 from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
@@ -175,7 +174,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         if isinstance(self.init, str):
             if self.init == "zeros":
                 return np.zeros(data.n_features)
-            weights = row_weights(data)
+            weights = data.row_weights
             return solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
         start = np.asarray(self.init, dtype=np.float64)
         if start.shape != (data.n_features,):

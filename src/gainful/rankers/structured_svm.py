@@ -189,7 +189,7 @@ class StructuredSVM(PathOverC, Ranker):
     def _training(self, data: RankingData, weights: Array | None) -> Training:
         start = None
         if self.bound == "tight":
-            share = None if data.query_weights is None else np.repeat(data.query_weights, data.counts)
+            share = data.row_weights
             alpha = self.start_alpha * mean_spread(data.X, share)
             start = solve_ridge(data.X, data.y, alpha=alpha, weights=share)[0]
         return Training(data, self._problem(data, weights), query_shares(data), start)

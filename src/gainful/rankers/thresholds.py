@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from gainful.data import RankingData
 from gainful.inference.features import locked
 from gainful.parameters import Choice, Either, Integer
 from gainful.rows import Array
+from gainful.streams import each
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
@@ -101,12 +100,7 @@ def in_pieces(piece: Callable[[int, int], Any], n: int, n_pieces: int) -> list[A
     import numba
 
     n_pieces = max(1, min(n_pieces, n, numba.get_num_threads()))
-    runs = list(pairwise(n * i // n_pieces for i in range(n_pieces + 1)))
-    if n_pieces == 1:
-        return [piece(*runs[0])]
-    with ThreadPoolExecutor(n_pieces - 1) as pool:
-        waiting = [pool.submit(piece, *run) for run in runs[1:]]
-        return [piece(*runs[0]), *(future.result() for future in waiting)]
+    return each(piece, [n * i // n_pieces for i in range(n_pieces + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------
