@@ -30,6 +30,7 @@ CHUNK_ROWS = 1 << 14  # and its rows at most
 ROWS_PER_THREAD = 5_000  # fewer rows than this are not worth a thread
 
 Fill = Callable[[Array, int, int, Array, Array], None]
+NewtonFill = Callable[[Array, int, int, Array, Array], None]  # (scores, first, last, gradient, curvature)
 
 
 def values_and_gradient(fill: Fill, offsets: Array, scores: Array, threads: int | None = None) -> tuple[Array, Array]:
@@ -42,6 +43,20 @@ def values_and_gradient(fill: Fill, offsets: Array, scores: Array, threads: int 
 
     in_pieces(offsets, threads, piece)
     return values, c
+
+
+def gradient_and_curvature(
+    fill: NewtonFill, offsets: Array, scores: Array, threads: int | None = None
+) -> tuple[Array, Array]:
+    """The gradient by the score of each row, and the second derivative by the same score: (n_rows,), (n_rows,)."""
+    gradient, curvature = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
+
+    def piece(first: int, last: int) -> None:
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        fill(scores[rows], first, last, gradient[rows], curvature[rows])
+
+    in_pieces(offsets, threads, piece)
+    return gradient, curvature
 
 
 def risk_of_features(

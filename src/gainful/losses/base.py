@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.parameters import Constraint
 from gainful.rows import Array, checked_grades
-from gainful.streams import Fill, read_only
+from gainful.streams import Fill, NewtonFill, read_only
 
 Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
+BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,9 @@ class LossEntry:
     ``convex`` and ``smooth`` (a continuous gradient) are meant in the scores. ``frozen``: the loss has weights that
     depend on the present ranking and count as constants in the gradient, so that it is no derivative. All losses are
     ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.streams` drives.
+
+    ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
+    ``staged``: the loss changes from one iteration to the next, and ``bind`` gives a :class:`StagedFill`.
     """
 
     name: str
@@ -45,9 +49,20 @@ class LossEntry:
     convex: bool = False
     smooth: bool = False
     frozen: bool = False
+    staged: bool = False
+    newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     paper: str = ""
     threads: int | None = None  # 1 where it must not be called from several threads at once
+
+
+class StagedFill(Protocol):
+    """The fill of a loss that changes as training goes on; called as it is, it is that of the last stage."""
+
+    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None: ...
+
+    def at(self, iteration: int, total: int) -> Fill:
+        """The fill of iteration 1 … ``total``."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,10 @@ class Loss:
     @property
     def frozen(self) -> bool:
         return self.entry.frozen
+
+    @property
+    def staged(self) -> bool:
+        return self.entry.staged
 
     def __str__(self) -> str:
         usual = {name: one.default for name, one in self.entry.parameters.items()}
@@ -108,6 +127,12 @@ class Loss:
     def bind(self, y: Array, offsets: Array) -> Fill:
         """This loss on a training set: what does not depend on the scores is computed here, once."""
         return self.entry.bind(self.params, read_only(y), read_only(offsets))
+
+    def bind_newton(self, y: Array, offsets: Array) -> NewtonFill | None:
+        """Gradient and curvature on a training set, where the loss knows its curvature."""
+        if self.entry.newton is None:
+            return None
+        return self.entry.newton(self.params, read_only(y), read_only(offsets))
 
 
 def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
