@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: help demo setup test lint types bench docs clean
+.PHONY: help demo setup test lint types bench artificial docs clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests (installs the development set)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
+	@echo "make artificial  McRank's table 1 on artificial data; SIZE=--full for the paper's size"
 	@echo "make docs    check that every page and link of docs/ is whole"
 	@echo "make clean   remove .venv and caches"
 
@@ -33,6 +34,9 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+artificial: $(VENV)/.dev
+	$(BIN)/python benchmarks/experiment_artificial.py $(SIZE)
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_documentation.py

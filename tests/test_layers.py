@@ -16,10 +16,10 @@ LAYERS = [
     {"errors", "jsonable", "randomness"},
     {"frames", "data", "description", "rows"},
     {"metrics", "synthetic", "formats"},
-    {"parameters", "monitor", "selection"},
-    {"losses", "inference", "streams", "solvers", "engines"},
+    {"parameters", "monitor", "selection", "space"},
+    {"losses", "inference", "streams", "solvers", "engines", "binning", "binning_kernels"},
     {"rankers"},
-    {"model_file", "comparison"},
+    {"model_file", "comparison", "tuning"},
     {"warm", "cli", "__main__"},
 ]
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names}

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gainful.binning import AdaptiveBinner
     from gainful.comparison import CompareProgress, Comparison, compare
+    from gainful.comparison.grid import LossMatrix, loss_grid
     from gainful.data import RankingData
     from gainful.errors import DataError, FormatError, GainfulError, InterruptedFitWarning, ParameterError
     from gainful.formats import read, write
@@ -23,22 +25,31 @@ if TYPE_CHECKING:
     from gainful.rankers import RANKERS, ranker
     from gainful.rankers.adarank import AdaRank
     from gainful.rankers.base import Ranker
+    from gainful.rankers.boosted import BoostedRanker
     from gainful.rankers.coordinate_ascent import CoordinateAscent
     from gainful.rankers.frank import FRank
+    from gainful.rankers.gbrank import GBRank
     from gainful.rankers.lambdamart import LambdaMART
     from gainful.rankers.linear import LinearRanker, RankSVM
+    from gainful.rankers.mcrank import McRank
     from gainful.rankers.ndcg_reduction import NDCGReduction
+    from gainful.rankers.neural import NeuralRanker
     from gainful.rankers.rankboost import RankBoost
     from gainful.rankers.rankmm import RankMM
     from gainful.rankers.regression import RegressionRanker
     from gainful.rankers.rsrank import RSRank
+    from gainful.rankers.smooth_dcg import SmoothDCG
     from gainful.rankers.structured_kernel import KernelStructuredSVM
     from gainful.rankers.structured_svm import StructuredSVM
     from gainful.selection import Split, folds, split
+    from gainful.space import IntRange, Range, Values
     from gainful.synthetic import make_artificial
+    from gainful.tuning import TuneProgress, TuneResult, tune
 
 _HOME = {
+    "gainful.binning": ("AdaptiveBinner",),
     "gainful.comparison": ("Comparison", "CompareProgress", "compare"),
+    "gainful.comparison.grid": ("LossMatrix", "loss_grid"),
     "gainful.data": ("RankingData",),
     "gainful.errors": ("DataError", "FormatError", "GainfulError", "InterruptedFitWarning", "ParameterError"),
     "gainful.formats": ("read", "write"),
@@ -50,62 +61,83 @@ _HOME = {
     "gainful.rankers": ("RANKERS", "ranker"),
     "gainful.rankers.adarank": ("AdaRank",),
     "gainful.rankers.base": ("Ranker",),
+    "gainful.rankers.boosted": ("BoostedRanker",),
     "gainful.rankers.coordinate_ascent": ("CoordinateAscent",),
     "gainful.rankers.frank": ("FRank",),
+    "gainful.rankers.gbrank": ("GBRank",),
     "gainful.rankers.lambdamart": ("LambdaMART",),
     "gainful.rankers.linear": ("LinearRanker", "RankSVM"),
+    "gainful.rankers.mcrank": ("McRank",),
     "gainful.rankers.ndcg_reduction": ("NDCGReduction",),
+    "gainful.rankers.neural": ("NeuralRanker",),
     "gainful.rankers.rankboost": ("RankBoost",),
     "gainful.rankers.rankmm": ("RankMM",),
     "gainful.rankers.regression": ("RegressionRanker",),
     "gainful.rankers.rsrank": ("RSRank",),
+    "gainful.rankers.smooth_dcg": ("SmoothDCG",),
     "gainful.rankers.structured_kernel": ("KernelStructuredSVM",),
     "gainful.rankers.structured_svm": ("StructuredSVM",),
     "gainful.selection": ("Split", "folds", "split"),
+    "gainful.space": ("IntRange", "Range", "Values"),
     "gainful.synthetic": ("make_artificial",),
+    "gainful.tuning": ("TuneProgress", "TuneResult", "tune"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "AdaRank",
+    "AdaptiveBinner",
+    "BoostedRanker",
     "CompareProgress",
     "Comparison",
     "CoordinateAscent",
     "DataError",
     "FRank",
     "FormatError",
+    "GBRank",
     "GainfulError",
+    "IntRange",
     "InterruptedFitWarning",
     "KernelStructuredSVM",
     "LOSSES",
     "LambdaMART",
     "LinearRanker",
     "Loss",
+    "LossMatrix",
+    "McRank",
     "Metric",
     "NDCGReduction",
+    "NeuralRanker",
     "ParameterError",
     "Progress",
     "RANKERS",
     "RSRank",
+    "Range",
     "RankBoost",
     "RankMM",
     "RankSVM",
     "Ranker",
     "RankingData",
     "RegressionRanker",
+    "SmoothDCG",
     "Split",
     "StructuredSVM",
+    "TuneProgress",
+    "TuneResult",
+    "Values",
     "compare",
     "folds",
     "from_frame",
     "load",
     "loss",
+    "loss_grid",
     "make_artificial",
     "metric",
     "ranker",
     "read",
     "save",
     "split",
+    "tune",
     "write",
 ]
 

@@ -5,7 +5,8 @@ Conventions
 Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q + 1]``.
 
 ======================  ============================  ==========================================================
-``X``                   (n_rows, n_features)          C-contiguous float32/float64, or CSR; NaN means missing
+``X``                   (n_rows, n_features)          C-contiguous float32/float64, or CSR; NaN means missing;
+                                                      or uint8/uint16 codes of bins
 ``y``                   (n_rows,) float64             grades, finite and ≥ 0
 ``offsets``             (n_queries + 1,) int64        starts at 0, strictly increasing
 ``query_ids``           (n_queries,)                  distinct, in order of first appearance

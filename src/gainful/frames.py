@@ -10,11 +10,13 @@ import numpy.typing as npt
 from gainful.errors import DataError
 
 FloatArray = npt.NDArray[np.floating[Any]]
+CODES = (np.uint8, np.uint16)
 
 
 def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names a frame brings.
 
+    Dense uint8 and uint16 stay as they are: codes of bins, which only tree rankers compute with unchanged.
     Nothing is copied when X already has that form. Frames keep their missing entries as NaN.
     """
     if hasattr(X, "collect") and hasattr(X, "lazy"):
@@ -29,7 +31,12 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
         raise DataError(f"{what} is not a rectangle: every row must have the same number of features") from error
     if array.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
-    return np.ascontiguousarray(array, dtype=_float_dtype(array, what)), None
+    return np.ascontiguousarray(array, dtype=array.dtype if array.dtype in CODES else _float_dtype(array, what)), None
+
+
+def without_codes(X: Any) -> Any:
+    """X with uint8 and uint16 turned into float32, which holds all of them exactly."""
+    return X.astype(np.float32) if X.dtype in CODES else X
 
 
 def column_to_numpy(column: Any) -> npt.NDArray[Any]:
@@ -73,7 +80,9 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
             )
         arrays.append(array)
     n_rows = len(arrays[0]) if arrays else 0
-    dtype = np.float32 if arrays and all(a.dtype == np.float32 for a in arrays) else np.float64
+    kinds = {array.dtype for array in arrays}
+    kept = len(kinds) == 1 and kinds <= {np.dtype(kind) for kind in (np.float32, *CODES)}
+    dtype = kinds.pop() if kept else np.float64
     matrix = np.empty((n_rows, len(arrays)), dtype=dtype)
     for j, array in enumerate(arrays):
         matrix[:, j] = array

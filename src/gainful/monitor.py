@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -60,6 +60,14 @@ class Monitor:
             self.interrupted = True
             return True
         return False
+
+    def resume(self, history: Sequence[Mapping[str, Any]], iterations: int, validation: float | None) -> None:
+        """Go on from a model of so many iterations, which scores ``validation`` on the validation data."""
+        known = [dict(row) for row in history[:iterations]]
+        blank = {"objective": None, "gap": None, "validation": None, "seconds": None}
+        self.history[:] = [known[i] if i < len(known) else {"iteration": i + 1, **blank} for i in range(iterations)]
+        self.best_iteration = iterations
+        self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
 
     def evaluate(self, scores: Any) -> float:
         """The validation metric of these scores of the validation rows."""

@@ -119,6 +119,20 @@ class Choice(Constraint):
 
 
 @dataclass(frozen=True)
+class Name(Constraint):
+    """A text that is not empty."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value)
+
+    def expected(self) -> str:
+        return "a name"
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
 class Maybe(Constraint):
     """None, or what ``inner`` accepts."""
 
@@ -215,10 +229,13 @@ class MetricSpec(Constraint):
 
 @dataclass(frozen=True)
 class Settings(Constraint):
-    """A mapping from names to values, handed on as it is."""
+    """A mapping from names (or numbers, if they may be) to values, handed on as it is."""
+
+    numbers: bool = False
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        kinds = (str, numbers.Integral) if self.numbers else str
+        return isinstance(value, Mapping) and all(isinstance(name, kinds) for name in value)
 
     def expected(self) -> str:
         return "a mapping from names to values"

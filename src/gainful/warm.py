@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from gainful.binning import AdaptiveBinner
+from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data import RankingData
 from gainful.formats import read
 from gainful.losses import LOSSES
 from gainful.metrics import metric
 from gainful.rankers.linear import LinearRanker
+from gainful.rankers.mcrank import McRank
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.structured_svm import StructuredSVM
 
@@ -34,6 +37,8 @@ def warm_kernels(tell: Callable[[str], object] = lambda name: None) -> float:
                 data = read(path, sparse=sparse, dtype=dtype)
     for name in METRICS:
         metric(name)([0.3, 0.1, 0.2], data)
+    randomization(np.ones(2))
+    bootstrap_intervals(np.ones((2, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _warm_rankers(tell)
@@ -46,7 +51,7 @@ def _warm_rankers(tell: Callable[[str], object]) -> None:
     rng = np.random.default_rng(0)
     X, y, qid = rng.random((48, 3)), np.tile([0.0, 1.0, 2.0], 16), np.repeat([1, 2, 3, 4], 12)
     data = RankingData.from_rows(X, y, qid)
-    for name in RANKERS:
+    for name in (name for name, entry in RANKERS.items() if entry.installed):
         tell(name)
         RANKERS[name].create(**_short(name)).fit(data, eval_set=data).predict(data)
     for loss in LOSSES:
@@ -55,10 +60,13 @@ def _warm_rankers(tell: Callable[[str], object]) -> None:
     tell("other ways to store features")
     for stored in (X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
         StructuredSVM(tol=0.1, max_iter=3).fit(RankingData.from_rows(stored, y, qid))
+        AdaptiveBinner().fit(stored).transform(stored)
+    AdaptiveBinner().fit(data).transform(data)
+    McRank("ordinal", n_trees=1).fit(data).predict_proba(data)
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
 
 
 def _short(name: str) -> dict[str, Any]:
     """Settings that end a training early, of those the ranker has."""
-    few = {"max_iter": 3, "n_rounds": 2, "n_trees": 2, "n_restarts": 1, "n_sweeps": 1, "n_landmarks": 10}
+    few = {"max_iter": 3, "n_rounds": 2, "n_trees": 2, "n_restarts": 1, "n_sweeps": 1, "epochs": 2, "n_landmarks": 10}
     return {parameter: value for parameter, value in few.items() if parameter in RANKERS[name].cls.parameters}

@@ -1,8 +1,9 @@
-"""Paired tests against enumeration and SciPy; Holm against its definition."""
+"""Paired statistics against enumeration, simulation and SciPy; Holm against its definition."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,20 +11,88 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gainful.comparison.statistics import TESTS, holm, paired_t, randomization, wilcoxon
+from gainful.comparison import statistics
+from gainful.comparison.statistics import (
+    TESTS,
+    bootstrap_intervals,
+    detectable,
+    effect_size,
+    holm,
+    p_values,
+    paired_t,
+    queries_needed,
+    randomization,
+    randomizations,
+    smallest_p,
+    superiority,
+    wilcoxon,
+)
+
+
+def all_signs(n):
+    return np.array(list(itertools.product([-1, 1], repeat=n)))
+
+
+# -- tests -------------------------------------------------------------------------------------------------------------
 
 
 def test_randomization_agrees_with_all_sign_flips(rng):
     d = rng.normal(0.3, 1.0, 12)
-    flips = np.array(list(itertools.product([-1, 1], repeat=12)))
-    exact = np.mean(np.abs(flips @ d) >= abs(d.sum()) * (1 - 1e-12))
+    exact = np.mean(np.abs(all_signs(12) @ d) >= abs(d.sum()) * (1 - 1e-12))
     assert randomization(d) == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000))
 
 
-def test_t_and_wilcoxon_are_scipys(rng):
+def test_randomization_of_many_queries_is_nearly_normal(rng):
+    d = rng.normal(0.02, 1.0, 3000)
+    expected = 2 * stats.norm.sf(abs(d.sum()) / np.sqrt((d**2).sum()))
+    assert randomization(d) == pytest.approx(expected, abs=4 * np.sqrt(expected / 10_000))
+
+
+def test_rankers_tested_together_get_the_p_values_they_get_alone(rng):
+    columns = rng.normal(0.1, 1.0, (40, 5))
+    alone = [randomization(column) for column in columns.T]
+    assert randomizations(columns).tolist() == alone
+    assert p_values("randomization", list(columns.T), 0) == alone
+    assert randomizations(columns, seed=1).tolist() != alone
+
+
+def test_a_skipped_query_counts_for_nothing(rng):
+    d = rng.normal(0.4, 1.0, 12)
+    with_gaps = np.insert(d, [3, 7], np.nan)
+    exact = np.mean(np.abs(all_signs(12) @ d) >= abs(d.sum()) * (1 - 1e-12))
+    (p,) = p_values("randomization", [with_gaps], 0)
+    assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000))
+    for test in ("t", "wilcoxon"):
+        assert p_values(test, [with_gaps], 0) == [TESTS[test](d, 0)]
+
+
+def test_t_is_scipys(rng):
     a, b = rng.random(40), rng.random(40)
     assert paired_t(a - b) == pytest.approx(stats.ttest_rel(a, b).pvalue)
-    assert wilcoxon(a - b) == pytest.approx(stats.wilcoxon(a, b).pvalue)
+
+
+@pytest.mark.parametrize("n", [3, 20, 50, 51, 300])
+def test_wilcoxon_is_scipys(n, rng):
+    d = rng.normal(0.2, 1.0, n)
+    assert wilcoxon(d) == pytest.approx(stats.wilcoxon(d).pvalue, abs=1e-12)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10))
+def test_wilcoxon_with_equal_differences_is_exact(values):
+    d = np.array(values, dtype=float)
+    nonzero = d[d != 0]
+    if len(nonzero) == 0:
+        assert wilcoxon(d) == 1.0
+        return
+    ranks = stats.rankdata(np.abs(nonzero))
+    sums = (all_signs(len(nonzero)) > 0) @ ranks
+    up = ranks[nonzero > 0].sum()
+    assert wilcoxon(d) == pytest.approx(min(1.0, 2 * min((sums <= up).mean(), (sums >= up).mean())))
+
+
+def test_wilcoxon_with_equal_differences_beyond_50_queries_corrects_the_variance(rng):
+    d = rng.integers(-3, 5, 120).astype(float)
+    assert wilcoxon(d) == pytest.approx(stats.wilcoxon(d[d != 0], method="approx").pvalue, abs=1e-12)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -59,3 +128,111 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p):
                 break
             rejected.add(int(place))
         assert {i for i, a in enumerate(adjusted) if a <= alpha} == rejected
+
+
+# -- bootstrap ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_interval_holds_the_quantiles_of_resampled_means(rng):
+    """Against NumPy's own resampling, by how much of it lies outside the ends."""
+    x = rng.beta(0.5, 1.5, 30)
+    (low,), (high,) = bootstrap_intervals(x[:, None])
+    means = x[rng.integers(0, 30, (40_000, 30))].mean(axis=1)
+    tail = stats.norm.cdf(-np.sqrt(30 / 29) * stats.t.ppf(0.975, 29))
+    noise = 4 * np.sqrt(tail / 10_000)
+    assert (means < low).mean() == pytest.approx(tail, abs=noise)
+    assert (means > high).mean() == pytest.approx(tail, abs=noise)
+
+
+@pytest.mark.parametrize("n", [10, 20, 60])
+def test_intervals_hold_the_true_mean_as_often_as_they_say(n):
+    """A skewed population in [0, 1], like NDCG; few queries cost a little."""
+    values = np.random.default_rng(1).beta(0.5, 1.5, (n, 1000))
+    low, high = bootstrap_intervals(values)
+    held = np.mean((low <= 0.25) & (high >= 0.25))
+    assert 0.92 <= held <= 0.95 + 3 * np.sqrt(0.05 * 0.95 / 1000)
+
+
+def test_intervals_of_weighted_and_skipped_queries(rng):
+    x = rng.random(25)
+    heavy = np.where(np.arange(25) == 3, 1.0, 0.0)
+    (low,), (high,) = bootstrap_intervals(x[:, None], heavy)
+    assert low == pytest.approx(x[3])  # the only query that counts
+    assert high == pytest.approx(x[3])
+    gaps = np.column_stack([np.insert(x, 0, np.nan), np.insert(x, 25, np.nan)])
+    ends = np.array(bootstrap_intervals(gaps))
+    alone = np.array(bootstrap_intervals(x[:, None]))
+    assert ends == pytest.approx(np.repeat(alone, 2, axis=1), abs=0.01)
+
+
+def test_an_interval_needs_two_queries():
+    assert np.isnan(bootstrap_intervals(np.array([[0.3, np.nan], [np.nan, np.nan]]))).all()
+    low, high = bootstrap_intervals(np.full((8, 1), 0.3))
+    assert (low[0], high[0]) == (pytest.approx(0.3), pytest.approx(0.3))
+
+
+def test_a_seed_fixes_the_resamples(rng):
+    x = rng.random((20, 2))
+    assert np.array_equal(bootstrap_intervals(x, seed=4), bootstrap_intervals(x, seed=4))
+    assert not np.array_equal(bootstrap_intervals(x, seed=4), bootstrap_intervals(x, seed=5))
+    assert np.array(bootstrap_intervals(x))[:, :1] == pytest.approx(np.array(bootstrap_intervals(x[:, :1])))
+
+
+@pytest.mark.parametrize("n", [1, 7, 64, 130])
+def test_draws(n, monkeypatch):
+    """Signs are fair and unrelated, counts are those of n draws; blocks do not repeat each other."""
+    monkeypatch.setattr(statistics, "BLOCK_VALUES", 50 * n)
+    signs = np.concatenate([block.copy() for block in statistics._drawn("draw_signs", n, 4000, 0)])
+    assert signs.shape == (4000, n)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert np.abs(signs.mean(axis=0)).max() < 5 / np.sqrt(4000)
+    assert np.abs((signs.T @ signs / 4000) - np.eye(n)).max() < 6 / np.sqrt(4000)
+    counts = np.concatenate([block.copy() for block in statistics._drawn("draw_counts", n, 4000, 0)])
+    assert (counts.sum(axis=1) == n).all()
+    assert np.abs(counts.mean(axis=0) - 1).max() < 5 / np.sqrt(4000)
+    assert counts.var() == pytest.approx(1 - 1 / n, rel=0.05, abs=1e-12)
+
+
+# -- sizes and what can be shown ---------------------------------------------------------------------------------------
+
+
+def test_effect_sizes(rng):
+    d = rng.normal(0.3, 0.5, 40)
+    assert effect_size(d) == pytest.approx(stats.ttest_1samp(d, 0).statistic / np.sqrt(40))
+    assert effect_size(np.full(5, 0.2)) == math.inf
+    assert effect_size(-np.full(5, 0.2)) == -math.inf
+    assert effect_size(np.zeros(5)) == 0.0
+    assert superiority(np.array([1.0, 0.0, -2.0, 3.0])) == (2 + 0.5) / 4
+    assert superiority(np.zeros(0)) == 0.5
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_the_smallest_p_is_that_of_the_most_extreme_signs(k):
+    d = np.concatenate([np.arange(1.0, k + 1), np.zeros(2)])
+    flips = all_signs(k)
+    exact = np.mean(np.abs(flips @ d[:k]) >= d.sum())
+    assert smallest_p(d, 1) == exact
+    assert smallest_p(d, 3) == min(1.0, 3 * exact)
+    assert wilcoxon(d) >= smallest_p(d, 1)
+
+
+def test_the_randomisation_test_has_a_floor(rng):
+    assert smallest_p(rng.random(100), 2) == 2 / 10_001
+
+
+@pytest.mark.parametrize(("n", "rankers"), [(12, 1), (40, 4)])
+def test_the_detectable_difference_is_found_in_80_percent_of_cases(n, rankers):
+    rng = np.random.default_rng(5)
+    unit = stats.zscore(np.arange(n, dtype=float), ddof=1)  # spread 1
+    shift = detectable(unit, 0.05, rankers)
+    p = stats.ttest_1samp(rng.normal(shift, 1.0, (n, 4000)), 0).pvalue
+    assert np.mean(p <= 0.05 / rankers) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_queries_needed_are_those_that_make_the_difference_detectable(rng):
+    d = rng.normal(0.05, 1.0, 60)
+    n = round(queries_needed(d, 0.05, 3))
+    z = stats.norm.ppf(1 - 0.05 / 6) + stats.norm.ppf(0.8)
+    assert z * d.std(ddof=1) / np.sqrt(n) == pytest.approx(abs(d.mean()), rel=0.01)
+    assert queries_needed(np.zeros(5), 0.05, 1) == math.inf
+    assert detectable(np.array([0.1]), 0.05, 1) == math.inf

@@ -22,13 +22,21 @@ import gainful
 from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
 
 # What makes a ranker quick enough for tests, where its defaults are not.
-QUICK = {"rankmm-1": {"C": 100.0}, "lambdamart": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
+NET = {"epochs": 25, "learning_rate": 0.02, "hidden": (16,), "device": "cpu"}
+QUICK = {"rankmm-1": {"C": 100.0},
+         **dict.fromkeys(("neural", "lambdarank-net", "ranknet-net", "structured-net"), NET)}  # fmt: skip
+QUICK |= {
+    name: {"n_trees": 12, "n_leaves": 7, "learning_rate": 0.1, "n_jobs": 1, "max_classes": 8}
+    for name in ("mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression")
+}
+QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
 CLOSED_FORM = {"regression"}  # nothing in the solution depends on the path that led there
 
 
 def make(name, **params):
-    return gainful.ranker(name, **{**QUICK.get(name, {}), **params})
+    kind = QUICK_KINDS.get(gainful.RANKERS[name].kind, {})
+    return gainful.ranker(name, **{**kind, **QUICK.get(name, {}), **params})
 
 
 @pytest.fixture(params=NAMES)

@@ -117,7 +117,7 @@ def softrank(s, g, k=10, sigma=1.0):
     return 1.0 - total / ideal(g, k)
 
 
-def structured_ndcg(s, g, k=10):
+def structured_ndcg(s, g, k=10, tight=False):
     """By trying every ranking."""
     if len(set(g)) == 1:
         return 0.0
@@ -129,11 +129,70 @@ def structured_ndcg(s, g, k=10):
     for r, i in enumerate(by_grade, 1):
         places.setdefault(g[i], []).append(r)
     target = sum(s[i] * np.mean([A(r) for r in places[g[i]]]) for i in range(n))
+    if tight:
+        target = sum(A(r) * score for r, score in enumerate(sorted(s, reverse=True), 1))
     values = []
     for ranking in itertools.permutations(range(1, n + 1)):
         gain = math.fsum((2.0 ** g[i] - 1.0) * discount(r) for i, r in enumerate(ranking) if r <= k)
         values.append(1.0 - gain / best + sum(A(r) * s[i] for i, r in enumerate(ranking)))
     return max(values) - target
+
+
+def sigmoid(x):
+    """G_1: falling, 1/(1 + exp(x))."""
+    return math.exp(-x) / (1.0 + math.exp(-x)) if x > 0.0 else 1.0 / (1.0 + math.exp(x))
+
+
+def hinge_above(alpha, x):
+    """A_α: what a document of lower grade adds to the rank, at x = own score − its score."""
+    return sigmoid(alpha * x) if x >= 0.0 else 0.5 - alpha / 4.0 * x
+
+
+def hinge_below(alpha, x):
+    """B_α: what a document of higher grade adds to the rank."""
+    return 1.0 + hinge_above(alpha, -x)
+
+
+def smooth_ranks(s, g, alpha=1.0, hinged=False):
+    def step(i, j):
+        x = s[i] - s[j]
+        if not hinged or g[i] == g[j]:
+            return sigmoid(alpha * x)
+        return hinge_above(alpha, x) if g[i] > g[j] else hinge_below(alpha, x)
+
+    return [1.0 + math.fsum(step(i, j) for j in range(len(s)) if j != i) for i in range(len(s))]
+
+
+def moving_cutoff(s, g, k, tied="all"):
+    """The largest rank among the k most relevant: lower grades first among equal scores.
+
+    Of those tied with the k-th all count, unless their grade is the lowest, or the best-ranked.
+    """
+    order = sorted(range(len(s)), key=lambda i: (-s[i], g[i]))
+    rank = {i: r for r, i in enumerate(order, 1)}
+    relevant = sorted(range(len(s)), key=lambda i: (-g[i], rank[i]))[:k]
+    if tied == "all":
+        relevant = [i for i in range(len(s)) if g[i] >= g[relevant[-1]] and g[i] > min(g)]
+    return max([k, *(rank[i] for i in relevant)])
+
+
+def smooth_dcg(s, g, k=10, alpha=1.0, beta=1.0, hinged=False, cutoff=None, target="ndcg", tied="all"):
+    """(N − S)/N_q, or N − S. Without a cut-off given it is k, or that of the present ranking where hinged."""
+    if len(set(g)) == 1:
+        return 0.0
+    if cutoff is None and k is not None:
+        cutoff = moving_cutoff(s, g, k, tied) if hinged else k
+    ranks_, inside = smooth_ranks(s, g, alpha, hinged), lambda r: 1.0 if k is None else sigmoid(beta * (r - cutoff))
+    total = math.fsum((2.0**x - 1.0) * inside(r) / math.log2(1.0 + r) for x, r in zip(g, ranks_, strict=True))
+    return (ideal(g, len(g)) - total) / (ideal(g, k) if target == "ndcg" else 1.0)
+
+
+def frozen_pairs(weights, of):
+    return lambda s: weighted(s, weights, of)
+
+
+def frozen_cutoff(at, g, k=10, tied="all", **settings):
+    return lambda s: smooth_dcg(s, g, k, hinged=True, cutoff=moving_cutoff(at, g, k, tied), **settings)
 
 
 FORMULAS = {
@@ -154,12 +213,26 @@ FORMULAS = {
     "lambdaloss": lambda s, g: weighted(s, lambdaloss_weights(s, g), lambda v: softplus(-v)),
     "lambdaloss(mu=0)": lambda s, g: weighted(s, lambdaloss_weights(s, g, 0.0), lambda v: softplus(-v)),
     "weighted-huber": lambda s, g: weighted(s, lambda_weights(s, g), modified_huber),
+    "sdcg": smooth_dcg,
+    "sdcg(alpha=3, beta=0.5, k=2)": lambda s, g: smooth_dcg(s, g, 2, 3.0, 0.5),
+    "sdcg(k=None, target=dcg)": lambda s, g: smooth_dcg(s, g, None, target="dcg"),
+    "shf-sdcg": lambda s, g: smooth_dcg(s, g, hinged=True),
+    "shf-sdcg(alpha=0.5, beta=2, k=1)": lambda s, g: smooth_dcg(s, g, 1, 0.5, 2.0, hinged=True),
+    "shf-sdcg(k=2, tied=best)": lambda s, g: smooth_dcg(s, g, 2, hinged=True, tied="best"),
+    "shf-sdcg(k=3, target=dcg)": lambda s, g: smooth_dcg(s, g, 3, hinged=True, target="dcg"),
+    "shf-sdcg(k=None)": lambda s, g: smooth_dcg(s, g, None, hinged=True),
+    "reg-shf-sdcg": lambda s, g: smooth_dcg(s, g, hinged=True),
 }
-# The same with the weights of other scores: what the gradient of a loss with frozen weights is the derivative of.
+# As functions of the scores, with the weights of others: what the gradient of such a loss is the derivative of.
 FROZEN = {
-    "lambda": lambda at, g: (lambda_weights(at, g), lambda v: softplus(-v)),
-    "lambda(k=2, sigma=3)": lambda at, g: (lambda_weights(at, g, 2), lambda v: softplus(-3.0 * v)),
-    "lambdaloss": lambda at, g: (lambdaloss_weights(at, g), lambda v: softplus(-v)),
-    "lambdaloss(mu=0)": lambda at, g: (lambdaloss_weights(at, g, 0.0), lambda v: softplus(-v)),
-    "weighted-huber": lambda at, g: (lambda_weights(at, g), modified_huber),
+    "lambda": lambda at, g: frozen_pairs(lambda_weights(at, g), lambda v: softplus(-v)),
+    "lambda(k=2, sigma=3)": lambda at, g: frozen_pairs(lambda_weights(at, g, 2), lambda v: softplus(-3.0 * v)),
+    "lambdaloss": lambda at, g: frozen_pairs(lambdaloss_weights(at, g), lambda v: softplus(-v)),
+    "lambdaloss(mu=0)": lambda at, g: frozen_pairs(lambdaloss_weights(at, g, 0.0), lambda v: softplus(-v)),
+    "weighted-huber": lambda at, g: frozen_pairs(lambda_weights(at, g), modified_huber),
+    "shf-sdcg": frozen_cutoff,
+    "shf-sdcg(alpha=0.5, beta=2, k=1)": lambda at, g: frozen_cutoff(at, g, 1, alpha=0.5, beta=2.0),
+    "shf-sdcg(k=2, tied=best)": lambda at, g: frozen_cutoff(at, g, 2, tied="best"),
+    "shf-sdcg(k=3, target=dcg)": lambda at, g: frozen_cutoff(at, g, 3, target="dcg"),
+    "reg-shf-sdcg": frozen_cutoff,
 }

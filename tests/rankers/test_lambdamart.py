@@ -92,7 +92,7 @@ def test_engine_params_cannot_contradict_ours(parts):
 
 def test_what_the_engine_refuses_is_one_error(parts):
     with pytest.raises(GainfulError, match="LightGBM: "):
-        LambdaMART(engine_params={"monotone_constraints": [1, 0]}).fit(parts[0])
+        LambdaMART(engine_params={"tree_learner": "what"}).fit(parts[0])
 
 
 def test_long_queries_are_refused_in_words():

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gainful.cli import compare, data, models, rankers
+from gainful.cli import compare, data, models, rankers, tune
 
 app = typer.Typer(
     name="gainful",
@@ -35,6 +35,7 @@ def options(
 
 
 app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("train")(models.train)
 app.command("predict")(models.predict)
 app.command("evaluate")(models.evaluate)

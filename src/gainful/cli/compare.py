@@ -44,11 +44,22 @@ def compare(
     relevant: options.Relevant = None,
     tests: Annotated[str, typer.Option(help="Paired tests.")] = "wilcoxon,t,randomization",
     alpha: Annotated[float, typer.Option(help="Level at which a difference is called significant.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seed of the division and of the randomisation test.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the division, of the search and of the randomisation test.")] = 0,
+    tune: Annotated[
+        int | None, typer.Option("--tune", metavar="N", help="Choose parameters in so many trials a ranker and fold.")
+    ] = None,
+    tune_seconds: Annotated[
+        float | None, typer.Option("--tune-seconds", metavar="S", help="The same, in so many seconds.")
+    ] = None,
+    search: options.Search = "random",
+    refit_all: options.RefitAll = False,
+    prune: options.Prune = True,
+    jobs: options.Jobs = 1,
+    store: options.StoreFolder = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
-    report: Annotated[Path | None, typer.Option(help="Folder for report.html and comparison.json.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Folder for the report: HTML, Markdown, LaTeX, JSON.")] = None,
     json: options.Json = False,
 ) -> None:
     """Train several rankers on the same queries and say which is better, by how much and how surely.
@@ -58,27 +69,35 @@ def compare(
     from gainful.cli.console import progress_bars, run_interruptibly, watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
     from gainful.comparison import ComparisonJob
-    from gainful.comparison.compare import CURVE, check_comparison
-    from gainful.comparison.contestants import contestants
-    from gainful.comparison.protocol import as_splits
+    from gainful.comparison.compare import CURVE, check_comparison, how_to_choose
+    from gainful.comparison.contestants import entries
+    from gainful.comparison.protocol import as_splits, division
 
     # Everything that can be wrong with the request is checked before the data is read.
-    models = contestants(rankers)
+    entered = entries(rankers)
+    models = {label: model for label, (model, _) in entered.items()}
     measures = tuple(parse_metrics(metrics, convention, relevant))
     shares = parse_numbers(sizes, "--sizes")
     names = parse_names(tests)
     check_comparison(models, measures, names, baseline, alpha)
+    refit = "all" if refit_all else True
+    choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, jobs, seed)
     watch_compilation()
-    parts = _load(data, test, valid, read_options(format, merge, read), seed)
+    how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
+    how |= _load(data, test, valid, read_options(format, merge, read), seed)
     job = ComparisonJob(
         models,
-        as_splits(n_folds=folds, sizes=shares, seed=seed, **parts),
+        as_splits(**how),
         metrics=measures,
         curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
         tests=tuple(names),
         baseline=baseline,
         alpha=alpha,
         seed=seed,
+        choosing=choosing,
+        fixed={label: fixed for label, (_, fixed) in entered.items()},
+        store=store,
+        divided=division(**how),
     )
     with progress_bars() as bars:  # owned by this thread, so that an interrupt leaves the terminal as it was
         interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, bars, stop))
@@ -102,10 +121,7 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
     from gainful.comparison.render import renderable
 
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        result.to_html(report / "report.html")
-        result.to_json(report / "comparison.json")
-        say(f"report: {report / 'report.html'}")
+        say(f"report: {result.to_report(report)}")
     if json:
         print_json(result.to_dict())
     else:
@@ -141,19 +157,30 @@ def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[st
 def _run_with_bars(job: ComparisonJob, bars: Progress, stop: threading.Event) -> None:
     from gainful.cli.console import progress_note, say
 
-    runs = bars.add_task("rankers", total=len(job.splits) * len(job.models), note="")
+    # A step is a fit: every trial, and the final training.
+    trials = 0 if job.choosing is None else job.choosing.budget.trials or 0
+    each = trials + 1
+    runs = bars.add_task("rankers", total=len(job.splits) * len(job.models) * each, note="")
     current = bars.add_task("", total=None, note="", visible=False)
 
     def show(event: CompareProgress) -> bool:
-        fold = f", fold {event.fold + 1}" if event.n_folds > 1 else ""
-        bars.update(runs, completed=event.finished_runs)
-        if event.training is None:
-            if not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
-                say(f"training {event.ranker}{fold}")
-            bars.reset(current, description=f"{event.ranker}{fold}", total=None, note="", visible=True)
+        name = f"{event.ranker}, fold {event.fold + 1}" if event.n_folds > 1 else event.ranker
+        done, note, training = event.finished_runs * each, "", event.training
+        if event.tuning is not None:
+            tuning, training = event.tuning, event.tuning.training
+            done += min(tuning.finished, trials)
+            name = f"{name}, trial {tuning.trial + 1}"
+            note = "" if tuning.best is None else f"best {tuning.best:.4f}"
+        elif training is not None:
+            done += trials
+        bars.update(runs, completed=done, note=note)
+        if training is None:
+            if event.tuning is None and not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
+                say(f"{'tuning' if job.choosing is not None else 'training'} {name}")
+            bars.reset(current, description=name, total=None, note="", visible=True)
         else:
-            note = progress_note(event.training)
-            bars.update(current, completed=event.training.iteration, total=event.training.total, note=note)
+            note = progress_note(training)
+            bars.update(current, description=name, completed=training.iteration, total=training.total, note=note)
         return stop.is_set()
 
     job.run(show)

@@ -28,6 +28,12 @@ def train(
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the ranker. Repeatable."),
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping and history.")] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Go on from this model of boosted trees, up to --set n_trees=… in all."
+        ),
+    ] = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
@@ -42,11 +48,12 @@ def train(
     from gainful.model_file import save
     from gainful.selection.layout import align_features
 
-    model = ranker_with_settings(ranker, set or [])
+    model = ranker_with_settings(ranker, set or []) if start is None else _model_to_go_on(start, ranker, set or [])
     model._check_parameters()
     refuse_unwritable(output)
     how = read_options(format, merge, read)
-    parts = {name: load_data(path, how) for name, path in (("data", data), ("valid", valid)) if path is not None}
+    least = None if start is None else model.n_features_in_
+    parts = {name: load_data(path, how, least) for name, path in (("data", data), ("valid", valid)) if path is not None}
     parts = align_features(parts)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InterruptedFitWarning)
@@ -146,6 +153,23 @@ def evaluate(
         print_json(result)
         return
     stdout().print(_metric_table(names, means, rows, values))
+
+
+def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
+    """A trained model of this ranker, with the settings changed, ready to be trained further."""
+    from gainful.cli.inputs import load_model
+    from gainful.comparison.contestants import ranker_with_settings
+    from gainful.errors import ParameterError
+    from gainful.parameters import parse_setting
+
+    named = ranker_with_settings(ranker, settings)
+    model = load_model(path)
+    if type(model) is not type(named):
+        raise ParameterError(f"{path} holds a {type(model).__name__}, but {ranker} is a {type(named).__name__}")
+    if "warm_start" not in model.parameters:
+        raise ParameterError(f"{ranker} cannot go on from a model; rankers of boosted trees can")
+    given = dict(parse_setting(ranker, model.parameters, setting) for setting in settings)
+    return model.set_params(**given, warm_start=True)
 
 
 def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, name: str) -> None:

@@ -30,3 +30,20 @@ Relevant = Annotated[
     float | None, typer.Option("--relevant", help="Lowest grade that counts as relevant in p, map, mrr, wta and rbp.")
 ]
 Data = Annotated[Path, typer.Argument(help="Data file.", show_default=False)]
+
+# -- of choosing parameters --------------------------------------------------------------------------------------------
+
+Search = Annotated[
+    str, typer.Option("--search", help="How parameters are proposed: random (evenly spread), grid or optuna.")
+]
+RefitAll = Annotated[
+    bool, typer.Option("--refit-all", help="Train the chosen parameters on training and validation data together.")
+]
+Prune = Annotated[
+    bool, typer.Option("--prune/--no-prune", help="Give up trials that fall hopelessly behind.", show_default=False)
+]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Trials run at once.")]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Keep results there as they come; a killed run goes on from them."),
+]

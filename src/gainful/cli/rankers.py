@@ -53,12 +53,16 @@ def warm() -> None:
 
 
 def _parameters(entry: Any) -> list[dict[str, Any]]:
+    from gainful.tuning.tune import tuned_space
+
     defaults = {name: p.default for name, p in inspect.signature(entry.cls.__init__).parameters.items()}
+    space = tuned_space(entry.create(), None, ())
     return [
         {
             "parameter": name,
             "default": entry.params.get(name, defaults[name]),
             "may be": constraint.expected(),
+            "tuned within": str(space[name]) if name in space else "",
             "what it does": constraint.help,
         }
         for name, constraint in entry.cls.parameters.items()

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from gainful.comparison.contestants import contestants
-from gainful.comparison.protocol import as_splits
+from gainful.comparison.contestants import entries
+from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
+from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.data import RankingData
-from gainful.errors import GainfulError, InterruptedFitWarning, ParameterError, UnknownNameError
+from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split
+from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
+from gainful.tuning.tune import refuse_without_validation
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
 CURVE = tuple(f"ndcg@{k}" for k in range(1, 11))
@@ -36,6 +38,7 @@ class CompareProgress:
     n_rankers: int
     finished_runs: int
     training: Progress | None = None
+    tuning: TuneProgress | None = None  # while parameters are chosen
 
 
 ProgressCallback = Callable[[CompareProgress], object]
@@ -55,6 +58,13 @@ def compare(
     baseline: str | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    tune: int | None = None,
+    tune_seconds: float | None = None,
+    search: str = "random",
+    refit: bool | str = True,
+    prune: bool = True,
+    n_jobs: int = 1,
+    store: str | Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Train every ranker on the same queries, test on the same queries, and compare them query by query.
@@ -69,27 +79,62 @@ def compare(
     tests : of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
     alpha : level at which a difference is called significant
-    seed : of the division and of the randomisation test
+    seed : of the division, of the search and of the randomisation test
+    tune, tune_seconds : choose parameters in so many trials or seconds for each ranker and fold, by the first metric on
+        the validation queries; see :func:`gainful.tune`. A parameter set in a name is left alone
+    search, prune, n_jobs : of the tuning
+    refit : what the chosen parameters are trained on: the training part, or "all": training and validation part
+    store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
     progress : called as training goes on; returning True ends the comparison with what is finished
 
     A ranker that cannot take the data is reported as failed and does not stop the others. Ctrl-C ends the comparison
     with what is finished.
     """
+    measures = tuple(metric(m, convention=convention) for m in ([metrics] if isinstance(metrics, str) else metrics))
+    choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
+    how: dict[str, Any] = {"n_folds": folds, "valid": valid, "test": test, "sizes": sizes, "seed": seed}
+    entered = entries(rankers)
     job = ComparisonJob(
-        contestants(rankers),
-        as_splits(data, n_folds=folds, valid=valid, test=test, sizes=sizes, seed=seed),
-        metrics=tuple(metric(m, convention=convention) for m in ([metrics] if isinstance(metrics, str) else metrics)),
+        {label: model for label, (model, _) in entered.items()},
+        as_splits(data, **how),
+        metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
         tests=tuple(tests),
         baseline=baseline,
         alpha=alpha,
         seed=seed,
+        choosing=choosing,
+        fixed={label: fixed for label, (_, fixed) in entered.items()},
+        store=store,
+        divided=division(data, **how),
     )
     try:
         job.run(progress)
     except KeyboardInterrupt:
         job.interrupted = True
     return job.result()
+
+
+def how_to_choose(
+    metrics: Sequence[Metric],
+    trials: int | None,
+    seconds: float | None,
+    search: str = "random",
+    refit: bool | str = True,
+    prune: bool = True,
+    n_jobs: int = 1,
+    seed: int = 0,
+) -> Choosing | None:
+    """How parameters are chosen in a comparison, the same for every ranker; None where they are not."""
+    if refit is False:
+        raise ParameterError.of("compare", "refit", "True or 'all'", refit)
+    if trials is None and seconds is None:
+        if refit == "all":
+            raise ParameterError("refit='all' belongs to tuning; give tune or tune_seconds, or leave it out")
+        return None
+    if not metrics:
+        raise ParameterError("there is no metric to compare by; name at least one")
+    return Choosing(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
 
 
 def check_comparison(
@@ -123,11 +168,21 @@ class ComparisonJob:
         baseline: str | None,
         alpha: float,
         seed: int,
+        choosing: Choosing | None = None,
+        fixed: Mapping[str, Collection[str]] | None = None,
+        store: str | Path | None = None,
+        divided: Mapping[str, Any] | None = None,
     ):
         check_comparison(models, metrics, tests, baseline, alpha)
         self.models, self.splits = models, splits
         self.metrics, self.curve = metrics, curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed
+        self.choosing, self.fixed = choosing, fixed or {}
+        self.store = None if store is None else Path(store)
+        self.divided = dict(divided or {})
+        if choosing is not None:
+            for part in splits:
+                refuse_without_validation(part)
         self.runs: list[Run] = []
         self.failures: dict[str, str] = {}
         self.interrupted = False
@@ -139,16 +194,20 @@ class ComparisonJob:
         """
         for m in (*self.metrics, *self.curve):  # the compiling and loading of kernels is no ranker's training time
             m.per_query(np.zeros(self.splits[0].test.n_rows), self.splits[0].test)
-        for fold, part in enumerate(self.splits):
-            for label, model in self.models.items():
+        for fold, split in enumerate(self.splits):
+            part = Split(split.train, split.valid, split.test, name=split.name)  # made once for all rankers
+            prints = None if self.store is None else Prints.of(part)
+            for label in self.models:
                 if label in self.failures:
                     continue
                 report = self._reporter(label, fold, progress)
-                if report(None):
+                if report():
                     self.interrupted = True
                     return
                 try:
-                    run = _run(label, fold, clone(model), part, (*self.metrics, *self.curve), report)
+                    run = self._run(label, fold, part, prints, report)
+                except InterruptedSearchError:
+                    run = None
                 except GainfulError as error:
                     self.failures[label] = str(error)
                     continue
@@ -157,13 +216,35 @@ class ComparisonJob:
                     return
                 self.runs.append(run)
 
-    def _reporter(
-        self, label: str, fold: int, progress: ProgressCallback | None
-    ) -> Callable[[Progress | None], object]:
-        def report(training: Progress | None) -> object:
+    def _run(
+        self, label: str, fold: int, part: Split, prints: Prints | None, report: Callable[..., object]
+    ) -> Run | None:
+        """One ranker on one fold, from the store where it is there; None when it was interrupted."""
+        model, fixed = self.models[label], self.fixed.get(label, ())
+        measures = tuple(dict.fromkeys((*self.metrics, *self.curve)))
+        with RunStore.open(self.store, label, fold, model, prints, self.choosing, fixed, measures) as store:
+            if store.run is not None:
+                return store.run
+            if self.choosing is None:
+                run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report)
+                return store.keep(run)
+            found = self.choosing.run(
+                label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
+            )
+            if found.interrupted:
+                return None
+            final, train, valid = self.choosing.final(found, part)
+            run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
+            if run is None:
+                return None
+            return store.keep(replace(run, trials=found.trials, chosen=found.best_params))
+
+    def _reporter(self, label: str, fold: int, progress: ProgressCallback | None) -> Callable[..., object]:
+        def report(training: Progress | None = None, tuning: TuneProgress | None = None) -> object:
             if progress is None:
                 return False
-            return progress(CompareProgress(label, fold, len(self.splits), len(self.models), len(self.runs), training))
+            counts = len(self.splits), len(self.models), len(self.runs)
+            return progress(CompareProgress(label, fold, *counts, training, tuning))
 
         return report
 
@@ -181,33 +262,5 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
+            protocol=self.divided | {"tuning": None if self.choosing is None else self.choosing.described()},
         )
-
-
-def _run(
-    label: str,
-    fold: int,
-    model: Ranker,
-    part: Split,
-    measures: Sequence[Metric],
-    progress: Callable[[Progress], object],
-) -> Run | None:
-    """One ranker on one fold, or None when its training was interrupted: half a training is no result."""
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)
-        model.fit(part.train, eval_set=part.valid, progress=progress)
-    fitted = time.perf_counter()
-    if model.interrupted_:
-        return None
-    scores = model.predict(part.test)
-    predicted = time.perf_counter()
-    return Run(
-        label=label,
-        fold=fold,
-        values={m: np.asarray(m.per_query(scores, part.test)) for m in dict.fromkeys(measures)},
-        fit_seconds=fitted - start,
-        predict_seconds=predicted - fitted,
-        n_iter=model.n_iter_,
-        params=model.get_params(deep=False),
-    )

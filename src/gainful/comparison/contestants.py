@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gainful.errors import ParameterError, UnknownNameError
-from gainful.parameters import parse_setting, split_outside_brackets
+from gainful.errors import ParameterError
+from gainful.parameters import split_outside_brackets
 from gainful.rankers.base import Ranker
-from gainful.rankers.registry import RANKERS, ranker
+from gainful.rankers.registry import RANKERS
+from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
+
+__all__ = ["contestants", "entries", "ranker_from_spec", "ranker_with_settings"]
 
 
 def contestants(rankers: Any) -> dict[str, Ranker]:
@@ -17,8 +20,14 @@ def contestants(rankers: Any) -> dict[str, Ranker]:
     ``rankers`` is "all", a name, a list of names and estimators, or a mapping from labels to these. A name may carry
     settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
     """
+    return {label: model for label, (model, _) in entries(rankers).items()}
+
+
+def entries(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
+    """Label → unfitted ranker, and the parameters that its text sets, which tuning leaves alone."""
     if isinstance(rankers, str):
-        rankers = list(RANKERS) if rankers == "all" else split_outside_brackets(rankers, ",")
+        installed = [name for name, entry in RANKERS.items() if entry.installed]
+        rankers = installed if rankers == "all" else split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
         chosen = {str(label): _ranker(spec) for label, spec in rankers.items()}
     else:
@@ -33,20 +42,6 @@ def contestants(rankers: Any) -> dict[str, Ranker]:
     return chosen
 
 
-def ranker_from_spec(spec: str) -> Ranker:
-    """``"lambdamart:n_trees=100"`` as an estimator."""
-    name, *settings = split_outside_brackets(spec, ":")
-    return ranker_with_settings(name, settings)
-
-
-def ranker_with_settings(name: str, settings: Iterable[str]) -> Ranker:
-    """A ranker by name, with parameters given as texts: ``["n_trees=100", "gain=linear"]``."""
-    if name not in RANKERS:
-        raise UnknownNameError.among("ranker", name, RANKERS)
-    table = RANKERS[name].cls.parameters
-    return ranker(name, **dict(parse_setting(name, table, setting) for setting in settings))
-
-
 def _as_list(rankers: Any) -> Iterable[Any]:
     if isinstance(rankers, Ranker):
         return [rankers]
@@ -55,11 +50,11 @@ def _as_list(rankers: Any) -> Iterable[Any]:
     return rankers
 
 
-def _ranker(spec: Any) -> Ranker:
+def _ranker(spec: Any) -> tuple[Ranker, frozenset[str]]:
     if isinstance(spec, str):
-        return ranker_from_spec(spec)
+        return ranker_from_spec(spec), frozenset(settings_of(spec)[1])
     if isinstance(spec, Ranker):
-        return spec
+        return spec, frozenset()
     raise ParameterError.of("compare", "rankers", "names, estimators or a mapping from labels to them", spec)
 
 

@@ -46,6 +46,19 @@ def as_splits(
     return splits
 
 
+def division(
+    data: Any, *, n_folds: int | None = None, test: Any = None, sizes: Sequence[float] = (), seed: int = 0, **_: Any
+) -> dict[str, Any]:
+    """How the data came to be divided, for the record."""
+    if not isinstance(data, RankingData):
+        return {"division": "as given", "folds": 1 if isinstance(data, Split) else len(data)}
+    if test is not None:
+        return {"division": "as given", "folds": 1}
+    if n_folds is not None:
+        return {"division": "folds by query", "folds": n_folds, "seed": seed}
+    return {"division": "one split by query", "folds": 1, "sizes": list(sizes), "seed": seed}
+
+
 def _one_split(data: RankingData, sizes: Sequence[float], seed: int) -> Split:
     if len(sizes) == 2:
         train, test = split(data, sizes, seed=seed)

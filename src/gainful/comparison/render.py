@@ -1,207 +1,194 @@
-"""A comparison as a Rich table, as text and as a page."""
+"""A comparison as a Rich table, as text, as HTML, as Markdown and as LaTeX: one set of sheets, five looks."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import re
 from html import escape
 
-import numpy as np
 from rich import box
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
-from gainful.metrics import Metric
+from gainful.comparison.result import Comparison
+from gainful.comparison.sheets import Cell, Sheet, differences_sheet, legend, means_sheet, notes, percent
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
-TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
+WIDE = 100  # columns of a terminal from which the intervals are shown
 
 
-def means_table(comparison: Comparison) -> Table:
-    """One row per ranker, best mean of each metric in bold, significant differences from the baseline marked."""
-    names = [comparison.headings[m] for m in comparison.metrics]
-    best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
-    table = _table(["ranker", *names, "fit"])
-    for label in comparison.labels:
-        cells = [Text(label_of(comparison, label))]
-        for name in names:
-            value, verdict = comparison.mean(label, name), comparison.verdict(label, name)
-            style = f"{'bold ' if value >= best[name] else ''}{STYLES[verdict]}".strip()
-            cells.append(Text(f"{value:.4f} {MARKS[verdict]}", style=style))
-        table.add_row(*cells, Text(seconds(comparison.fit_seconds(label))))
-    return table
+def sheets_of(comparison: Comparison, *, intervals: bool = True) -> list[Sheet]:
+    """The means, and the differences where there is something to compare."""
+    found = [means_sheet(comparison, intervals=intervals)]
+    if len(comparison.labels) > 1:
+        found.append(differences_sheet(comparison, intervals=intervals))
+    return found
 
 
-def differences_table(comparison: Comparison) -> Table:
-    """One row per ranker but the baseline: its difference, the queries won and lost, and p-values."""
-    table = _table([f"against {comparison.baseline}", *difference_head(comparison)])
-    for label in comparison.labels:
-        if label != comparison.baseline:
-            table.add_row(Text(label), *(Text(cell) for cell in difference_cells(comparison, label)))
-    return table
+# -- terminal ----------------------------------------------------------------------------------------------------------
 
 
-def _table(head: list[str]) -> Table:
+class _Shown:
+    """Tables and notes, laid out for the width of the console that prints them."""
+
+    def __init__(self, comparison: Comparison):
+        self.comparison = comparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for sheet in sheets_of(self.comparison, intervals=options.max_width >= WIDE):
+            yield _rich_table(sheet)
+        cautions = set(self.comparison.cautions)
+        for line in notes(self.comparison):
+            yield Text(line, style="yellow" if line in cautions else "dim")
+
+
+def renderable(comparison: Comparison) -> _Shown:
+    """Tables and notes, for a Rich console."""
+    return _Shown(comparison)
+
+
+def _rich_table(sheet: Sheet) -> Table:
     """A table whose first column folds when space is short; figures are never cut."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column(Text(head[0]), overflow="fold", min_width=12)  # Text: a label may look like markup
-    for name in head[1:]:
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=min(max(len(name), 8), 12))
+    table.add_column(Text(sheet.head[0]), overflow="fold", min_width=12)  # Text: a label may look like markup
+    marked = [any(row[j].verdict for row in sheet.rows) for j in range(len(sheet.head))]
+    for name in sheet.head[1:]:
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=min(max(len(name), 8), 18))
+    for row in sheet.rows:
+        table.add_row(*(_rich_cell(cell, marked[j]) for j, cell in enumerate(row)))
     return table
 
 
-def label_of(comparison: Comparison, label: str) -> str:
-    return f"{label} (baseline)" if label == comparison.baseline and len(comparison.labels) > 1 else label
-
-
-def difference_head(comparison: Comparison) -> list[str]:
-    return [
-        f"Δ {comparison.headings[comparison.headline]}",
-        "won/lost",
-        *(f"p {TEST_NAMES[test]}" for test in comparison.tests),
-    ]
-
-
-def difference_cells(comparison: Comparison, label: str) -> list[str]:
-    """Difference on the headline metric, queries won and lost, and one corrected p-value per test."""
-    headline = comparison.paired_tests[label, comparison.headings[comparison.headline]]
-    return [
-        f"{headline.difference:+.4f}",
-        f"{headline.wins}/{headline.losses}",
-        *(p_value(measure_of_test(comparison, label, test).p_holm[test]) for test in comparison.tests),
-    ]
-
-
-def measure_of_test(comparison: Comparison, label: str, test: str) -> PairedTest:
-    """Wilcoxon looks at the whole top of the list, as Chapelle, Le and Smola do; the others at the headline metric."""
-    measure = CURVE_SUM if test == "wilcoxon" else comparison.headings[comparison.headline]
-    return comparison.paired_tests[label, measure]
-
-
-def notes(comparison: Comparison) -> list[str]:
-    """What the figures mean: data, conventions, tests, and what went wrong."""
-    data = comparison.data
-    folds = f"{data['folds']} folds, " if data["folds"] > 1 else ""
-    lines = [
-        f"{folds}{len(comparison.query_ids):,} test queries, {data['test_documents']:,} documents, "
-        f"{data['features']} features; trained on {_spread(data['train_queries'])} queries, "
-        f"validated on {_spread(data['validation_queries'])}.",
-        f"Conventions: {'; '.join(conventions(comparison.metrics))}.",
-    ]
-    if len(comparison.labels) > 1 and comparison.tests:
-        mark = TEST_NAMES[comparison.marking_test or ""].replace("random.", "randomisation")
-        lines.append(
-            f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test on that metric). "
-            f"p-values: {', '.join(_test_note(comparison, test) for test in comparison.tests)}; "
-            "Holm-corrected over the rankers."
-        )
-    lines += comparison.remarks
-    lines += [f"{label} failed: {reason}" for label, reason in comparison.failures.items()]
-    if comparison.interrupted:
-        lines.append("Interrupted: the table holds what was finished.")
-    return lines
-
-
-def conventions(metrics: Sequence[Metric]) -> list[str]:
-    """The conventions of each metric, those that share them together: ``ndcg@10, ndcg@5 (gain=exp2, …)``."""
-    together: dict[str, list[str]] = {}
-    for m in metrics:
-        together.setdefault(str(m).partition("(")[2].rstrip(")"), []).append(m.name)
-    return [f"{', '.join(names)} ({words})" for words, names in together.items()]
-
-
-def _test_note(comparison: Comparison, test: str) -> str:
-    names = {"wilcoxon": "Wilcoxon signed-rank", "t": "paired t", "randomization": "randomisation (10,000 draws)"}
-    return f"{names[test]} on {CURVE_SUM if test == 'wilcoxon' else comparison.headings[comparison.headline]}"
-
-
-def _spread(counts: list[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def renderable(comparison: Comparison) -> Group:
-    """Table and notes, for a Rich console."""
-    tables = [means_table(comparison)]
-    if len(comparison.labels) > 1:
-        tables.append(differences_table(comparison))
-    return Group(*tables, *(Text(line, style="dim") for line in notes(comparison)))
+def _rich_cell(cell: Cell, marked: bool) -> Text:
+    text = f"{cell.text} {MARKS[cell.verdict]}" if marked else cell.text
+    return Text(text, style=f"{'bold ' if cell.best else ''}{STYLES[cell.verdict]}".strip())
 
 
 def plain_text(comparison: Comparison, width: int) -> str:
-    """Table and notes as text without colours."""
+    """Tables and notes as text without colours."""
     console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     console.print(renderable(comparison))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
-def p_value(p: float) -> str:
-    return "< .001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)
-
-
-def seconds(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
-
-
 # -- HTML --------------------------------------------------------------------------------------------------------------
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c1e21; background: #fff; max-width: 62rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.4rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #d9dce1; }
-th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 8rem; }
-.best { font-weight: 700; }
-.better { color: #0a6b2d; }
-.worse { color: #a3161a; }
-li { margin: .3rem 0; overflow-wrap: anywhere; }
-@media (prefers-color-scheme: dark) {
-  body { color: #e6e7ea; background: #16181c; } th, td { border-color: #3a3f47; }
-  .better { color: #67d08b; } .worse { color: #ff8a8a; }
-}
-"""
 
 
 def html_fragment(comparison: Comparison) -> str:
-    """The table and its notes, without a page around them."""
-    names = [comparison.headings[m] for m in comparison.metrics]
-    best = {name: np.nanmax([comparison.mean(label, name) for label in comparison.labels]) for name in names}
-    rows = []
-    for label in comparison.labels:
-        cells = [f"<td>{escape(label_of(comparison, label))}</td>"]
-        for name in names:
-            value, verdict = comparison.mean(label, name), comparison.verdict(label, name)
-            kinds = {"best": value >= best[name], "better": verdict > 0, "worse": verdict < 0}
-            classes = " ".join(kind for kind, on in kinds.items() if on)
-            cells.append(f'<td class="{classes}">{value:.4f} {MARKS[verdict].strip()}</td>')
-        rows.append([*cells, f"<td>{seconds(comparison.fit_seconds(label))}</td>"])
-    tables = [_html_table(["ranker", *names, "fit"], rows)]
-    if len(comparison.labels) > 1:
-        others = [label for label in comparison.labels if label != comparison.baseline]
-        rows = [
-            [f"<td>{escape(cell)}</td>" for cell in (label, *difference_cells(comparison, label))] for label in others
-        ]
-        tables.append(_html_table([f"against {comparison.baseline}", *difference_head(comparison)], rows))
-    return f"{''.join(tables)}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
+    """The tables and their notes, without a page around them."""
+    tables = "".join(html_table(sheet) for sheet in sheets_of(comparison))
+    return f"{tables}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
 
 
-def _html_table(head: list[str], rows: list[list[str]]) -> str:
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f'<div class="scroll"><table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def html_page(comparison: Comparison) -> str:
-    """One page that needs nothing from the network."""
+def html_table(sheet: Sheet, *, sortable: bool = False, name: str = "") -> str:
+    """A table in a box that scrolls sideways by itself; with buttons in the headings where it is sortable."""
+    head = "".join(_html_heading(text, sortable) for text in sheet.head)
+    body = "".join(_html_row(row) for row in sheet.rows)
+    mark = f' id="{escape(name)}"' if name else ""
+    kind = ' class="sortable"' if sortable else ""
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Comparison of rankers</title><style>{STYLE}</style></head>"
-        f"<body><h1>Comparison of {len(comparison.labels)} rankers</h1>{html_fragment(comparison)}</body></html>\n"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(sheet.title)}"><table{mark}{kind}>'
+        f"<caption>{escape(sheet.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _html_heading(text: str, sortable: bool) -> str:
+    if not sortable:
+        return f'<th scope="col">{escape(text)}</th>'
+    return f'<th scope="col" aria-sort="none"><button type="button">{escape(text).replace("/", "/<wbr>")}</button></th>'
+
+
+def _html_row(row: tuple[Cell, ...]) -> str:
+    first, *rest = row
+    label = f'<th scope="row"{_value(first)}>{first.picture}{escape(first.text)}</th>'
+    return f"<tr>{label}{''.join(_html_cell(cell) for cell in rest)}</tr>"
+
+
+def _html_cell(cell: Cell) -> str:
+    kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
+    classes = " ".join(kind for kind, on in kinds.items() if on)
+    words = {1: "significantly better", -1: "significantly worse"}
+    mark = f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
+    attribute = f' class="{classes}"' if classes else ""
+    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{mark}</td>"
+
+
+def _value(cell: Cell) -> str:
+    """What the cell is sorted by, in full: the figure of the JSON behind the rounded one."""
+    if cell.value is None or cell.value != cell.value:
+        return ""
+    return f' data-value="{escape(str(cell.value))}"'
+
+
+# -- Markdown ----------------------------------------------------------------------------------------------------------
+
+MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|#&~$])")
+
+
+def markdown(comparison: Comparison) -> str:
+    """Tables and notes for a README or an issue."""
+    parts = [_markdown_table(sheet) for sheet in sheets_of(comparison)]
+    parts.append("\n".join(f"- {_markdown_text(line)}" for line in notes(comparison)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(sheet: Sheet) -> str:
+    rule = ["---"] + ["---:"] * (len(sheet.head) - 1)
+    rows = [[_markdown_text(text) for text in sheet.head], rule]
+    rows += [[_markdown_cell(cell) for cell in row] for row in sheet.rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = _markdown_text(cell.text)
+    return f"{f'**{text}**' if cell.best else text} {MARKS[cell.verdict]}".strip()
+
+
+def _markdown_text(text: str) -> str:
+    return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
+
+
+# -- LaTeX -------------------------------------------------------------------------------------------------------------
+
+LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "Δ": r"$\Delta$", "–": "--", "−": "$-$",
+    "…": r"\ldots{}", "∞": r"$\infty$", "≥": r"$\geq$", "≤": r"$\leq$", "▲": r"$\uparrow$", "▼": r"$\downarrow$",
+}  # fmt: skip
+LATEX_MARKS = {1: r"\rlap{$^{\uparrow}$}", -1: r"\rlap{$^{\downarrow}$}", 0: ""}
+
+
+def latex(comparison: Comparison) -> str:
+    """The means as a ``table`` with booktabs rules; the caption says what the marks mean."""
+    sheet = means_sheet(comparison)
+    head = " & ".join(latex_text(text) for text in sheet.head)
+    rows = "\n".join("    " + " & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in sheet.rows)
+    return (
+        "% \\usepackage{booktabs}\n\\begin{table}\n  \\centering\n"
+        f"  \\caption{{{_latex_caption(comparison)}}}\n"
+        f"  \\begin{{tabular}}{{l{'r' * (len(sheet.head) - 1)}}}\n    \\toprule\n    {head} \\\\\n    \\midrule\n"
+        f"{rows}\n    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
+    )
+
+
+def _latex_caption(comparison: Comparison) -> str:
+    lines = [f"Means over {len(comparison.query_ids):,} test queries, {percent(comparison.level)} bootstrap intervals."]
+    if len(comparison.labels) > 1 and comparison.tests:
+        lines.append(legend(comparison))
+    return latex_text(" ".join([*lines, *comparison.cautions]))
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = latex_text(cell.text)
+    if cell.best:
+        text = rf"\textbf{{{text}}}"
+    return text + LATEX_MARKS[cell.verdict]
+
+
+def latex_text(text: str) -> str:
+    """Text with every character that LaTeX would take for a command spelled out."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))

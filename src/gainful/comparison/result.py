@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gainful.comparison.statistics import TESTS, holm
+from gainful.comparison.statistics import (
+    bootstrap_intervals,
+    detectable,
+    effect_size,
+    holm,
+    p_values,
+    queries_needed,
+    smallest_p,
+    superiority,
+)
 from gainful.data import RankingData
 from gainful.errors import GainfulError, UnknownNameError
 from gainful.metrics import Metric, headings, mean_over_queries
@@ -33,20 +43,65 @@ class Run:
     predict_seconds: float
     n_iter: int
     params: Mapping[str, Any]
+    scores: Array | None = None  # of the test rows, in their order
+    history: Sequence[Mapping[str, Any]] = ()  # a row per iteration, as in ``history_``
+    memory: int | None = None  # bytes by which the process grew at most while it trained; see ``memory.py``
+    facts: Mapping[str, Any] = field(default_factory=dict)  # told by the ranker; "path" has a row per C or l1
+    trials: Sequence[Mapping[str, Any]] = ()  # of the tuning, as in ``TuneResult.trials``
+    chosen: Mapping[str, Any] | None = None  # parameters that tuning chose; None without tuning
+
+
+def path_of(model: Any) -> dict[str, Any]:
+    """The rows of a ranker that trained for several C or l1, and the value it kept; nothing of others."""
+    rows = getattr(model, "path_", None)
+    return {"path": rows, "kept": getattr(model, "l1_", getattr(model, "C_", None))} if rows else {}
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A ranker against the baseline on one measure: mean difference and p-values, raw and Holm-corrected."""
+    """A ranker against the baseline on one measure: the mean difference, how large and how sure it is.
+
+    p-values are given raw and Holm-corrected over the rankers.
+    """
 
     ranker: str
     measure: str
     difference: float
     n_queries: int
     wins: int
+    ties: int
     losses: int
     p: Mapping[str, float]
     p_holm: Mapping[str, float]
+    interval: tuple[float, float]  # bootstrap, for the difference
+    effect_size: float  # Cohen's d_z
+    superiority: float  # probability of being better on a query, ties counted half
+    smallest_p: float  # what no pattern of signs could undercut, corrected
+    detectable: float  # difference found in 80 % of cases at this spread
+    queries_needed: float  # to find this difference in 80 % of cases
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The test rows that scores belong to: query q owns ``offsets[q]:offsets[q + 1]``."""
+
+    offsets: Array
+    grades: Array
+    doc_ids: Array | None
+
+    @classmethod
+    def of(cls, parts: Sequence[RankingData]) -> Documents:
+        ids = [part.doc_ids for part in parts]
+        known = all(some is not None for some in ids)
+        return cls(
+            offsets=np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))]),
+            grades=np.concatenate([part.y for part in parts]),
+            doc_ids=np.concatenate([some.astype(str) for some in ids if some is not None]) if known else None,
+        )
+
+    def name(self, query: int, place: int) -> str:
+        """The id of a document, or its place in the query where there are none."""
+        return f"#{place + 1}" if self.doc_ids is None else str(self.doc_ids[self.offsets[query] + place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +121,10 @@ class Comparison:
     failures: Mapping[str, str]
     interrupted: bool
     data: Mapping[str, Any]
+    documents: Documents
     query_weights: Array | None = None
     remarks: tuple[str, ...] = ()
+    protocol: Mapping[str, Any] = field(default_factory=dict)  # how the data was divided and parameters chosen
 
     @classmethod
     def from_runs(
@@ -109,7 +166,8 @@ class Comparison:
             fold_of_query=np.repeat(folds, [part.n_queries for part in tested]),
             failures=dict(failures),
             interrupted=interrupted,
-            data=_describe_splits([splits[f] for f in folds]),
+            data=_describe_splits([splits[f] for f in folds]) | _describe_tested(tested),
+            documents=Documents.of(tested),
             **settings,
         )
 
@@ -146,6 +204,11 @@ class Comparison:
             means.append(mean_over_queries(values[inside], weights))
         return float(np.mean(means))
 
+    def scores(self, label: str) -> Array | None:
+        """The scores of the test rows, fold after fold as in ``documents``; None where they were not kept."""
+        parts = [run.scores for run in self.runs[label] if run.scores is not None]
+        return np.concatenate(parts) if len(parts) == len(self.runs[label]) else None
+
     def fit_seconds(self, label: str) -> float:
         """Training time, all folds together."""
         return sum(run.fit_seconds for run in self.runs[label])
@@ -174,30 +237,58 @@ class Comparison:
         """
         found: dict[tuple[str, str], PairedTest] = {}
         others = [label for label in self.labels if label != self.baseline]
-        for measure in [*(self.headings[m] for m in self.metrics), CURVE_SUM]:
-            differences = {label: self._differences(label, measure) for label in others}
-            raw = {test: [TESTS[test](differences[label], self.seed) for label in others] for test in self.tests}
+        for measure in [*(self.headings[m] for m in self.metrics), CURVE_SUM] if others else []:
+            columns = [self.differences(label, self.baseline, measure) for label in others]
+            raw = {test: p_values(test, columns, self.seed) for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
+            low, high = bootstrap_intervals(np.column_stack(columns), level=self.level, seed=self.seed)
             for i, label in enumerate(others):
-                d = differences[label]
+                d = columns[i][~np.isnan(columns[i])]
                 found[label, measure] = PairedTest(
                     ranker=label,
                     measure=measure,
                     difference=float(d.mean()) if len(d) else 0.0,
                     n_queries=len(d),
                     wins=int((d > 0).sum()),
+                    ties=int((d == 0).sum()),
                     losses=int((d < 0).sum()),
                     p={test: raw[test][i] for test in self.tests},
                     p_holm={test: corrected[test][i] for test in self.tests},
+                    interval=(float(low[i]), float(high[i])),
+                    effect_size=effect_size(d),
+                    superiority=superiority(d),
+                    smallest_p=smallest_p(d, len(others)),
+                    detectable=detectable(d, self.alpha, len(others)),
+                    queries_needed=queries_needed(d, self.alpha, len(others)),
                 )
         return found
 
-    def _differences(self, label: str, measure: str) -> Array:
-        """Per-query differences to the baseline. What rounding alone can make is no difference."""
-        ours, theirs = self.per_query(label, measure), self.per_query(self.baseline, measure)
+    def differences(self, label: str, other: str, measure: Metric | str) -> Array:
+        """One difference per test query, NaN where skipped. What rounding alone can make is no difference."""
+        ours, theirs = self.per_query(label, measure), self.per_query(other, measure)
         d = ours - theirs
         d[np.abs(d) <= ROUNDING * np.maximum(1.0, np.maximum(np.abs(ours), np.abs(theirs)))] = 0.0
-        return np.asarray(d[~np.isnan(d)])
+        return np.asarray(d)
+
+    @property
+    def level(self) -> float:
+        """Of the bootstrap intervals: 1 − alpha."""
+        return 1.0 - self.alpha
+
+    def interval(self, label: str, measure: Metric | str) -> tuple[float, float]:
+        """Bootstrap interval for :meth:`mean` over the drawing of test queries, for the models as trained."""
+        self.per_query(label, measure)  # refuses what is not here
+        key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
+        if key not in self._intervals:
+            values = np.column_stack([self.per_query(name, key) for name in self.labels])
+            ends = bootstrap_intervals(values, self.query_weights, level=self.level, seed=self.seed)
+            pairs = zip(*(end.tolist() for end in ends), strict=True)
+            self._intervals[key] = dict(zip(self.labels, pairs, strict=True))
+        return self._intervals[key][label]
+
+    @cached_property
+    def _intervals(self) -> dict[str, dict[str, tuple[float, float]]]:
+        return {}
 
     @property
     def marking_test(self) -> str | None:
@@ -210,6 +301,24 @@ class Comparison:
         if test is None or self.marking_test is None or test.p_holm[self.marking_test] > self.alpha:
             return 0
         return 1 if test.difference > 0 else -1
+
+    @cached_property
+    def cautions(self) -> tuple[str, ...]:
+        """What the number of test queries cannot support, in sentences."""
+        from gainful.comparison.claims import cautions
+
+        return tuple(cautions(self))
+
+    @cached_property
+    def created(self) -> str:
+        """When the result was first looked at, in universal time; the same in all that is written of it."""
+        return datetime.now(UTC).isoformat(timespec="seconds")
+
+    @property
+    def by_mean(self) -> list[str]:
+        """The labels from the best mean of the headline metric to the worst; undefined means last."""
+        means = {label: self.mean(label, self.headline) for label in self.labels}
+        return sorted(self.labels, key=lambda label: -np.inf if np.isnan(means[label]) else means[label], reverse=True)
 
     # -- showing it ----------------------------------------------------------------------------------------------------
 
@@ -230,63 +339,52 @@ class Comparison:
 
         return html_fragment(self)
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the result as one self-contained page."""
-        from gainful.comparison.render import html_page
-        from gainful.formats.files import atomic_write
-
-        with atomic_write(path) as file:
-            file.write(html_page(self).encode())
-
-    def to_json(self, path: str | Path) -> None:
-        """Write means, tests and per-query values as JSON."""
-        from gainful.formats.files import atomic_write
-
-        with atomic_write(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode())
-
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values: what :meth:`to_json` writes."""
-        from gainful.jsonable import plain
+        from gainful.comparison.record import record
 
-        names = list(self.headings.values())
-        result: dict[str, Any] = {
-            "baseline": self.baseline,
-            "metrics": {self.headings[m]: str(m) for m in self.metrics},
-            "tests": {"names": self.tests, "correction": "holm over rankers", "alpha": self.alpha, "seed": self.seed},
-            "data": self.data,
-            "interrupted": self.interrupted,
-            "failures": self.failures,
-            "remarks": self.remarks,
-            "queries": {"id": self.query_ids, "fold": self.fold_of_query + 1},
-            "rankers": {
-                label: {
-                    "means": {name: self.mean(label, name) for name in names},
-                    "means_of_folds": {name: self.mean(label, name, average="folds") for name in names},
-                    "fit_seconds": self.fit_seconds(label),
-                    "predict_seconds": sum(run.predict_seconds for run in self.runs[label]),
-                    "iterations": [run.n_iter for run in self.runs[label]],
-                    "params": self.runs[label][0].params,
-                    "per_query": {name: self.per_query(label, name) for name in names},
-                }
-                for label in self.labels
-            },
-            "against_baseline": [
-                {
-                    "ranker": t.ranker,
-                    "measure": t.measure,
-                    "difference": t.difference,
-                    "queries": t.n_queries,
-                    "wins": t.wins,
-                    "losses": t.losses,
-                    "p": t.p,
-                    "p_holm": t.p_holm,
-                    "significant": self.verdict(t.ranker, t.measure) != 0,
-                }
-                for t in self.paired_tests.values()
-            ],
-        }
-        return plain(result)  # type: ignore[no-any-return]
+        return record(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Means, intervals, tests and per-query values as JSON, written to ``path`` where one is given."""
+        return _written(json.dumps(self.to_dict(), indent=1), path)
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """The tables and notes as Markdown, written to ``path`` where one is given."""
+        from gainful.comparison.render import markdown
+
+        return _written(markdown(self), path)
+
+    def to_latex(self, path: str | Path | None = None) -> str:
+        """The table of means as LaTeX (package booktabs), written to ``path`` where one is given."""
+        from gainful.comparison.render import latex
+
+        return _written(latex(self), path)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The report: one page that needs nothing else, written to ``path`` where one is given."""
+        from gainful.comparison.report import page
+
+        return _written(page(self), path)
+
+    def to_report(self, folder: str | Path) -> Path:
+        """Write report.html, table.md, table.tex and comparison.json into ``folder``; the path of the page."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.to_json(folder / "comparison.json")
+        self.to_markdown(folder / "table.md")
+        self.to_latex(folder / "table.tex")
+        self.to_html(folder / "report.html")
+        return folder / "report.html"
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    from gainful.formats.files import atomic_write
+
+    if path is not None:
+        with atomic_write(path) as file:
+            file.write(text.encode())
+    return text
 
 
 def _weights(part: RankingData) -> Array:
@@ -302,6 +400,20 @@ def _describe_splits(splits: Sequence[Split]) -> dict[str, Any]:
         "validation_queries": [0 if part.valid is None else part.valid.n_queries for part in splits],
         "test_queries": [part.test.n_queries for part in splits],
         "test_documents": sum(part.test.n_rows for part in splits),
+    }
+
+
+def _describe_tested(parts: Sequence[RankingData]) -> dict[str, Any]:
+    """What the test queries of all folds look like together."""
+    counts, grades = np.concatenate([part.counts for part in parts]), np.concatenate([part.y for part in parts])
+    highest = np.concatenate([np.maximum.reduceat(part.y, part.offsets[:-1]) for part in parts])
+    values, rows = np.unique(grades, return_counts=True)
+    few = len(values) <= 32
+    return {
+        "documents_per_query": {"min": counts.min(), "median": np.median(counts), "max": counts.max()},
+        "grades": {f"{value:g}": count for value, count in zip(values, rows, strict=True)} if few else None,
+        "grade_range": [values[0], values[-1]],
+        "queries_without_relevant": int((highest <= 0).sum()),
     }
 
 

@@ -1,8 +1,15 @@
-"""Paired tests on per-query differences, and Holm's correction for comparing several rankers at once."""
+"""Paired statistics of per-query values: tests, intervals, effect sizes, what the number of queries can show.
+
+Conventions
+-----------
+``differences`` is (n_queries,), or (n_queries, k) for k rankers at once; a query that a metric skips is NaN and left
+out. Everything random takes a seed and draws the same queries for all rankers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -10,17 +17,48 @@ import numpy as np
 from gainful.rows import Array
 
 N_FLIPS = 10_000
-BLOCK_FLIPS = 250
+N_RESAMPLES = 10_000
+BLOCK_VALUES = 1 << 21  # random numbers held at a time
+ROUNDING = 1e-12
+POWER = 0.8
+EXACT = 50  # queries up to which Wilcoxon's distribution is computed rather than approximated
+
+
+# -- tests -------------------------------------------------------------------------------------------------------------
 
 
 def wilcoxon(differences: Array, seed: int = 0) -> float:
-    """Two-sided Wilcoxon signed-rank test; queries without a difference are left out."""
-    from scipy import stats
+    """Two-sided Wilcoxon signed-rank test; queries without a difference are left out.
+
+    Exact up to 50 differing queries, with equal differences too: the distribution of the rank sum over all signs.
+    Beyond that by the normal distribution, its variance corrected for equal differences.
+    """
+    from scipy.special import ndtr
+    from scipy.stats import rankdata
 
     nonzero = differences[differences != 0]
-    if len(nonzero) == 0:
+    n = len(nonzero)
+    if n == 0:
         return 1.0
-    return float(stats.wilcoxon(nonzero).pvalue)
+    ranks = rankdata(np.abs(nonzero))
+    up = float(ranks[nonzero > 0].sum())
+    if n <= EXACT:
+        chances = _rank_sums(np.round(2 * ranks).astype(np.int64))
+        place = round(2 * up)
+        return float(min(1.0, 2 * min(chances[: place + 1].sum(), chances[place:].sum())))
+    same = np.unique(ranks, return_counts=True)[1].astype(np.float64)
+    variance = n * (n + 1) * (2 * n + 1) / 24 - (same**3 - same).sum() / 48
+    return float(2 * ndtr(-abs(up - n * (n + 1) / 4) / math.sqrt(variance)))
+
+
+def _rank_sums(ranks: Array) -> Array:
+    """The probability of each sum of those ranks (whole numbers) whose sign falls positive, (Σ ranks + 1,)."""
+    chances = np.zeros(int(ranks.sum()) + 1)
+    chances[0] = 1.0
+    for rank in ranks:
+        chances[rank:] = 0.5 * (chances[rank:] + chances[: len(chances) - rank])
+        chances[:rank] *= 0.5
+    return chances
 
 
 def paired_t(differences: Array, seed: int = 0) -> float:
@@ -42,22 +80,33 @@ def randomization(differences: Array, seed: int = 0) -> float:
 
     The observed signs count as one of the draws, so that the p-value is never 0 and the test keeps its level.
     """
-    n = len(differences)
-    observed = abs(differences.sum())
-    if n == 0 or observed == 0:
-        return 1.0
-    rng = np.random.default_rng(seed)
-    as_far = 0
-    bound = observed * (1.0 - 1e-12)
-    for _ in range(N_FLIPS // BLOCK_FLIPS):
-        flips = np.unpackbits(rng.integers(0, 256, size=(BLOCK_FLIPS, -(-n // 8)), dtype=np.uint8), axis=1)[:, :n]
-        as_far += int((np.abs((flips * 2.0 - 1.0) @ differences) >= bound).sum())
-    return (as_far + 1) / (N_FLIPS + 1)
+    return float(randomizations(differences.reshape(-1, 1), seed)[0])
+
+
+def randomizations(differences: Array, seed: int = 0) -> Array:
+    """:func:`randomization` of every column of (n_queries, k), (k,), under the same sign flips."""
+    values = np.nan_to_num(differences)  # a skipped query adds nothing under either sign
+    observed = np.abs(values.sum(axis=0))
+    if len(values) == 0:
+        return np.ones(values.shape[1])
+    # Sums in another order differ by rounding; what is as far but for that is as far.
+    bound = observed - ROUNDING * np.abs(values).sum(axis=0)
+    as_far = np.zeros(values.shape[1], dtype=np.int64)
+    for signs in _drawn("draw_signs", len(values), N_FLIPS, seed):
+        as_far += (np.abs(signs @ values) >= bound).sum(axis=0)
+    return np.asarray((as_far + 1) / (N_FLIPS + 1))
 
 
 TESTS: MappingProxyType[str, Callable[[Array, int], float]] = MappingProxyType(
     {"wilcoxon": wilcoxon, "t": paired_t, "randomization": randomization}
 )
+
+
+def p_values(test: str, columns: Sequence[Array], seed: int) -> list[float]:
+    """The test of each column of differences (NaN where a query is skipped)."""
+    if test == "randomization" and columns:
+        return [float(p) for p in randomizations(np.column_stack(columns), seed)]
+    return [TESTS[test](column[~np.isnan(column)], seed) for column in columns]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -74,3 +123,113 @@ def holm(p_values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(p) - i) * p[place]))
         adjusted[place] = running
     return [float(value) for value in adjusted]
+
+
+# -- bootstrap ---------------------------------------------------------------------------------------------------------
+
+
+def bootstrap_intervals(
+    values: Array, weights: Array | None = None, *, level: float = 0.95, seed: int = 0
+) -> tuple[Array, Array]:
+    """Lower and upper ends of a bootstrap interval for the mean of each column, (k,) and (k,).
+
+    Queries are drawn with replacement, 10,000 times; the ends are the quantiles β and 1 − β of the resampled means with
+    β = Φ(−√(n / (n − 1)) t_{(1 + level) / 2, n − 1}). For large n that is (1 − level) / 2, the plain percentile
+    interval; for small n it is wider, as Student's interval is wider than the normal one (Hesterberg, 2015). ``values``
+    is (n_queries, k), NaN where skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries
+    there is no interval: NaN.
+    """
+    resampled = _resampled_means(values, weights, seed)
+    ends = np.full((2, values.shape[1]), np.nan)
+    counts = (~np.isnan(values)).sum(axis=0)
+    quantiles = np.nanquantile if np.isnan(resampled).any() else np.quantile  # the first is far slower
+    for n in np.unique(counts[counts > 1]):
+        same = counts == n
+        tail = _tail(int(n), level)
+        ends[:, same] = quantiles(resampled[:, same], [tail, 1 - tail], axis=0)
+    return ends[0], ends[1]
+
+
+def _tail(n: int, level: float) -> float:
+    from scipy import stats
+    from scipy.special import ndtr
+
+    return float(ndtr(-math.sqrt(n / (n - 1)) * stats.t.ppf((1 + level) / 2, n - 1)))
+
+
+def _resampled_means(values: Array, weights: Array | None, seed: int) -> Array:
+    """The mean of each column in each resample, (draws, k)."""
+    kept = ~np.isnan(values)
+    weight = kept * (np.ones(len(values)) if weights is None else weights)[:, None]
+    total = weight * np.nan_to_num(values)
+    below = weight[:, :1] if kept.all() else weight  # one column serves all when nothing is skipped
+    with np.errstate(invalid="ignore"):  # a resample of skipped queries only has no mean
+        return np.concatenate(
+            [(c @ total) / (c @ below) for c in _drawn("draw_counts", len(values), N_RESAMPLES, seed)]
+        )
+
+
+def _drawn(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:
+    """Blocks of random rows of length n, ``draws`` rows in all; a block is valid until the next."""
+    from gainful.comparison import resampling_kernels
+
+    draw = getattr(resampling_kernels, kernel)
+    state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    block = np.empty((max(1, min(draws, BLOCK_VALUES // max(n, 1))), n))
+    for first in range(0, draws, len(block)):
+        rows = block[: draws - first]
+        state = np.uint64(draw(state, rows))
+        yield rows
+
+
+# -- how large, and how sure one can be --------------------------------------------------------------------------------
+
+
+def effect_size(differences: Array) -> float:
+    """Cohen's d_z: the mean difference in units of its spread over the queries; 0 without a difference."""
+    spread = differences.std(ddof=1) if len(differences) > 1 else 0.0
+    mean = differences.mean() if len(differences) else 0.0
+    if spread > ROUNDING * abs(mean):
+        return float(mean / spread)
+    return 0.0 if mean == 0 else math.copysign(math.inf, mean)
+
+
+def superiority(differences: Array) -> float:
+    """The probability that the ranker is better on a query drawn at random, ties counted half."""
+    if len(differences) == 0:
+        return 0.5
+    return float(((differences > 0).sum() + 0.5 * (differences == 0).sum()) / len(differences))
+
+
+def smallest_p(differences: Array, n_rankers: int) -> float:
+    """The smallest Holm-corrected p-value that any pattern of signs of these differences could have given.
+
+    k queries that differ have 2^k patterns of signs, of which the two extreme ones are the farthest from 0; the drawn
+    patterns of the randomisation test cannot go below 1 / 10,001.
+    """
+    differing = int((differences != 0).sum())
+    return min(1.0, n_rankers * max(2.0 ** (1 - differing), 1.0 / (N_FLIPS + 1)))
+
+
+def detectable(differences: Array, alpha: float, n_rankers: int) -> float:
+    """The mean difference that a paired t test would find in 80 % of cases, at the spread seen here.
+
+    (t_{1 − α/2m} + t_{0.8}) s / √n with n − 1 degrees of freedom, at the level of Holm's first step over m rankers.
+    """
+    from scipy import stats
+
+    n = len(differences)
+    if n < 2:
+        return math.inf
+    quantiles = stats.t.ppf([1 - alpha / (2 * n_rankers), POWER], n - 1)
+    return float(quantiles.sum() * differences.std(ddof=1) / np.sqrt(n))
+
+
+def queries_needed(differences: Array, alpha: float, n_rankers: int) -> float:
+    """About how many queries would show a difference as large as this one, with 80 % power (normal quantiles)."""
+    from scipy.special import ndtri
+
+    effect = abs(effect_size(differences))
+    if effect == 0:
+        return math.inf
+    return float(((ndtri(1 - alpha / (2 * n_rankers)) + ndtri(POWER)) / effect) ** 2)

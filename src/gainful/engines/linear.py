@@ -6,6 +6,9 @@ line the scores are known and X is not touched.
 
 from __future__ import annotations
 
+import copy
+from typing import cast
+
 import numpy as np
 
 from gainful import streams
@@ -13,6 +16,7 @@ from gainful.data import RankingData
 from gainful.engines.structured import query_shares
 from gainful.inference.features import Features
 from gainful.losses import Loss
+from gainful.losses.base import StagedFill
 from gainful.rows import Array, value_blocks
 from gainful.streams import read_only
 
@@ -36,6 +40,12 @@ class LinearRisk:
         self.scales = scales
         self.threads = loss.entry.threads if threads is None else threads
         self.n_features = data.n_features
+
+    def at(self, iteration: int, total: int) -> LinearRisk:
+        """The risk in iteration 1 … ``total`` of a staged loss; it shares everything else with this one."""
+        stage = copy.copy(self)
+        stage.fill = cast(StagedFill, self.fill).at(iteration, total)
+        return stage
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
         value, gradient, scores = streams.risk_of_features(

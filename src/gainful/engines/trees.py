@@ -6,16 +6,21 @@ Ctrl-C keeps what is grown, and an objective may change from one iteration to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
+from gainful.frames import CODES
 from gainful.monitor import Monitor
 from gainful.randomness import seed_from
-from gainful.rows import Array
+from gainful.rows import BLOCK_VALUES, Array
+
+# What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
+# from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
+Objective = Callable[[Array, int], tuple[Array, Array]]
 
 # Parameters that gainful sets from its own, under every name LightGBM knows them by (see its Parameters page).
 OWNED: dict[str, tuple[str, ...]] = {
@@ -28,11 +33,16 @@ OWNED: dict[str, tuple[str, ...]] = {
     "colsample": ("feature_fraction", "sub_feature", "colsample_bytree"),
     "l2": ("lambda_l2", "reg_lambda", "lambda", "l2_regularization"),
     "bins": ("max_bin", "max_bins"),
+    "monotone": ("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
+    "categorical": ("categorical_feature", "cat_feature", "categorical_column", "cat_column", "categorical_features"),
     "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs"),
     "random_state": ("seed", "random_seed", "random_state"),
     "early_stopping": ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
     "eval_metric": ("metric", "metrics", "metric_types"),
 }  # fmt: skip
+
+
+MOST_BINS = 65_536  # two bytes a value
 
 
 def lightgbm_params(
@@ -43,7 +53,7 @@ def lightgbm_params(
     subsample: float,
     colsample: float,
     l2: float,
-    bins: int,
+    bins: int | str,
     n_jobs: int | None,
     random_state: Any,
     engine_params: Mapping[str, Any] | None,
@@ -57,7 +67,7 @@ def lightgbm_params(
         "min_data_in_leaf": int(min_docs_in_leaf),
         "feature_fraction": float(colsample),
         "lambda_l2": float(l2),
-        "max_bin": int(bins),
+        "max_bin": 255 if bins == "exact" else int(bins),
         "num_threads": 0 if n_jobs is None or n_jobs < 1 else int(n_jobs),
         "seed": seed_from(random_state),
         # Without a fixed layout LightGBM times both and picks one, and the sums round differently.
@@ -96,25 +106,133 @@ def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
             )
 
 
-def grow_trees(data: RankingData, labels: Array, n_trees: int, params: dict[str, Any], monitor: Monitor) -> Any:
-    """A booster of at most ``n_trees`` trees on ``labels``; the monitor's best iteration is the one to predict with."""
+def grow_trees(
+    data: RankingData,
+    labels: Array,
+    n_trees: int,
+    params: dict[str, Any],
+    monitor: Monitor,
+    *,
+    objective: Objective | None = None,
+    categorical: Sequence[int] = (),
+    exact_bins: bool = False,
+    start: Any = None,
+    to_scores: Callable[[Array], Array] | None = None,
+) -> Any:
+    """A booster of at most ``n_trees`` iterations; the monitor's best iteration is the one to predict with.
+
+    Parameters
+    ----------
+    labels : (n_rows,), what LightGBM's own objectives see
+    objective : gradients from gainful; without it ``params`` names an objective of LightGBM's
+    categorical : features that hold categories
+    exact_bins : one bin for each distinct value of a feature
+    start : a booster to go on from; its trees count
+    to_scores : from what LightGBM predicts for the validation rows to one score per row
+    """
     import lightgbm as lgb
 
     monitor.total = n_trees
+    if exact_bins:
+        params = params | bins_of_values(data.X)
+    if objective is not None:
+        params = params | {"objective": "none"}
+    grown = 0 if start is None else start.current_iteration()
+    params = params | {"seed": (params["seed"] + grown) % 2**31}  # going on must not draw the same samples again
+
+    def own(scores: Array, _: Any) -> tuple[Array, Array]:
+        assert objective is not None
+        return objective(scores, grown + 1)
+
+    fobj = None if objective is None else own
     try:
-        train = _dataset(data, labels, params)
-        booster = lgb.Booster(params, train)
+        # categories are binned by how often they occur; going on predicts the rows, which LightGBM cannot do in blocks
+        in_blocks = exact_bins and data.X.dtype in CODES and not categorical and start is None
+        bins = None
+        if in_blocks:
+            from gainful.engines.codes import NOT_BY_FREQUENCY, bins_of_codes
+
+            params = params | NOT_BY_FREQUENCY
+            bins = bins_of_codes(data.X, params)
+        train = _dataset(data, labels, params, categorical, bins, in_blocks)
+        valid = None
         if monitor.valid is not None:
-            booster.add_valid(_dataset(monitor.valid, np.zeros(monitor.valid.n_rows), params, reference=train), "valid")
+            valid = _dataset(monitor.valid, np.zeros(monitor.valid.n_rows), params, categorical, train, in_blocks)
+        booster = None if start is not None else _new_booster(params, train, valid)
+        if booster is not None and objective is not None and not _can_split(train):
+            return booster  # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
         with monitor:
-            for _ in range(n_trees):
-                finished = booster.update()  # True when no leaf could be split any more
-                validation = _validation_metric(booster, monitor) if monitor.valid is not None else None
-                if monitor.step(validation=validation) or finished:
+            while grown < n_trees:
+                if booster is None:
+                    booster, finished = _go_on(start, params, train, valid, fobj), False
+                else:
+                    finished = booster.update(fobj=fobj)  # True when no leaf could be split any more
+                grown += 1
+                validation = None if valid is None else _validation_metric(booster, monitor, to_scores)
+                if monitor.step(objective=getattr(objective, "value", None), validation=validation) or finished:
                     break
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
+    return start if booster is None else booster
+
+
+def _new_booster(params: dict[str, Any], train: Any, valid: Any) -> Any:
+    import lightgbm as lgb
+
+    booster = lgb.Booster(params, train.construct())
+    if valid is not None:
+        booster.add_valid(valid.construct(), "valid")
     return booster
+
+
+def _can_split(train: Any) -> bool:
+    """Whether a feature has two bins left; LightGBM drops those that no split could use."""
+    return any(train.feature_num_bin(j) > 1 for j in range(train.num_feature()))
+
+
+def _go_on(start: Any, params: dict[str, Any], train: Any, valid: Any, fobj: Any) -> Any:
+    """A live booster that holds the trees of ``start`` and one more: what LightGBM offers for going on."""
+    import lightgbm as lgb
+
+    return lgb.train(
+        params if fobj is None else params | {"objective": fobj},
+        train,
+        num_boost_round=1,
+        init_model=start,
+        keep_training_booster=True,
+        valid_sets=None if valid is None else [valid],
+        valid_names=None if valid is None else ["valid"],
+    )
+
+
+def bins_of_values(X: Any) -> dict[str, Any]:
+    """LightGBM's parameters for one bin per distinct value."""
+    from scipy import sparse
+
+    n, d = X.shape
+    columns = X.tocsc() if sparse.issparse(X) else X
+    most = 1
+    for j in range(d):
+        if isinstance(columns, np.ndarray):
+            most = max(most, len(np.unique(columns[:, j])))
+        else:
+            most = max(most, 1 + len(np.unique(columns.data[columns.indptr[j] : columns.indptr[j + 1]])))
+    if most > MOST_BINS:
+        raise DataError(
+            f'bins="exact" wants a bin for each distinct value, but a feature has {most:,} and {MOST_BINS:,} is '
+            "the most; put gainful.AdaptiveBinner in front, or give bins a number"
+        )
+    # one more than there are values: LightGBM keeps a bin for missing ones
+    return {"max_bin": max(most + 1, 2), "min_data_in_bin": 1, "bin_construct_sample_cnt": max(n, 1)}
+
+
+def predict_rows(booster: Any, X: Any, iterations: int) -> Array:
+    """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
+    if X.dtype in CODES:
+        from gainful.engines.codes import predict_blocks
+
+        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations)
+    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations))
 
 
 def as_lightgbm(X: Any) -> Any:
@@ -126,20 +244,35 @@ def as_lightgbm(X: Any) -> Any:
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
 
 
-def _dataset(data: RankingData, labels: Array, params: dict[str, Any], reference: Any = None) -> Any:
+def _dataset(
+    data: RankingData,
+    labels: Array,
+    params: dict[str, Any],
+    categorical: Sequence[int],
+    reference: Any = None,
+    in_blocks: bool = False,
+) -> Any:
     import lightgbm as lgb
 
+    X = as_lightgbm(data.X)
+    if in_blocks and X.dtype in CODES:
+        from gainful.engines.codes import Blocks
+
+        X = Blocks(X)
     return lgb.Dataset(
-        as_lightgbm(data.X),
+        X,
         label=labels,
         group=data.counts,
         weight=data.row_weights,
         feature_name="auto",
+        categorical_feature=list(categorical) if categorical else "auto",
         reference=reference,
         params=params,
-    ).construct()
+    )
 
 
-def _validation_metric(booster: Any, monitor: Monitor) -> float:
-    results = booster.eval_valid(feval=lambda scores, _: ("validation", monitor.evaluate(scores), True))
-    return float(results[0][2])
+def _validation_metric(booster: Any, monitor: Monitor, to_scores: Callable[[Array], Array] | None) -> float:
+    def measure(predicted: Array, _: Any) -> tuple[str, float, bool]:
+        return "validation", monitor.evaluate(predicted if to_scores is None else to_scores(predicted)), True
+
+    return float(booster.eval_valid(feval=measure)[0][2])

@@ -16,6 +16,7 @@ from typing import Any
 from gainful.data import RankingData
 from gainful.errors import FormatError, UnknownNameError
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable
+from gainful.frames import without_codes
 
 __all__ = ["FORMATS", "check_format", "known_suffixes", "read", "write"]
 
@@ -55,6 +56,7 @@ def write(data: RankingData, path: PathLike, format: str | None = None, **option
     """Write ranking data, whole or not at all. Parameters as in :func:`read`."""
     if not isinstance(data, RankingData):
         raise TypeError(f"write needs a RankingData, was {type(data).__name__}")
+    data = data.replace(X=without_codes(data.X))
     _function("write", path, format, options)(data, path, **options)
 
 

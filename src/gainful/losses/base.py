@@ -40,6 +40,7 @@ class LossEntry:
     ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.streams` drives.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
+    ``flat``: it has next to no gradient where all scores are equal, so models should start elsewhere.
     ``staged``: the loss changes from one iteration to the next, and ``bind`` gives a :class:`StagedFill`.
     """
 
@@ -50,6 +51,7 @@ class LossEntry:
     smooth: bool = False
     frozen: bool = False
     staged: bool = False
+    flat: bool = False
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     paper: str = ""
@@ -143,7 +145,13 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
         constraint = entry.parameters[name].constraint
         if not constraint.accepts(value):
             raise ParameterError.of(entry.name, name, constraint.expected(), value)
-    return Loss(entry, tuple((name, given[name]) for name in entry.parameters if name in given))
+    # a default spelled out is the default: two losses that print alike are equal
+    return Loss(
+        entry,
+        tuple(
+            (name, given[name]) for name, one in entry.parameters.items() if given.get(name, one.default) != one.default
+        ),
+    )
 
 
 def _shown(value: Any) -> str:
@@ -192,5 +200,17 @@ class ByGrade:
             slopes = np.zeros(len(here))
             kernel(scores[here], self.offsets, self.blocks, self.starts, *arguments, first, last, values, slopes)
             gradient[here] = slopes
+
+        return fill
+
+    def newton(self, kernel: Callable[..., None], *arguments: Any) -> NewtonFill:
+        """Drive ``kernel(scores, offsets, blocks, starts, *arguments, first, last, gradient, curvature)`` likewise."""
+
+        def fill(scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
+            lo = int(self.offsets[first])
+            here = self.rows[lo : int(self.offsets[last])] - lo
+            slopes, bends = np.zeros(len(here)), np.zeros(len(here))
+            kernel(scores[here], self.offsets, self.blocks, self.starts, *arguments, first, last, slopes, bends)
+            gradient[here], curvature[here] = slopes, bends
 
         return fill

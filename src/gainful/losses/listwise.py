@@ -11,20 +11,20 @@ import numpy as np
 from gainful.losses.base import ByGrade, LossEntry, Parameter
 from gainful.parameters import Integer, Maybe, Real
 from gainful.rows import Array
-from gainful.streams import Fill, read_only
+from gainful.streams import Fill, NewtonFill, read_only
 
 
 def _per_query(values: Array, offsets: Array, of: Any) -> Array:
     return np.repeat(of.reduceat(values, offsets[:-1]), np.diff(offsets))
 
 
-def _top_one(y: Array, offsets: Array) -> Array:
+def top_one(y: Array, offsets: Array) -> Array:
     """exp(g_i) / Σ exp(g_j)."""
     chances = np.exp(y - _per_query(y, offsets, np.maximum))
     return np.asarray(chances / _per_query(chances, offsets, np.add))
 
 
-def _gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
+def gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
     """(2^g_i − γ) / Σ (2^g_j − γ), with both divided by a power of two that keeps them in range."""
     top = np.floor(_per_query(y, offsets, np.maximum))
     gains = np.exp2(y - top) - gamma * np.exp2(-top)
@@ -36,14 +36,14 @@ def _bind_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(_top_one(y, offsets)))
+    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(top_one(y, offsets)))
 
 
 def _bind_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(_gain_shares(params["gamma"], y, offsets)))
+    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(gain_shares(params["gamma"], y, offsets)))
 
 
 def _bind_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -51,6 +51,27 @@ def _bind_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Arra
 
     rows = ByGrade(y, offsets)
     return rows.fill(partial(kernels.run, int(getattr(kernels, kind))), rows.take(y))
+
+
+def _newton_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.newton(partial(kernels.newton, kernels.SOFTMAX), rows.take(top_one(y, offsets)))
+
+
+def _newton_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.newton(partial(kernels.newton, kernels.SOFTMAX), rows.take(gain_shares(params["gamma"], y, offsets)))
+
+
+def _newton_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses import listwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    return rows.newton(partial(kernels.newton, int(getattr(kernels, kind))), rows.take(y))
 
 
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -65,6 +86,7 @@ LISTWISE = (
         "listnet",
         "Cross entropy of the top-one probabilities: −Σ softmax(g)_i log softmax(s)_i.",
         _bind_listnet,
+        newton=_newton_listnet,
         convex=True,
         smooth=True,
         paper="Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach",
@@ -73,6 +95,7 @@ LISTWISE = (
         "listmle",
         "Negative log likelihood of the ranking by grade; documents of equal grade do not compete.",
         partial(_bind_by_grade, "LISTMLE"),
+        newton=partial(_newton_by_grade, "LISTMLE"),
         convex=True,
         smooth=True,
         paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm",
@@ -81,6 +104,7 @@ LISTWISE = (
         "xendcg",
         "Cross entropy of softmax(s) with shares of 2^g − γ.",
         _bind_xendcg,
+        newton=_newton_xendcg,
         convex=True,
         smooth=True,
         parameters={"gamma": Parameter(Real(low=0, high=1), 0.5)},
@@ -101,6 +125,7 @@ LISTWISE = (
         "squared",
         "Mean over the documents of (s_i − g_i)².",
         partial(_bind_by_grade, "SQUARED"),
+        newton=partial(_newton_by_grade, "SQUARED"),
         convex=True,
         smooth=True,
     ),

@@ -30,7 +30,26 @@ def run(kind, t, offsets, blocks, starts, targets, first, last, values, g):
         elif kind == SOFTMAX:
             values[q] = _softmax(own, target, slope)
         else:
-            values[q] = _listmle(own, cuts, offsets[q], slope)
+            values[q] = _listmle(own, cuts, offsets[q], slope, np.empty(hi - lo))
+
+
+@njit(cache=True, nogil=True)
+def newton(kind, t, offsets, blocks, starts, targets, first, last, g, h):
+    """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    base = offsets[first]
+    for q in range(first, last):
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        own, slope, bend, target = t[lo:hi], g[lo:hi], h[lo:hi], targets[offsets[q] : offsets[q + 1]]
+        if kind == SQUARED:
+            _squared(own, target, slope)
+            bend[:] = 2.0 / (hi - lo)
+        elif len(cuts) <= 2:
+            continue
+        elif kind == SOFTMAX:
+            _softmax_newton(own, target, slope, bend)
+        else:
+            _listmle(own, cuts, offsets[q], slope, bend)
 
 
 @njit(cache=True, nogil=True)
@@ -57,8 +76,26 @@ def _softmax(t, target, g):
 
 
 @njit(cache=True, nogil=True)
-def _listmle(t, cuts, at, g):
-    """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again."""
+def _softmax_newton(t, target, g, h):
+    """With p = softmax(t): Σ target · p − target, and Σ target · p(1 − p)."""
+    top, total, wanted = t.max(), 0.0, 0.0
+    for i in range(len(t)):
+        h[i] = math.exp(t[i] - top)
+        total += h[i]
+        wanted += target[i]
+    for i in range(len(t)):
+        p = h[i] / total
+        g[i] = wanted * p - target[i]
+        h[i] = wanted * p * ((total - h[i]) / total)
+
+
+@njit(cache=True, nogil=True)
+def _listmle(t, cuts, at, g, h):
+    """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
+
+    Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) to come next, at i = j and at every i above; the
+    curvature is Σ_i p(1 − p).
+    """
     n_blocks, value = len(cuts) - 1, 0.0
     rests = np.empty(n_blocks)  # logarithm of Σ exp(t) below each block
     rest = -np.inf
@@ -71,10 +108,12 @@ def _listmle(t, cuts, at, g):
             total += math.exp(x - top)
         rest = top + math.log(total)
     pull = -np.inf  # logarithm of Σ 1/(exp(t_i) + Σ below i exp), over the documents above
+    squares = -np.inf  # and of Σ 1/(…)²
     for b in range(n_blocks):
         lo, hi = cuts[b] - at, cuts[b + 1] - at
         for j in range(lo, hi):
             g[j] = math.exp(t[j] + pull)
+            h[j] = max(g[j] - math.exp(2.0 * t[j] + squares), 0.0)
         if b == n_blocks - 1:
             break
         for i in range(lo, hi):
@@ -82,7 +121,14 @@ def _listmle(t, cuts, at, g):
             small = math.exp(-abs(x))
             value += math.log1p(small) + max(x, 0.0)
             g[i] -= small / (1.0 + small) if x < 0.0 else 1.0 / (1.0 + small)
+            h[i] += small / (1.0 + small) / (1.0 + small)
             here = -(max(t[i], rests[b]) + math.log1p(small))
-            high = max(pull, here)
-            pull = high + math.log(math.exp(pull - high) + math.exp(here - high))
+            pull, squares = _log_add(pull, here), _log_add(squares, 2.0 * here)
     return value
+
+
+@njit(cache=True, nogil=True)
+def _log_add(a, b):
+    """log(exp(a) + exp(b)), b finite."""
+    high = max(a, b)
+    return high + math.log(math.exp(a - high) + math.exp(b - high))

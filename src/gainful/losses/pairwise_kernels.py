@@ -5,7 +5,11 @@ Conventions
 Documents of a query come by falling grade: ``t`` (n,) are their scores and ``g`` (n,) the gradient, which starts at 0.
 ``cuts`` are the positions where grades begin, ending with the position after the last document, all counted from
 ``at``: every document of block b beats all positions from ``cuts[b + 1] − at`` on, a contiguous run. Each function
-returns the value of the query.
+returns the value of the query; those for Newton steps return nothing and add the curvature to ``h``, which starts at 0.
+
+A loop over such a run is a function of its own that takes the run as slices, counted from 0: with ``range(below, n)``
+the compiler cannot rule out negative positions, which count from the end, and does one pair at a time. Slicing costs,
+so it is done once a block.
 """
 # mypy: ignore-errors
 
@@ -44,10 +48,32 @@ def run(kind, t, offsets, blocks, starts, params, first, last, values, g):
                 else _hinge(own, cuts, offsets[q], slope)
             )
         else:
-            value = _swept(own, cuts, offsets[q], kind == SQUARED_HINGE, slope)
+            value = _swept(own, cuts, offsets[q], kind == SQUARED_HINGE, slope, np.zeros(hi - lo))
         values[q] = value / pairs
         for i in range(hi - lo):
             slope[i] /= pairs
+
+
+@njit(cache=True, nogil=True)
+def newton(kind, t, offsets, blocks, starts, params, first, last, g, h):
+    """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    base = offsets[first]
+    for q in range(first, last):
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        own, slope, bend = t[lo:hi], g[lo:hi], h[lo:hi]
+        pairs = _n_pairs(cuts)
+        if pairs == 0.0:
+            continue
+        if kind == LOGISTIC:
+            _logistic_newton(own, cuts, offsets[q], params[0], slope, bend)
+        elif hi - lo < LONG_LIST:
+            _squared_hinge_newton(own, cuts, offsets[q], slope, bend)
+        else:
+            _swept(own, cuts, offsets[q], True, slope, bend)
+        for i in range(hi - lo):
+            slope[i] /= pairs
+            bend[i] /= pairs
 
 
 @njit(cache=True, nogil=True)
@@ -61,96 +87,190 @@ def _n_pairs(cuts):
 # -- every pair --------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _hinge(t, cuts, at, g):
-    n, value = len(t), 0.0
+    value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
+        lower, push = t[below:], g[below:]
         for i in range(cuts[b] - at, below):
-            room, total, count = 1.0 - t[i], 0.0, 0.0
-            for j in range(below, n):
-                short = room + t[j]
-                active = 1.0 if short > 0.0 else 0.0
-                total += short * active
-                count += active
-                g[j] += active
+            total, slope = _hinge_row(t[i], lower, push)
             value += total
-            g[i] -= count
+            g[i] -= slope
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _hinge_row(x, lower, push):
+    total, count = 0.0, 0.0
+    for j in range(len(lower)):
+        short = 1.0 - x + lower[j]
+        active = 1.0 if short > 0.0 else 0.0
+        total += short * active
+        count += active
+        push[j] += active
+    return total, count
+
+
+@njit(cache=True, nogil=True)
 def _squared_hinge(t, cuts, at, g):
-    n, value = len(t), 0.0
+    value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
+        lower, push = t[below:], g[below:]
         for i in range(cuts[b] - at, below):
-            room, total, slope = 1.0 - t[i], 0.0, 0.0
-            for j in range(below, n):
-                short = max(room + t[j], 0.0)
-                total += short * short
-                slope += short
-                g[j] += 2.0 * short
+            total, slope = _squared_hinge_row(t[i], lower, push)
             value += total
-            g[i] -= 2.0 * slope
+            g[i] -= slope
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _squared_hinge_row(x, lower, push):
+    total, slope = 0.0, 0.0
+    for j in range(len(lower)):
+        short = max(1.0 - x + lower[j], 0.0)
+        total += short * short
+        slope += 2.0 * short
+        push[j] += 2.0 * short
+    return total, slope
+
+
+@njit(cache=True, nogil=True)
+def _squared_hinge_newton(t, cuts, at, g, h):
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        lower, push, curve = t[below:], g[below:], h[below:]
+        for i in range(cuts[b] - at, below):
+            slope, bend = _squared_hinge_newton_row(t[i], lower, push, curve)
+            g[i] -= slope
+            h[i] += bend
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _squared_hinge_newton_row(x, lower, push, curve):
+    slope, bend = 0.0, 0.0
+    for j in range(len(lower)):
+        short = max(1.0 - x + lower[j], 0.0)
+        bow = 2.0 if short > 0.0 else 0.0
+        slope += 2.0 * short
+        bend += bow
+        push[j] += 2.0 * short
+        curve[j] += bow
+    return slope, bend
+
+
+@njit(cache=True, nogil=True)
+def _exponentials(t, sigma):
+    """exp(σ(t − mid)), from which a pair needs one division; nothing where they leave the range."""
+    low, high = t.min(), t.max()
+    return np.exp(sigma * (t - 0.5 * (low + high))) if sigma * (high - low) <= RANGE else np.empty(0)
+
+
+@njit(cache=True, nogil=True)
+def _logistic(t, cuts, at, sigma, g):
+    """Σ log(1 + exp(−σ(t_i − t_j)))."""
+    E, value = _exponentials(t, sigma), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        if len(E) == 0:
+            value += _far(t, cuts[b] - at, below, sigma, g)
+            continue
+        for begin in range(below, len(t), BATCH):
+            end = min(begin + BATCH, len(t))
+            lower, lower_E, push = t[begin:end], E[begin:end], g[begin:end]
+            for i in range(cuts[b] - at, below):
+                total, slope = _near(t[i], E[i], lower, lower_E, sigma, push)
+                value += total
+                g[i] -= slope
     return value
 
 
 @njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
-def _logistic(t, cuts, at, sigma, g):
-    """Σ log(1 + exp(−σ(t_i − t_j))) with one division a pair.
+def _near(x, e, lower, E, sigma, push):
+    """One division a pair gives the slope q = E_j/(E_i + E_j).
 
-    With E = exp(σ(t − mid)) the slope is q = E_j/(E_i + E_j), and log(1 + exp(−|σd|)) = −log max(q, 1 − q), of which
-    many are taken at once as the logarithm of a product.
+    log(1 + exp(−|σd|)) = −log max(q, 1 − q), of which many are taken at once as the logarithm of a product.
     """
-    low, high = t.min(), t.max()
-    if not sigma * (high - low) <= RANGE:
-        return _logistic_far(t, cuts, at, sigma, g)
-    n, value, mid = len(t), 0.0, 0.5 * (low + high)
-    E = np.exp(sigma * (t - mid))
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        for i in range(cuts[b] - at, below):
-            ti, Ei, wrong, slope = t[i], E[i], 0.0, 0.0
-            for begin in range(below, n, BATCH):
-                product = 1.0
-                for j in range(begin, min(begin + BATCH, n)):
-                    q = E[j] / (Ei + E[j])
-                    product *= max(q, 1.0 - q)
-                    wrong += max(t[j] - ti, 0.0)
-                    slope += q
-                    g[j] += sigma * q
-                value -= math.log(product)
-            value += sigma * wrong
-            g[i] -= sigma * slope
+    product, wrong, slope = 1.0, 0.0, 0.0
+    for j in range(len(lower)):
+        q = E[j] / (e + E[j])
+        product *= max(q, 1.0 - q)
+        wrong += max(lower[j] - x, 0.0)
+        slope += sigma * q
+        push[j] += sigma * q
+    return sigma * wrong - math.log(product), slope
+
+
+@njit(cache=True, nogil=True)
+def _far(t, first, below, sigma, g):
+    value = 0.0
+    for i in range(first, below):
+        for j in range(below, len(t)):
+            x = sigma * (t[i] - t[j])
+            small = math.exp(-abs(x))
+            value += math.log1p(small) + max(-x, 0.0)
+            q = small / (1.0 + small) if x > 0.0 else 1.0 / (1.0 + small)
+            g[i] -= sigma * q
+            g[j] += sigma * q
     return value
 
 
 @njit(cache=True, nogil=True)
-def _logistic_far(t, cuts, at, sigma, g):
-    n, value = len(t), 0.0
+def _logistic_newton(t, cuts, at, sigma, g, h):
+    E = _exponentials(t, sigma)
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
+        if len(E) == 0:
+            _far_newton(t, cuts[b] - at, below, sigma, g, h)
+            continue
+        lower_E, push, curve = E[below:], g[below:], h[below:]
         for i in range(cuts[b] - at, below):
-            for j in range(below, n):
-                x = sigma * (t[i] - t[j])
-                small = math.exp(-abs(x))
-                value += math.log1p(small) + max(-x, 0.0)
-                q = small / (1.0 + small) if x > 0.0 else 1.0 / (1.0 + small)
-                g[i] -= sigma * q
-                g[j] += sigma * q
-    return value
+            slope, bend = _near_newton(E[i], lower_E, sigma, push, curve)
+            g[i] -= slope
+            h[i] += bend
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _near_newton(e, E, sigma, push, curve):
+    """Slope σq and curvature σ²q(1 − q) of each pair."""
+    slope, bend = 0.0, 0.0
+    for j in range(len(E)):
+        r = sigma / (e + E[j])
+        pull = E[j] * r
+        bow = pull * (e * r)
+        slope += pull
+        bend += bow
+        push[j] += pull
+        curve[j] += bow
+    return slope, bend
+
+
+@njit(cache=True, nogil=True)
+def _far_newton(t, first, below, sigma, g, h):
+    for i in range(first, below):
+        for j in range(below, len(t)):
+            x = sigma * (t[i] - t[j])
+            small = math.exp(-abs(x))
+            r = sigma / (1.0 + small)
+            pull = (small if x > 0.0 else 1.0) * r
+            bow = small * r * r
+            g[i] -= pull
+            g[j] += pull
+            h[i] += bow
+            h[j] += bow
 
 
 # -- by sorting --------------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _swept(t, cuts, at, squared, g):
+def _swept(t, cuts, at, squared, g, h):
     """Hinges of all pairs in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
 
     The first sums what each document falls short by against those of lower grades, the second, which is the first with
-    scores and grades turned round, what those of higher grades fall short by against it.
+    scores and grades turned round, what those of higher grades fall short by against it. ``h`` takes the curvature of
+    the squares.
     """
     n, levels = len(t), len(cuts) - 1
     level = np.empty(n, dtype=np.int64)
@@ -162,9 +282,11 @@ def _swept(t, cuts, at, squared, g):
     value = squares if squared else short.sum()
     for i in range(n):
         g[i] -= 2.0 * short[i] if squared else number[i]
+        h[i] += 2.0 * number[i]
     _sweep(-t, rising, levels + 1 - level, levels, number, short)
     for j in range(n):
         g[j] += 2.0 * short[j] if squared else number[j]
+        h[j] += 2.0 * number[j]
     return value
 
 

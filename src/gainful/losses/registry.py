@@ -12,12 +12,13 @@ from gainful.losses.base import Loss, LossEntry, with_parameters
 from gainful.losses.custom import PREFIX, custom_loss, missing_loss
 from gainful.losses.listwise import LISTWISE
 from gainful.losses.pairwise import PAIRWISE
+from gainful.losses.smooth_dcg import SMOOTH_DCG
 from gainful.losses.structured import STRUCTURED
 from gainful.losses.weighted import WEIGHTED
 from gainful.parameters import Constraint, split_outside_brackets
 
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
-    {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *STRUCTURED)}
+    {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
 )
 SPEC = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
@@ -49,6 +50,11 @@ def loss(what: str | Loss | Callable[..., Any], **params: Any) -> Loss:
     if name not in LOSSES:
         raise UnknownNameError.among("loss", name, LOSSES)
     return with_parameters(LOSSES[name], _settings(LOSSES[name], inside or "") | params)
+
+
+def loss_text(what: str | Loss | Callable[..., Any]) -> str:
+    """A loss as a model file holds it: its text. A function cannot be written down, only named."""
+    return what if isinstance(what, str) else str(loss(what))
 
 
 def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,29 @@ from gainful.rows import Array
 from gainful.streams import Fill
 
 
-def _bind(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind(tight: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.inference import ndcg
 
     k = int(params["k"])
     problem = RankingProblem.ndcg(y, offsets, k, position_weights=np.arange(float(k), 0.0, -1.0))
-    return lambda s, a, b, values, c: ndcg.fill_violations(problem, s, a, b, False, None, values, c)
+    return lambda s, a, b, values, c: ndcg.fill_violations(problem, s, a, b, tight, None, values, c)
 
 
+PAPER = "Chapelle, Le and Smola 2007, Large margin optimization of ranking measures"
 STRUCTURED = (
     LossEntry(
         "structured-ndcg",
         "Structured hinge: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s − Ψ(perfect)·s.",
-        _bind,
+        partial(_bind, False),
         convex=True,
         parameters={"k": Parameter(Integer(low=1), 10)},
-        paper="Chapelle, Le and Smola 2007, Large margin optimization of ranking measures",
+        paper=PAPER,
+    ),
+    LossEntry(
+        "structured-ndcg-tight",
+        "The tighter bound: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s, less max over y of Ψ(y)·s.",
+        partial(_bind, True),
+        parameters={"k": Parameter(Integer(low=1), 10)},
+        paper=PAPER,
     ),
 )

@@ -3,6 +3,8 @@
 Conventions as in ``pairwise_kernels``: documents by falling grade, so the pairs of a document are a contiguous run.
 ``gains`` are φ(g)/N_q. The weights come from the ranking by the present scores and count as constants in the gradient.
 
+Loops over such a run take it as slices, once more as in ``pairwise_kernels``.
+
 Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
 and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 """
@@ -18,20 +20,14 @@ from numba import njit
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 LAMBDA, LAMBDALOSS, HUBER = 0, 1, 2
 RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
+LONG_LIST = 500  # from here on sorting beats counting who is above
 
 
 @njit(cache=True, nogil=True)
 def run(kind, t, offsets, blocks, starts, gains, params, first, last, values, g):
     """The queries first … last − 1; ``params`` are σ, k (0: no cut) and μ."""
     base = offsets[first]
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    discounts = np.zeros(longest)
-    depth = longest if params[1] <= 0.0 else min(longest, int(params[1]))
-    for r in range(depth):
-        discounts[r] = math.log(2.0) / math.log(r + 2.0)
-    gaps = _gaps(longest, params[2]) if kind == LAMBDALOSS else np.zeros(1)
+    discounts, gaps = _tables(kind, offsets, params, first, last)
     for q in range(first, last):
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
         values[q] = 0.0
@@ -41,9 +37,43 @@ def run(kind, t, offsets, blocks, starts, gains, params, first, last, values, g)
         own, slope, gain = t[lo:hi], g[lo:hi], gains[offsets[q] : offsets[q + 1]]
         rank, D = _ranks(own, cuts, offsets[q], discounts)
         if kind == HUBER:
-            values[q] = _huber(own, cuts, offsets[q], gain, D, slope)
+            values[q] = _huber(own, cuts, offsets[q], gain, D, rank, gaps, slope)
         else:
             values[q] = _logistic(own, cuts, offsets[q], gain, D, rank, gaps, params[0], slope)
+
+
+@njit(cache=True, nogil=True)
+def newton(kind, t, offsets, blocks, starts, gains, params, first, last, g, h):
+    """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    base = offsets[first]
+    discounts, gaps = _tables(kind, offsets, params, first, last)
+    for q in range(first, last):
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        if len(cuts) <= 2:
+            continue
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        own, slope, bend, gain = t[lo:hi], g[lo:hi], h[lo:hi], gains[offsets[q] : offsets[q + 1]]
+        rank, D = _ranks(own, cuts, offsets[q], discounts)
+        if kind == HUBER:
+            _huber_newton(own, cuts, offsets[q], gain, D, rank, gaps, slope, bend)
+        else:
+            _logistic_newton(own, cuts, offsets[q], gain, D, rank, gaps, params[0], slope, bend)
+
+
+# -- ranks and weights -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _tables(kind, offsets, params, first, last):
+    """D(r) at rank r = 1, 2, …, and the gaps of ``lambdaloss``; one gap, 0, for losses without."""
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    discounts = np.zeros(longest)
+    depth = longest if params[1] <= 0.0 else min(longest, int(params[1]))
+    for r in range(depth):
+        discounts[r] = math.log(2.0) / math.log(r + 2.0)
+    return discounts, _gaps(longest, params[2]) if kind == LAMBDALOSS else np.zeros(1)
 
 
 @njit(cache=True, nogil=True)
@@ -60,126 +90,260 @@ def _gaps(longest, mu):
 def _ranks(t, cuts, at, discounts):
     """Twice the rank of each document, and its discount."""
     n = len(t)
+    rank, D = np.empty(n, dtype=np.int64), np.empty(n)
+    if n < LONG_LIST:
+        _ranks_by_counting(t, cuts, at, discounts, rank, D)
+    else:
+        _ranks_by_sorting(t, cuts, at, discounts, rank, D)
+    return rank, D
+
+
+@njit(cache=True, nogil=True)
+def _ranks_by_counting(t, cuts, at, discounts, rank, D):
+    begin, end, mean = 0, 0, 0.0
+    for b in range(len(cuts) - 1):
+        lo, hi = cuts[b] - at, cuts[b + 1] - at
+        beside, upper, lower = t[lo:hi], t[:hi], t[hi:]
+        for i in range(lo, hi):
+            above, equal = _counts(t[i], beside, upper, lower)
+            if above != begin or above + equal != end:
+                begin, end = above, above + equal
+                mean = _mean(discounts, begin, end)
+            rank[i], D[i] = begin + end + 1, mean
+
+
+@njit(cache=True, nogil=True)
+def _counts(x, beside, upper, lower):
+    """How many documents come before one of score x, and how many share its score and grade."""
+    above, equal = 0, 0
+    for j in range(len(upper)):
+        above += 1 if upper[j] > x else 0
+    for j in range(len(lower)):
+        above += 1 if lower[j] >= x else 0
+    for j in range(len(beside)):
+        equal += 1 if beside[j] == x else 0
+    return above, equal
+
+
+@njit(cache=True, nogil=True)
+def _mean(discounts, begin, end):
+    total = 0.0
+    for place in range(begin, end):
+        total += discounts[place]
+    return total / max(end - begin, 1)
+
+
+@njit(cache=True, nogil=True)
+def _ranks_by_sorting(t, cuts, at, discounts, rank, D):
+    n = len(t)
     order = n - 1 - np.argsort(-t[::-1], kind="mergesort")  # stable: of equal scores the lower grade first
     grade = np.empty(n, dtype=np.int64)
     for b in range(len(cuts) - 1):
         grade[cuts[b] - at : cuts[b + 1] - at] = b
-    rank, D = np.empty(n, dtype=np.int64), np.empty(n)
     begin = 0
     while begin < n:
-        end, total = begin, 0.0
-        head = order[begin]
+        end, head = begin + 1, order[begin]
         while end < n and t[order[end]] == t[head] and grade[order[end]] == grade[head]:
-            total += discounts[end]
             end += 1
+        mean = _mean(discounts, begin, end)
         for place in range(begin, end):
-            rank[order[place]] = begin + end + 1
-            D[order[place]] = total / (end - begin)
+            rank[order[place]], D[order[place]] = begin + end + 1, mean
         begin = end
-    return rank, D
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
-def _huber(t, cuts, at, gain, D, g):
-    """(1 − v)² on [−1, 1], −4v below, 0 above, with v = t_i − t_j."""
-    n, value = len(t), 0.0
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        for i in range(cuts[b] - at, below):
-            ti, Di, gi, total, slope = t[i], D[i], gain[i], 0.0, 0.0
-            for j in range(below, n):
-                weight = (gi - gain[j]) * abs(Di - D[j])
-                v = ti - t[j]
-                bent = min(max(1.0 - v, 0.0), 2.0)
-                total += weight * (bent * bent - 4.0 * min(v + 1.0, 0.0))
-                slope += weight * bent
-                g[j] += 2.0 * weight * bent
-            value += total
-            g[i] -= 2.0 * slope
-    return value
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _weigh(gain, D, rank, gains, discounts, ranks, gaps, weights):
+    """The weights of the pairs of one document with those of lower grades."""
+    if len(gaps) == 1:
+        for j in range(len(weights)):
+            weights[j] = (gain - gains[j]) * abs(D - discounts[j])
+    else:
+        for j in range(len(weights)):
+            weights[j] = (gain - gains[j]) * (abs(D - discounts[j]) + gaps[abs(rank - ranks[j])])
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
-def _logistic(t, cuts, at, gain, D, rank, gaps, sigma, g):
-    """Σ weight · log(1 + exp(−σ(t_i − t_j))): one division for the slope q, one for the logarithm of max(q, 1 − q)."""
-    low, high = t.min(), t.max()
-    near = sigma * (high - low) <= RANGE
-    E = np.exp(sigma * (t - 0.5 * (low + high))) if near else np.ones(len(t))
-    n, value = len(t), 0.0
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        for i in range(cuts[b] - at, below):
-            if not near:
-                value += _far(t, i, below, gain, D, rank, gaps, sigma, g)
-            elif len(gaps) > 1:
-                value += _near_by_gap(t, i, below, gain, D, rank, gaps, E, sigma, g)
-            else:
-                value += _near(t, i, below, n, gain, D, E, sigma, g)
-    return value
-
-
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
-def _near(t, i, below, n, gain, D, E, sigma, g):
-    ti, Ei, Di, gi, total, slope = t[i], E[i], D[i], gain[i], 0.0, 0.0
-    for j in range(below, n):
-        weight = (gi - gain[j]) * abs(Di - D[j])
-        q = E[j] / (Ei + E[j])
-        rest = min(q, 1.0 - q)
-        total += weight * (_minus_log(rest) + sigma * max(t[j] - ti, 0.0))
-        slope += weight * q
-        g[j] += sigma * weight * q
-    g[i] -= sigma * slope
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
-def _near_by_gap(t, i, below, gain, D, rank, gaps, E, sigma, g):
-    ti, Ei, Di, gi, ri, total, slope = t[i], E[i], D[i], gain[i], rank[i], 0.0, 0.0
-    for j in range(below, len(t)):
-        weight = (gi - gain[j]) * (abs(Di - D[j]) + gaps[abs(ri - rank[j])])
-        q = E[j] / (Ei + E[j])
-        rest = min(q, 1.0 - q)
-        total += weight * (_minus_log(rest) + sigma * max(t[j] - ti, 0.0))
-        slope += weight * q
-        g[j] += sigma * weight * q
-    g[i] -= sigma * slope
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy", inline="always")
-def _minus_log(rest):
-    """−log(1 − rest) for rest in [0, ½]: 2 artanh(rest/(2 − rest)), a series that the compiler runs many at a time."""
-    z = rest / (2.0 - rest)
-    x = z * z
-    tail = 1.0 / 31.0
-    tail = tail * x + 1.0 / 29.0
-    tail = tail * x + 1.0 / 27.0
-    tail = tail * x + 1.0 / 25.0
-    tail = tail * x + 1.0 / 23.0
-    tail = tail * x + 1.0 / 21.0
-    tail = tail * x + 1.0 / 19.0
-    tail = tail * x + 1.0 / 17.0
-    tail = tail * x + 1.0 / 15.0
-    tail = tail * x + 1.0 / 13.0
-    tail = tail * x + 1.0 / 11.0
-    tail = tail * x + 1.0 / 9.0
-    tail = tail * x + 1.0 / 7.0
-    tail = tail * x + 1.0 / 5.0
-    tail = tail * x + 1.0 / 3.0
-    tail = tail * x + 1.0
-    return 2.0 * z * tail
+# -- modified Huber ----------------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _far(t, i, below, gain, D, rank, gaps, sigma, g):
-    total = 0.0
-    for j in range(below, len(t)):
-        gap = gaps[abs(rank[i] - rank[j])] if len(gaps) > 1 else 0.0
-        weight = (gain[i] - gain[j]) * (abs(D[i] - D[j]) + gap)
-        x = sigma * (t[i] - t[j])
-        small = math.exp(-abs(x))
-        total += weight * (math.log1p(small) + max(-x, 0.0))
-        q = small / (1.0 + small) if x > 0.0 else 1.0 / (1.0 + small)
-        g[i] -= sigma * weight * q
-        g[j] += sigma * weight * q
-    return total
+def _huber(t, cuts, at, gain, D, rank, gaps, g):
+    """(1 − v)² on [−1, 1], −4v below, 0 above, with v = t_i − t_j."""
+    scratch, value = np.empty(len(t)), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
+        lower, push = t[below:], g[below:]
+        for i in range(cuts[b] - at, below):
+            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
+            total, slope = _huber_row(t[i], lower, weights, push)
+            value += total
+            g[i] -= slope
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _huber_row(x, lower, weights, push):
+    total, slope = 0.0, 0.0
+    for j in range(len(lower)):
+        v = x - lower[j]
+        bent = min(max(1.0 - v, 0.0), 2.0)
+        pull = 2.0 * weights[j] * bent
+        total += weights[j] * (bent * bent - 4.0 * min(v + 1.0, 0.0))
+        slope += pull
+        push[j] += pull
+    return total, slope
+
+
+@njit(cache=True, nogil=True)
+def _huber_newton(t, cuts, at, gain, D, rank, gaps, g, h):
+    scratch = np.empty(len(t))
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
+        lower, push, curve = t[below:], g[below:], h[below:]
+        for i in range(cuts[b] - at, below):
+            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
+            slope, bend = _huber_newton_row(t[i], lower, weights, push, curve)
+            g[i] -= slope
+            h[i] += bend
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE)
+def _huber_newton_row(x, lower, weights, push, curve):
+    """The curvature is 2 on (−1, 1) and 0 outside."""
+    slope, bend = 0.0, 0.0
+    for j in range(len(lower)):
+        v = x - lower[j]
+        pull = 2.0 * weights[j] * min(max(1.0 - v, 0.0), 2.0)
+        bow = 2.0 * weights[j] if abs(v) < 1.0 else 0.0
+        slope += pull
+        bend += bow
+        push[j] += pull
+        curve[j] += bow
+    return slope, bend
+
+
+# -- logistic ----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _exponentials(t, sigma):
+    """exp(σ(t − mid)), from which a pair needs one division; nothing where they leave the range."""
+    low, high = t.min(), t.max()
+    return np.exp(sigma * (t - 0.5 * (low + high))) if sigma * (high - low) <= RANGE else np.empty(0)
+
+
+@njit(cache=True, nogil=True)
+def _logistic(t, cuts, at, gain, D, rank, gaps, sigma, g):
+    """Σ weight · log(1 + exp(−σ(t_i − t_j)))."""
+    E, scratch, value = _exponentials(t, sigma), np.empty(len(t)), 0.0
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
+        lower, below_E, push = t[below:], E[below:], g[below:]
+        for i in range(cuts[b] - at, below):
+            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
+            if len(E) > 0:
+                total, slope = _near(t[i], E[i], lower, below_E, weights, sigma, push)
+            else:
+                total, slope = _far(t[i], lower, weights, sigma, push)
+            value += total
+            g[i] -= slope
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _near(x, e, lower, E, weights, sigma, push):
+    """One division a pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q)."""
+    total, slope = 0.0, 0.0
+    for j in range(len(lower)):
+        both = e + E[j]
+        less = min(e, E[j])
+        rest = 2.0 * both - less
+        r = 1.0 / (both * rest)
+        pull = sigma * weights[j] * (E[j] * rest * r)
+        total += weights[j] * (_minus_log(less * both * r) + sigma * max(lower[j] - x, 0.0))
+        slope += pull
+        push[j] += pull
+    return total, slope
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy", inline="always")
+def _minus_log(z):
+    """−log(1 − p) = 2 artanh(z), z = p/(2 − p), for p in [0, ½].
+
+    A polynomial, so that the compiler does many at a time: artanh(z)/z in z², interpolated at the ten Chebyshev points
+    of [0, 1/9] (1e-16 off), its even and odd terms apart to have two short chains instead of a long one.
+    """
+    x = z * z
+    y = x * x
+    even = 0.04940414659347673 * y + 0.07681838573021182
+    even = even * y + 0.11111095432143078
+    even = even * y + 0.1999999999764473
+    even = even * y + 1.0
+    odd = 0.08890338989999957 * y + 0.06795648730571371
+    odd = odd * y + 0.09091429868764374
+    odd = odd * y + 0.1428571455578215
+    odd = odd * y + 0.33333333333341275
+    return 2.0 * z * (odd * x + even)
+
+
+@njit(cache=True, nogil=True)
+def _far(x, lower, weights, sigma, push):
+    total, slope = 0.0, 0.0
+    for j in range(len(lower)):
+        away = sigma * (x - lower[j])
+        small = math.exp(-abs(away))
+        pull = sigma * weights[j] * (small if away > 0.0 else 1.0) / (1.0 + small)
+        total += weights[j] * (math.log1p(small) + max(-away, 0.0))
+        slope += pull
+        push[j] += pull
+    return total, slope
+
+
+@njit(cache=True, nogil=True)
+def _logistic_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
+    E, scratch = _exponentials(t, sigma), np.empty(len(t))
+    for b in range(len(cuts) - 2):
+        below = cuts[b + 1] - at
+        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
+        lower, below_E, push, curve = t[below:], E[below:], g[below:], h[below:]
+        for i in range(cuts[b] - at, below):
+            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
+            if len(E) > 0:
+                slope, bend = _near_newton(E[i], below_E, weights, sigma, push, curve)
+            else:
+                slope, bend = _far_newton(t[i], lower, weights, sigma, push, curve)
+            g[i] -= slope
+            h[i] += bend
+
+
+@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+def _near_newton(e, E, weights, sigma, push, curve):
+    """Slope σq and curvature σ²q(1 − q) of each pair."""
+    slope, bend = 0.0, 0.0
+    for j in range(len(E)):
+        r = sigma / (e + E[j])
+        pull = weights[j] * (E[j] * r)
+        bow = pull * (e * r)
+        slope += pull
+        bend += bow
+        push[j] += pull
+        curve[j] += bow
+    return slope, bend
+
+
+@njit(cache=True, nogil=True)
+def _far_newton(x, lower, weights, sigma, push, curve):
+    slope, bend = 0.0, 0.0
+    for j in range(len(lower)):
+        away = sigma * (x - lower[j])
+        small = math.exp(-abs(away))
+        r = sigma / (1.0 + small)
+        pull = weights[j] * (small if away > 0.0 else 1.0) * r
+        bow = pull * (1.0 if away > 0.0 else small) * r
+        slope += pull
+        bend += bow
+        push[j] += pull
+        curve[j] += bow
+    return slope, bend

@@ -16,6 +16,7 @@ from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, R
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.thresholds import Columns
 from gainful.rows import Array, linear_scores
+from gainful.space import Space, Values
 
 LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight
 UNCHANGED = 1e-12
@@ -61,6 +62,11 @@ class AdaRank(LinearScores, Ranker):
         "tol": Real(low=0, help="least rise of the training measure that counts as one"),
         "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
         "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
+    }
+    space: ClassVar[Space] = {
+        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
+        "stall": Values("undo", "keep", "repeat", why="the paper leaves open what a useless round does"),
+        "tol": Values(0.0, 1e-4, 1e-3, why="a rise that small on the training queries may be chance"),
     }
 
     def __init__(

@@ -12,11 +12,12 @@ from sklearn.exceptions import NotFittedError
 
 from gainful.data import RankingData
 from gainful.errors import DataError, InterruptedFitWarning, ParameterError, UnknownNameError
-from gainful.frames import as_features
+from gainful.frames import as_features, without_codes
 from gainful.metrics import Metric, metric
 from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Constraint, check_parameters
 from gainful.rows import Array, group_rows, linear_scores, refuse_infinite
+from gainful.space import Space
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -28,7 +29,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     """
 
     parameters: ClassVar[Mapping[str, Constraint]] = {}
+    space: ClassVar[Space] = {}  # where tuning looks, by parameter
     accepts_missing: ClassVar[bool] = False
+    accepts_codes: ClassVar[bool] = False  # uint8 and uint16 as they are; others get them as float32
 
     # The query id travels with the rows through scikit-learn's pipelines and searches without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
@@ -97,6 +100,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Scores, higher is better, in the order of the rows given."""
         self._check_fitted()
+        return np.asarray(self._predict(self._features_to_score(X)), dtype=np.float64)
+
+    def _features_to_score(self, X: Any) -> Any:
+        """The checked feature matrix of rows to score."""
         if isinstance(X, RankingData):
             matrix, names = X.X, X.feature_names
         else:
@@ -104,7 +111,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             refuse_infinite(matrix)
         self._check_columns(matrix.shape[1], names)
         self._refuse_missing(matrix, "X")
-        return np.asarray(self._predict(matrix), dtype=np.float64)
+        return matrix if self.accepts_codes else without_codes(matrix)
 
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
@@ -143,6 +150,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_parameters(type(self).__name__, self.parameters, self.get_params(deep=False))
 
+    def _search_space(self) -> Space:
+        """The part of ``space`` that matters with the other parameters as they are."""
+        return self.space
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet; call fit first")
@@ -173,7 +184,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
         self._refuse_missing(data, what)
-        return data
+        return self._as_stored(data)
+
+    def _as_stored(self, data: RankingData) -> RankingData:
+        X = data.X if self.accepts_codes else without_codes(data.X)
+        return data if X is data.X else data.replace(X=X)
 
     def _validation_data(self, eval_set: Any, data: RankingData) -> RankingData | None:
         if eval_set is None:
@@ -191,7 +206,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
             raise DataError("eval_set has other feature names than the training data")
         self._refuse_missing(valid, "eval_set")
-        return valid
+        return self._as_stored(valid)
 
     def _refuse_missing(self, X: Any, what: str) -> None:
         if self.accepts_missing:

@@ -15,6 +15,7 @@ from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.line_measure import LineMeasure
 from gainful.rankers.thresholds import Columns
 from gainful.rows import Array, linear_scores
+from gainful.space import Range, Space, Values
 
 LEAST_GAIN = 1e-9  # anything below is rounding
 
@@ -62,6 +63,11 @@ class CoordinateAscent(LinearScores, Ranker):
         "early_stopping": Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set that end an ascent"),
         "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
         "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+    space: ClassVar[Space] = {
+        "step": Range(1e-3, 5e-2, log=True, why="the measure is flat below and jumps over optima above"),
+        "growth": Range(1.5, 3.0, why="with the steps' number this sets the longest step"),
+        "init": Values("directed", "random", why="single features may point the wrong way"),
     }
 
     def __init__(

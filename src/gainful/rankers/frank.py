@@ -15,6 +15,7 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import Watched
 from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores, in_pieces
 from gainful.rows import Array
+from gainful.space import IntRange, Range, Space, Values
 
 SMALLEST_SIDE = 1e-6  # of both together: a weak ranker without a fault would have infinite weight
 HALVINGS = 30
@@ -61,6 +62,11 @@ class FRank(StepScores, Ranker):
         "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
         "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
         "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
+    }
+    space: ClassVar[Space] = {
+        "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
+        "certainty": Range(0.7, 1.0, why="below 1 a pair that is clearly in order pulls back"),
+        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
     }
 
     def __init__(

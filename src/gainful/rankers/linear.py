@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.device import DeviceName, chosen_device, pytorch
 from gainful.engines.linear import LinearRisk, feature_scales, pair_shares
 from gainful.engines.structured import query_shares
 from gainful.errors import ParameterError
@@ -17,12 +18,17 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rankers.spaces import C_RANGE
 from gainful.rows import Array, linear_scores
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate
 from gainful.solvers.lbfgs import minimize_lbfgs
-from gainful.solvers.momentum import minimize_momentum
+from gainful.solvers.momentum import Objective, descend_stages, minimize_momentum
 from gainful.solvers.ridge import mean_spread, solve_ridge
+from gainful.space import Range, Space, Values
+
+if TYPE_CHECKING:
+    from gainful.engines.tensor_linear import TensorLinearRisk
 
 USUAL_TOL = {"bundle": 1e-3, "lbfgs": 1e-7, "gradient": 1e-4}
 # What each solver asks of a loss, in the words of the error that refuses it.
@@ -34,10 +40,11 @@ class Course:
     """One fit: what the solvers tell, and what carries over from one C to the next.
 
     ``v`` is the point to go on from: the best of this C on the validation data where there is a ``patience``, else the
-    one of lowest objective. ``w`` and ``certificate`` are its weights and how far from the minimum it can be.
+    one of lowest objective, or the last one where the loss is staged and its values do not compare. ``w`` and
+    ``certificate`` are its weights and how far from the minimum it can be.
     """
 
-    risk: LinearRisk
+    risk: LinearRisk | TensorLinearRisk
     monitor: Monitor
     patience: int | None
     v: Array
@@ -58,7 +65,7 @@ class Course:
         """Record an iteration; True when the solver should stop."""
         iteration = len(self.monitor.history) + 1
         if self.patience is None:
-            if objective <= self.lowest:
+            if objective <= self.lowest or self.risk.loss.staged:
                 self.v, self.lowest = v, objective
             return self.monitor.step(objective=objective, gap=gap)
         assert self.monitor.valid is not None
@@ -80,7 +87,8 @@ class LinearRanker(PathOverC, Ranker):
     loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
     solver : "bundle" (convex losses, certified), "lbfgs" (smooth losses, certified where convex), "gradient" (any), or
-        "auto": lbfgs where smooth, else bundle where convex, else gradient
+        "auto": lbfgs where smooth, else bundle where convex, else gradient. Losses that change from one iteration to
+        the next take "gradient" only, and all ``max_iter`` iterations, which is what their stages are counted by
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
     standardize : penalise the weights of features divided by their standard deviation; X is not copied
     init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
@@ -91,6 +99,8 @@ class LinearRanker(PathOverC, Ranker):
     early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
         best; None keeps the solution. Not with the bundle solver
     eval_metric : what is measured on ``eval_set``
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one. On a GPU the features are held and
+        multiplied there (dense ones only; the extra ``neural``), and the solver stays here
     random_state : nothing is drawn at random; taken so that all rankers take it
 
     Attributes
@@ -116,7 +126,13 @@ class LinearRanker(PathOverC, Ranker):
             inner=Integer(low=1), help="iterations without a better validation before stopping; None for no such stop"
         ),
         "eval_metric": MetricSpec(help="metric on the validation data"),
+        "device": DeviceName(help="where the features are multiplied; auto takes a GPU where there is one"),
         "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
+    }
+    space: ClassVar[Space] = {
+        "C": C_RANGE,
+        "standardize": Values(False, True, why="one penalty for all features suits features of one scale only"),
+        "learning_rate": Range(0.01, 1.0, log=True, why="of the gradient solver; too long a step never settles"),
     }
 
     def __init__(
@@ -131,6 +147,7 @@ class LinearRanker(PathOverC, Ranker):
         learning_rate: float = 0.1,
         early_stopping: int | None = None,
         eval_metric: Any = "ndcg@10",
+        device: str = "cpu",
         random_state: Any = 0,
     ):
         self.loss = loss
@@ -143,9 +160,14 @@ class LinearRanker(PathOverC, Ranker):
         self.learning_rate = learning_rate
         self.early_stopping = early_stopping
         self.eval_metric = eval_metric
+        self.device = device
         self.random_state = random_state
 
     # -- what differs between the linear rankers -----------------------------------------------------------------------
+
+    def _search_space(self) -> Space:
+        idle = () if self._solver(self._loss()) == "gradient" else ("learning_rate",)
+        return {name: dimension for name, dimension in self.space.items() if name not in idle}
 
     def _loss(self) -> Loss:
         return loss(self.loss)
@@ -173,6 +195,12 @@ class LinearRanker(PathOverC, Ranker):
         owner, solver = type(self).__name__, getattr(self, "solver", "auto")
         if solver == "auto":
             solver = "lbfgs" if chosen.smooth else "bundle" if chosen.convex else "gradient"
+            solver = "gradient" if chosen.staged else solver
+        if chosen.staged and solver != "gradient":
+            raise ParameterError(
+                f"{owner}: solver='{solver}' cannot follow {chosen}, which changes from one iteration to the next; "
+                "take solver='gradient'"
+            )
         missing = [need for need in NEEDS[solver] if not getattr(chosen, need)]
         if missing:
             takers = [name for name, needs in NEEDS.items() if all(getattr(chosen, need) for need in needs)]
@@ -193,7 +221,7 @@ class LinearRanker(PathOverC, Ranker):
     def _course(self, data: RankingData, monitor: Monitor) -> Course:
         spread = feature_scales(data.X) if self.solver_ == "gradient" or self._standardize() else None
         scales = spread if self._standardize() else None
-        risk = LinearRisk(self.loss_, data, self._shares(data), scales=scales)
+        risk = self._risk(data, scales)
         start = np.zeros(data.n_features)
         if getattr(self, "init", "zeros") == "regression":
             weights = data.row_weights
@@ -201,6 +229,16 @@ class LinearRanker(PathOverC, Ranker):
             start = start if scales is None else start * scales
         patience = self._patience() if monitor.valid is not None else None
         return Course(risk, monitor, patience, start, spread)
+
+    def _risk(self, data: RankingData, scales: Array | None) -> LinearRisk | TensorLinearRisk:
+        """What the solvers see of the data, on the device asked for; all of them take either."""
+        device = chosen_device(type(self).__name__, getattr(self, "device", "cpu"))
+        if device == "cpu":
+            return LinearRisk(self.loss_, data, self._shares(data), scales=scales)
+        pytorch(f"{type(self).__name__} with device={device!r}")
+        from gainful.engines.tensor_linear import TensorLinearRisk
+
+        return TensorLinearRisk(self.loss_, data, self._shares(data), device=device, scales=scales)
 
     def _standardize(self) -> bool:
         return bool(getattr(self, "standardize", False))
@@ -235,10 +273,20 @@ class LinearRanker(PathOverC, Ranker):
             return
         assert course.spread is not None
         step = self.learning_rate / (course.spread if risk.scales is None else np.ones_like(course.spread))
+        if self.loss_.staged:
+            descend_stages(self._stage(risk, C), course.v, step=step, max_iter=self.max_iter, visit=course)
+            return
         minimize_momentum(
             objective, course.v, step=step, tol=tol, max_iter=self.max_iter, count_start=not self.loss_.frozen,
             visit=course,
         )  # fmt: skip
+
+    def _stage(self, risk: LinearRisk | TensorLinearRisk, C: float) -> Callable[[int], Objective]:
+        def stage(iteration: int) -> Objective:
+            own = risk.at(iteration, self.max_iter)
+            return lambda v: own.objective(v, C)
+
+        return stage
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"loss": str(self.loss_), "solver": self.solver_, "C": self.C_}
@@ -287,6 +335,10 @@ class RankSVM(LinearRanker):
         "max_iter": Integer(low=1, help="most iterations, for each C"),
         "eval_metric": MetricSpec(help="metric on the validation data"),
         "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
+    }
+    space: ClassVar[Space] = {
+        "C": C_RANGE,
+        "loss": Values("hinge", "squared-hinge", why="which of the two is better changes from data to data"),
     }
 
     def __init__(

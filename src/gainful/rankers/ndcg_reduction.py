@@ -22,6 +22,7 @@ from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
+from gainful.space import IntRange, Space
 
 BLOCK_VALUES = 1 << 20
 PROBE = 32  # pairs on which a classifier first shows whether it is linear
@@ -82,6 +83,10 @@ class NDCGReduction(LinearScores, Ranker):
         "max_pairs": Integer(low=2, help="most pairs handed to the classifier when sampled"),
         "eval_metric": MetricSpec(help="metric on the validation data"),
         "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+    space: ClassVar[Space] = {
+        "n_rounds": IntRange(1, 20, log=True, why="the best round is kept, so more cost time only"),
+        "max_pairs": IntRange(5_000, 200_000, log=True, why="more pairs, less chance in the draw"),
     }
 
     def __init__(

@@ -14,6 +14,7 @@ from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec
 from gainful.rankers.base import Ranker
 from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, in_pieces
 from gainful.rows import Array
+from gainful.space import IntRange, Space, Values
 
 LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
 NOTHING_LEFT = 1e-12  # of the loss: every pair is in order, by a wide margin
@@ -56,6 +57,11 @@ class RankBoost(StepScores, Ranker):
         "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
         "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
         "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
+    }
+    space: ClassVar[Space] = {
+        "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
+        "pairs": Values("all", "query", why="long queries rule where every pair counts the same"),
+        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
     }
 
     def __init__(

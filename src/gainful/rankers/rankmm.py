@@ -17,11 +17,13 @@ from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, R
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rankers.spaces import C_RANGE
 from gainful.rows import Array
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate, ConvergenceWarning
 from gainful.solvers.dual_projection import minimize_dual_projection
 from gainful.solvers.exponentiated import minimize_exponentiated
+from gainful.space import Space
 
 CLOSER = 1e-2  # part of the tolerance tried where the weights found are all 0
 MOST_HALVINGS = 100
@@ -87,6 +89,7 @@ class RankMM(PathOverC, Ranker):
         "eval_metric": MetricSpec(help="metric on the validation data"),
         "random_state": Maybe(inner=Seed(), help="seed"),
     }
+    space: ClassVar[Space] = {"C": C_RANGE}
 
     def __init__(
         self,

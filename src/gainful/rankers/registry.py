@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gainful.errors import UnknownNameError
@@ -24,6 +25,12 @@ class RankerEntry:
     kind: str  # "linear", "trees", …
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
+    needs: str = ""  # module of an optional dependency, without which it cannot be trained
+
+    @property
+    def installed(self) -> bool:
+        """Whether what it needs for training is there; nothing is imported to find out."""
+        return not self.needs or find_spec(self.needs) is not None
 
     @property
     def cls(self) -> type[Ranker]:
@@ -60,6 +67,10 @@ class Registry(Mapping[str, RankerEntry]):
 SUN = "Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures"
 CHAPELLE = "Chapelle, Le and Smola 2007, Large margin optimization of ranking measures"
 AGARWAL = "Agarwal and Collins 2010, Maximum margin ranking algorithms for information retrieval"
+WU = (
+    "Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions"
+)
+LI = "Li, Burges and Wu 2007, McRank: learning to rank using multiple classification and gradient boosting"
 XU_LI = "Xu and Li 2007, AdaRank: a boosting algorithm for information retrieval"
 
 RANKERS = Registry(
@@ -257,12 +268,146 @@ RANKERS = Registry(
         paper=SUN,
     ),
     RankerEntry(
+        "boosted",
+        "gainful.rankers.boosted",
+        "BoostedRanker",
+        "Boosted trees; any loss of gainful.LOSSES, or one of your own.",
+        kind="trees",
+    ),
+    RankerEntry(
+        "sdcg",
+        "gainful.rankers.smooth_dcg",
+        "SmoothDCG",
+        "Boosted trees; DCG with sigmoids for ranks, after a start by regression.",
+        kind="trees",
+        params={"variant": "sdcg", "start_trees": 20},
+        paper=WU,
+    ),
+    RankerEntry(
+        "shf-sdcg",
+        "gainful.rankers.smooth_dcg",
+        "SmoothDCG",
+        "Boosted trees; DCG with smoothed hinges for ranks.",
+        kind="trees",
+        params={"variant": "shf"},
+        paper=WU,
+    ),
+    RankerEntry(
+        "reg-shf-sdcg",
+        "gainful.rankers.smooth_dcg",
+        "SmoothDCG",
+        "Boosted trees; from regression to DCG with smoothed hinges.",
+        kind="trees",
+        params={"variant": "reg-shf", "early_stopping": None},
+        paper=WU,
+    ),
+    RankerEntry(
+        "gbrank",
+        "gainful.rankers.gbrank",
+        "GBRank",
+        "Boosted trees; pairs in the wrong order pull at their documents.",
+        kind="trees",
+        paper="Zheng, Chen, Sun and Zha 2007, A regression framework for learning ranking functions using relative "
+        "relevance judgments",
+    ),
+    RankerEntry(
+        "structured-boost",
+        "gainful.rankers.boosted",
+        "BoostedRanker",
+        "Boosted trees; tight structured bound of NDCG@k, after a start by regression.",
+        kind="trees",
+        params={"loss": "structured-ndcg-tight", "start_trees": 40},
+        paper=CHAPELLE,
+    ),
+    RankerEntry(
+        "lambdamart-plain",
+        "gainful.rankers.boosted",
+        "BoostedRanker",
+        "Boosted trees; |ΔNDCG|-weighted logistic loss on all pairs, neither truncated nor normalised.",
+        kind="trees",
+        params={"loss": "lambda"},
+        paper="Burges 2010, From RankNet to LambdaRank to LambdaMART: an overview",
+    ),
+    RankerEntry(
         "lambdamart",
         "gainful.rankers.lambdamart",
         "LambdaMART",
         "Boosted trees on LightGBM's lambdarank gradients: today's yardstick.",
         kind="trees",
         paper="Burges 2010, From RankNet to LambdaRank to LambdaMART",
+    ),
+    RankerEntry(
+        "neural",
+        "gainful.rankers.neural",
+        "NeuralRanker",
+        "Net of fully connected layers; any loss of gainful.LOSSES, or one of your own.",
+        kind="net",
+        needs="torch",
+    ),
+    RankerEntry(
+        "lambdarank-net",
+        "gainful.rankers.neural",
+        "NeuralRanker",
+        "Two-layer net; logistic loss on pairs weighted by what swapping them changes in NDCG.",
+        kind="net",
+        params={"loss": "lambda"},
+        paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
+        needs="torch",
+    ),
+    RankerEntry(
+        "ranknet-net",
+        "gainful.rankers.neural",
+        "NeuralRanker",
+        "Two-layer net; logistic loss on pairs.",
+        kind="net",
+        params={"loss": "ranknet"},
+        paper="Burges et al. 2005, Learning to rank using gradient descent",
+        needs="torch",
+    ),
+    RankerEntry(
+        "structured-net",
+        "gainful.rankers.neural",
+        "NeuralRanker",
+        "Two-layer net; large margin on NDCG@k itself.",
+        kind="net",
+        params={"loss": "structured-ndcg"},
+        paper=CHAPELLE,
+        needs="torch",
+    ),
+    RankerEntry(
+        "mcrank",
+        "gainful.rankers.mcrank",
+        "McRank",
+        "Boosted trees that classify into grades; ranked by expected relevance.",
+        kind="trees",
+        paper=LI,
+    ),
+    RankerEntry(
+        "mcrank-ordinal",
+        "gainful.rankers.mcrank",
+        "McRank",
+        "Boosted trees for the probability of each grade or better; ranked by expected relevance.",
+        kind="trees",
+        params={"mode": "ordinal"},
+        paper=LI,
+    ),
+    RankerEntry(
+        "mcrank-regression",
+        "gainful.rankers.mcrank",
+        "McRank",
+        "Boosted trees; squared error on the gains.",
+        kind="trees",
+        params={"mode": "regression", "relevance": "gain"},
+        paper=LI,
+    ),
+    RankerEntry(
+        "tree-regression",
+        "gainful.rankers.mcrank",
+        "McRank",
+        "Boosted trees; squared error on the grades.",
+        kind="trees",
+        params={"mode": "regression"},
+        paper="Friedman 2001, Greedy function approximation: a gradient boosting machine",
     ),
 )
 

@@ -13,6 +13,7 @@ from gainful.parameters import Choice, Constraint, MetricSpec, Real
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
 from gainful.solvers.ridge import solve_ridge
+from gainful.space import Range, Space, Values
 
 LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 
@@ -40,6 +41,10 @@ class RegressionRanker(LinearScores, Ranker):
         "alpha": Real(low=0, help="strength of the l2 penalty on the weights"),
         "target": Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1"),
         "eval_metric": MetricSpec(help="metric reported on the validation data"),
+    }
+    space: ClassVar[Space] = {
+        "alpha": Range(1e-2, 1e4, log=True, why="from as good as no penalty to one that leaves little but the mean"),
+        "target": Values("grade", "gain", why="gains 2^g − 1 are what NDCG counts, grades are less skewed"),
     }
 
     def __init__(self, alpha: float = 1.0, target: str = "grade", eval_metric: Any = "ndcg@10"):

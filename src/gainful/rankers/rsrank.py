@@ -22,6 +22,7 @@ from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
+from gainful.space import IntRange, Range, Space, Values
 
 HELD_OUT = 0.25  # of the training queries, where several l1 have no validation data to be chosen on
 AUTO_PATH = (0.0, *np.logspace(-3.0, -0.25, 16).tolist())  # times the l1 at which the first weight leaves zero
@@ -97,6 +98,12 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         "early_stopping": Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None"),
         "eval_metric": MetricSpec(help="metric on the validation data"),
         "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+    space: ClassVar[Space] = {
+        "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR's data and the artificial"),
+        "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
+        "standardize": Values(True, False, why="whether the penalty counts features in their own units"),
+        "init": Values("regression", "zeros", why="the loss is not convex"),
     }
 
     def __init__(

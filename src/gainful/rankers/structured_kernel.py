@@ -18,6 +18,7 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.paths import FitsPath
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.rows import Array
+from gainful.space import Range, Space
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
 MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB
@@ -56,6 +57,10 @@ class KernelStructuredSVM(FitsPath, Ranker):
         "coef0": Real(low=0, help="constant of the polynomial kernel"),
         "n_landmarks": Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact"),
         **{name: StructuredSVM.parameters[name] for name in SHARED},
+    }
+    space: ClassVar[Space] = {
+        "C": Range(1e-2, 1e3, log=True, why="as for the linear one"),
+        "gamma": Range(1e-3, 10.0, log=True, why="features of LETOR lie in [0, 1], so distances are of order 1"),
     }
 
     def __init__(

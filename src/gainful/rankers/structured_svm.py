@@ -27,6 +27,7 @@ from gainful.solvers.certificate import Certificate, ConvergenceWarning, warn_no
 from gainful.solvers.cutting_plane import minimize_cutting_plane
 from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.subgradient import minimize_subgradient
+from gainful.space import Range, Space, Values
 
 MOST_INNER_ITERATIONS = 1000  # of the convex problem of one step of CCCP
 HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
@@ -118,6 +119,11 @@ class StructuredSVM(PathOverC, Ranker):
         "eval_metric": Maybe(inner=MetricSpec(), help="metric on the validation data; None for the one trained on"),
         "random_state": Maybe(inner=Seed(), help="seed"),
     }
+    space: ClassVar[Space] = {
+        "C": Range(1e-2, 1e3, log=True, why="the paper's grid; the loss of a query is at most 1"),
+        "position_weights": Values("linear", "sqrt", "discount", why="the families of A(r) of the paper"),
+        "start_alpha": Range(1e-1, 1e3, log=True, why="of the tight bound, which keeps near to where it starts"),
+    }
 
     def __init__(
         self,
@@ -160,6 +166,10 @@ class StructuredSVM(PathOverC, Ranker):
         self.random_state = random_state
 
     # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def _search_space(self) -> Space:
+        idle = () if self.bound == "tight" else ("start_alpha",)
+        return {name: dimension for name, dimension in self.space.items() if name not in idle}
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)

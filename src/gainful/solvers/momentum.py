@@ -4,6 +4,10 @@ Steps are those of Adam (Kingma and Ba, ICLR 2015) with full gradients: every co
 so one length serves all features once they are measured in units of their spread. What makes it safe: the point of
 lowest objective is remembered, and when none lower has been found for a while the descent returns there with half the
 step, until the step is a small part of the first one. Nothing is drawn at random.
+
+Where the objective changes from one iteration to the next its values do not compare, so there is no point of lowest
+objective to return to: :func:`descend_stages` runs through all stages, with steps that shrink to nothing over the last
+quarter.
 """
 
 from __future__ import annotations
@@ -21,10 +25,30 @@ from gainful.solvers.lbfgs import Visit
 FIRST_MOMENT, SECOND_MOMENT = 0.9, 0.99
 PATIENCE = 10  # iterations without a lower objective before the step is halved
 SMALLEST_STEP = 1e-3  # of the first one
+LAST_PART = 0.25  # of the iterations through stages: there steps shrink
+
+
+Objective = Callable[[Array], tuple[float, Array]]
+
+
+class _Moments:
+    """Running means of the gradient and of its square, and the step they give."""
+
+    def __init__(self, like: Array):
+        self.mean, self.square, self.age = np.zeros_like(like), np.zeros_like(like), 0
+
+    def step(self, gradient: Array) -> Array:
+        """By which to go down, each coordinate of size about 1."""
+        self.age += 1
+        self.mean = FIRST_MOMENT * self.mean + (1 - FIRST_MOMENT) * gradient
+        self.square = SECOND_MOMENT * self.square + (1 - SECOND_MOMENT) * gradient**2
+        root = np.sqrt(self.square / (1 - SECOND_MOMENT**self.age))
+        mean = self.mean / (1 - FIRST_MOMENT**self.age)
+        return np.asarray(mean / np.maximum(root, np.finfo(np.float64).tiny))
 
 
 def minimize_momentum(
-    fun: Callable[[Array], tuple[float, Array]],
+    fun: Objective,
     w0: Array,
     *,
     step: float | Array = 0.1,
@@ -46,18 +70,12 @@ def minimize_momentum(
     """
     check_settings("minimize_momentum", C=1.0, tol=tol, max_iter=max_iter)
     w = np.array(w0, dtype=np.float64)
-    value, gradient = fun(w)
-    if not (math.isfinite(value) and np.isfinite(gradient).all()):
-        raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+    value, gradient = _first(fun, w)
     best, lowest, slope_there = w, value if count_start else math.inf, gradient
-    mean, square, age = np.zeros_like(w), np.zeros_like(w), 0
+    moments = _Moments(w)
     part, waited, n_iter, interrupted = 1.0, 0, 0, False
     while n_iter < max_iter and part >= SMALLEST_STEP and not interrupted:
-        age += 1
-        mean = FIRST_MOMENT * mean + (1 - FIRST_MOMENT) * gradient
-        square = SECOND_MOMENT * square + (1 - SECOND_MOMENT) * gradient**2
-        root = np.sqrt(square / (1 - SECOND_MOMENT**age))
-        w = w - part * step * (mean / (1 - FIRST_MOMENT**age)) / np.maximum(root, np.finfo(np.float64).tiny)
+        w = w - part * step * moments.step(gradient)
         value, gradient = fun(w)
         n_iter += 1
         finite = math.isfinite(value) and bool(np.isfinite(gradient).all())
@@ -68,7 +86,45 @@ def minimize_momentum(
             w.copy() if finite else best.copy(), value if finite else lowest, None
         )
         if waited >= PATIENCE or not finite:
-            w, gradient, part, waited, age = best, slope_there, 0.5 * part, 0, 0
-            mean, square = np.zeros_like(w), np.zeros_like(w)
+            w, gradient, part, waited, moments = best, slope_there, 0.5 * part, 0, _Moments(w)
     lowest = value if lowest == math.inf else lowest
     return Solution(best, Certificate(lowest, 0.0), n_iter, part < SMALLEST_STEP, interrupted)
+
+
+def descend_stages(
+    stage: Callable[[int], Objective],
+    w0: Array,
+    *,
+    step: float | Array = 0.1,
+    max_iter: int = 300,
+    visit: Visit | None = None,
+) -> Solution:
+    """Descend from ``w0`` along an objective that changes; the point handed back is the last one.
+
+    Parameters
+    ----------
+    stage : m ↦ the objective of iteration m = 1 … ``max_iter``, as :func:`minimize_momentum` takes it
+    step : length of the steps, one number or one per coordinate; over the last quarter it shrinks evenly to nothing
+    visit : called with (w, objective, None) after each iteration, the objective being that of the stage which follows,
+        or of the last one; True stops. The array is its to keep
+    """
+    check_settings("descend_stages", C=1.0, tol=0.0, max_iter=max_iter)
+    w = np.array(w0, dtype=np.float64)
+    value, gradient = _first(stage(1), w)
+    moments, n_iter, interrupted = _Moments(w), 0, False
+    while n_iter < max_iter and not interrupted:
+        n_iter += 1
+        left = (max_iter - n_iter + 1) / max_iter
+        w = w - min(1.0, left / LAST_PART) * step * moments.step(gradient)
+        value, gradient = stage(min(n_iter + 1, max_iter))(w)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            raise DataError("the objective became infinite during training; take a smaller learning_rate")
+        interrupted = visit is not None and visit(w.copy(), value, None)
+    return Solution(w, Certificate(value, 0.0), n_iter, n_iter == max_iter, interrupted)
+
+
+def _first(fun: Objective, w: Array) -> tuple[float, Array]:
+    value, gradient = fun(w)
+    if not (math.isfinite(value) and np.isfinite(gradient).all()):
+        raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+    return value, gradient

@@ -1,0 +1,242 @@
+"""Nets and linear rankers on a device: seconds of an epoch beside what reading the same bytes takes there.
+
+The problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32; ten times as
+many queries with ``--times 10``. The limit of a row is the bytes counted divided by the bandwidth of copying, measured
+in the same run on the same device. Counted are, for a linear ranker, X twice in the type it is held in (scores,
+gradient); for a net, X twice in float32 and every hidden unit eight times (written before and after the activation,
+read by the output layer, and five times on the way back). Losses count nothing: what they take lowers the fraction.
+
+    python benchmarks/bench_nets.py                        on the CPU
+    python benchmarks/bench_nets.py --device cuda          on a GPU, and beside the CPU where numba is installed
+    python benchmarks/bench_nets.py --device cuda --check  that a GPU trains what the CPU trains, and no timing
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from gainful.data import RankingData
+from harness import Row, best_time, main
+
+DOCUMENTS, FEATURES, HIDDEN = 120, 136, 64
+SHARES = (0.5, 0.3, 0.13, 0.05, 0.02)
+LOSSES = ("squared", "listnet", "ranknet", "lambda")
+BATCH_QUERIES = 512  # the same everywhere, or the devices would not do the same work
+UNIT_PASSES = 8  # times a hidden unit is written or read in an epoch
+
+
+def data_of(n_queries: int) -> RankingData:
+    """Float32 features with a linear signal and noise."""
+    rng = np.random.default_rng(0)
+    n_rows = n_queries * DOCUMENTS
+    X = rng.random((n_rows, FEATURES), dtype=np.float32)
+    signal = X @ rng.standard_normal(FEATURES).astype(np.float32) + rng.standard_normal(n_rows).astype(np.float32)
+    cuts = np.quantile(signal[: min(n_rows, 1_000_000)], np.cumsum(SHARES)[:-1])
+    return RankingData.trusted(
+        X=X,
+        y=np.searchsorted(cuts, signal).astype(np.float64),
+        offsets=np.arange(n_queries + 1, dtype=np.int64) * DOCUMENTS,
+        query_ids=np.arange(n_queries),
+    )
+
+
+@cache
+def bandwidth(device: str) -> float:
+    """Bytes a second that copying reads and writes."""
+    import torch
+
+    source = torch.zeros(1 << 27, dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+
+    def copy() -> None:
+        target.copy_(source)
+        if device != "cpu":
+            torch.cuda.synchronize()
+
+    copy()
+    return 2.0 * source.nbytes / best_time(copy, repeat=5)
+
+
+# -- what is timed -----------------------------------------------------------------------------------------------------
+
+
+def net_settings(device: str, **changed: Any) -> Any:
+    from gainful.engines.nets import NetSettings
+
+    usual = {
+        "hidden": (HIDDEN,), "activation": "relu", "dropout": 0.0, "batch_queries": BATCH_QUERIES,
+        "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 0.0, "epochs": 1, "device": device,
+        "dtype": "float32", "seed": 0,
+    }  # fmt: skip
+    return NetSettings(**(usual | changed))
+
+
+def epoch_of_net(name: str, data: RankingData, device: str) -> Callable[[], object]:
+    from gainful.engines.nets import Batches, Inputs, Net, _optimizer, run_epoch
+    from gainful.losses import loss
+
+    settings = net_settings(device)
+    net = Net(FEATURES, settings)
+    inputs = Inputs(np.full(FEATURES, 0.5), np.full(FEATURES, 12.0**-0.5), "float32")
+    batches = Batches(loss(name), data, settings, inputs, net.weights[0].detach()[:0, 0])
+    optimizer, order = _optimizer(net, settings), np.random.default_rng(0)
+    return lambda: run_epoch(net, batches, optimizer, order.permutation(len(batches)))
+
+
+def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[[], object], int]:
+    """One value and gradient, and the bytes of X as it is held."""
+    from gainful.losses import loss
+
+    w = 0.1 * np.random.default_rng(1).standard_normal(FEATURES)
+    if device == "cpu":
+        from gainful.engines.linear import LinearRisk
+
+        risk: Any = LinearRisk(loss(name), data)
+        return lambda: risk.objective(w, 1.0), data.X.nbytes
+    from gainful.engines.tensor_linear import TensorLinearRisk
+
+    held = TensorLinearRisk(loss(name), data, device=device)
+    return lambda: held.objective(w, 1.0), held.X.nbytes
+
+
+def seconds(call: Callable[[], object]) -> float:
+    call()  # compiles, fills caches
+    return best_time(call)
+
+
+def timed(kind: str, name: str, data: RankingData, device: str) -> tuple[float, float]:
+    """Seconds of a pass, and what reading its bytes would take."""
+    if kind == "net":
+        call = epoch_of_net(name, data, device)
+        counted = 2 * 4 * data.n_rows * FEATURES + UNIT_PASSES * 4 * data.n_rows * HIDDEN
+    else:
+        call, held = pass_of_linear(name, data, device)
+        counted = 2 * held
+    return seconds(call), counted / bandwidth(device)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def device_rows(device: str, times: int) -> Iterator[Row]:
+    data = data_of(6_000 * times)
+    shape = f"{data.n_rows:,} × {FEATURES} float32"
+    beside_cpu = device != "cpu" and find_spec("numba") is not None
+    for kind, name in ((kind, name) for kind in ("net", "linear") for name in LOSSES):
+        what = "net, an epoch" if kind == "net" else "linear, value and gradient"
+        ours, limit = timed(kind, name, data, device)
+        notes: dict[str, float | str] = {
+            "rows a second": data.n_rows / ours, "device": device, "copy GB/s": bandwidth(device) / 1e9,
+        }  # fmt: skip
+        yield Row(f"{name}, {what}, {shape}, {device}", "time", ours, "reading its bytes", limit, "s", notes=notes)
+        if beside_cpu:
+            theirs, _ = timed(kind, name, data, "cpu")
+            yield Row(f"{name}, {what}, {shape}, {device}", "time", ours, "the CPU of this machine", theirs, "s")
+
+
+def rows() -> Iterator[Row]:
+    options = arguments()
+    yield from device_rows(options.device, options.times)
+
+
+# -- the same model on both ------------------------------------------------------------------------------------------
+
+
+def check(device: str) -> bool:
+    """Whether nets and linear models trained on ``device`` are those of the CPU, loss by loss."""
+    from gainful.losses import loss
+    from gainful.losses.tensors import FORMS
+
+    reference = "cpu" if find_spec("numba") is not None else "torch-cpu"
+    print(f"{device} beside {reference}" + ("" if reference == "cpu" else " (numba is missing: no compiled losses)"))
+    data, good = ragged(300), True
+    compiled_only = ("softrank", "structured-ndcg") if reference == "cpu" else ()
+    for name in (*FORMS, *compiled_only):
+        ours, theirs = (net_weights(name, data, where) for where in (device, reference))
+        # Beside the largest weight: losses that no shift changes leave the output bias at 0, give or take rounding.
+        net = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
+        net /= max(float(np.abs(b).max()) for b in theirs)
+        one, other = (linear_of(loss(name), data, where) for where in (device, reference))
+        linear = float(np.abs(one - other).max() / np.abs(other).max())
+        good &= net < 1e-8 and linear < 1e-12
+        print(
+            f"{name:24} weights of a net after 5 epochs {net:.1e}, linear value and gradient {linear:.1e}", flush=True
+        )
+    print("equal to tolerance (net 1e-8, linear 1e-12)" if good else "NOT equal to tolerance")
+    return good
+
+
+def ragged(n_queries: int) -> RankingData:
+    rng = np.random.default_rng(2)
+    counts = rng.integers(1, 200, n_queries)
+    X = rng.standard_normal((int(counts.sum()), 20))
+    y = np.clip(np.round(X[:, 0] + rng.standard_normal(len(X)) + 1.0), 0.0, 4.0)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return RankingData.trusted(X=X, y=y, offsets=offsets, query_ids=np.arange(n_queries))
+
+
+def net_weights(name: str, data: RankingData, device: str) -> list[np.ndarray]:
+    from gainful.engines.nets import Inputs, train_net
+    from gainful.losses import loss
+    from gainful.metrics import metric
+    from gainful.monitor import Monitor
+
+    settings = net_settings(
+        device.replace("torch-", ""), epochs=5, dtype="float64", batch_queries=50, activation="tanh"
+    )
+    if device == "torch-cpu":
+        settings = type(settings)(**(vars(settings) | {"device": device}))
+    inputs = Inputs(np.zeros(20), np.ones(20), "float64")
+    return train_net(loss(name), data, inputs, settings, Monitor(metric=metric("ndcg@10")))
+
+
+def linear_of(chosen: Any, data: RankingData, device: str) -> np.ndarray:
+    w = 0.3 * np.random.default_rng(3).standard_normal(20)
+    if device == "cpu":
+        from gainful.engines.linear import LinearRisk
+
+        value, gradient = LinearRisk(chosen, data).objective(w, 10.0)
+    else:
+        from gainful.engines.tensor_linear import TensorLinearRisk
+
+        value, gradient = TensorLinearRisk(chosen, data, device=device).objective(w, 10.0)
+    return np.append(gradient, value)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--times", type=int, default=1, help="how many times 720,000 rows")
+    parser.add_argument("--check", action="store_true", help="compare the models instead of timing")
+    return parser.parse_args()
+
+
+def missing(device: str) -> str:
+    """What this needs and is not here, or nothing."""
+    wanted = ["torch", "numba"] if device == "cpu" else ["torch"]
+    absent = [name for name in wanted if find_spec(name) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    import torch
+
+    return "" if device == "cpu" or torch.cuda.is_available() else "PyTorch sees no GPU here"
+
+
+if __name__ == "__main__":
+    lacks = missing(arguments().device)
+    if lacks:
+        sys.exit(f"bench_nets.py cannot run on {arguments().device}: {lacks}")
+    if arguments().check:
+        start = time.perf_counter()
+        fine = check(arguments().device)
+        print(f"{time.perf_counter() - start:.0f} s")
+        sys.exit(0 if fine else 1)
+    main(rows)

@@ -1,0 +1,83 @@
+"""What the number of test queries can and cannot support, in plain sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gainful.comparison.statistics import POWER
+
+if TYPE_CHECKING:
+    from gainful.comparison.result import Comparison, PairedTest
+
+NAMED = 3  # rankers a sentence names before it counts the rest
+
+
+def cautions(comparison: Comparison) -> list[str]:
+    """Warnings about the headline metric; none where every difference is marked or there is nothing to test."""
+    heading = comparison.headings[comparison.headline]
+    tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
+    if not tests or comparison.marking_test is None:
+        return []
+    hopeless = [t for t in tests if t.wins + t.losses > 0 and t.smallest_p > comparison.alpha]
+    same = [t for t in tests if t.wins + t.losses == 0]
+    said = []
+    if same:
+        names = _names([t.ranker for t in same])
+        said.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
+    if hopeless:
+        said.append(_too_few(comparison, hopeless, len(tests)))
+    # Where no result could be significant, how much could be found is no longer a question.
+    left = [t for t in tests if t not in hopeless and t not in same]
+    return said + _undecided(comparison, heading, left)
+
+
+def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
+    best = min(t.smallest_p for t in tests)
+    differ = max(t.wins + t.losses for t in tests)
+    queries = max(t.n_queries for t in tests)
+    over = f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
+    return (
+        f"Too few test queries: {_names([t.ranker for t in tests])} and {comparison.baseline} differ on {differ} "
+        f"of {queries}, so no p-value can be below {best:.2g}{over} and no difference can be called significant at "
+        f"{comparison.alpha:g}. Test on more queries."
+    )
+
+
+def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
+    """Differences without a mark that are smaller than what this many queries would usually show."""
+    open_ = [
+        t for t in tests if comparison.verdict(t.ranker, t.measure) == 0 and abs(t.difference) < t.detectable
+    ]  # fmt: skip
+    if not open_:
+        return []
+    least, most = min(t.detectable for t in open_), max(t.detectable for t in open_)
+    size = f"{least:.3f}" if f"{least:.3f}" == f"{most:.3f}" else f"{least:.3f} to {most:.3f}"
+    nearest = max(open_, key=lambda t: abs(t.difference) / t.detectable)
+    sentence = (
+        f"Undecided, not equal: {_names([t.ranker for t in open_])} against {comparison.baseline}. "
+        f"{nearest.n_queries:,} test queries usually ({POWER:.0%} of the time) show a difference in {heading} of "
+        f"{size} or more, and {'this one is' if len(open_) == 1 else 'theirs are'} smaller"
+    )
+    if math.isfinite(nearest.queries_needed):
+        sentence += (
+            f"; a difference like {nearest.ranker}'s ({nearest.difference:+.4f}) needs about "
+            f"{_rounded(nearest.queries_needed)} queries"
+        )
+    return [sentence + "."]
+
+
+def _names(labels: Sequence[str]) -> str:
+    shown = list(labels[:NAMED])
+    if len(labels) > NAMED:
+        shown.append(f"{len(labels) - NAMED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _rounded(count: float) -> str:
+    """Two figures are all such a number is worth."""
+    if count < 1e9:
+        digits = max(0, len(str(math.ceil(count))) - 2)
+        return f"{round(math.ceil(count), -digits):,}"
+    return f"{count:.0e}"

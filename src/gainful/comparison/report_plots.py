@@ -1,0 +1,235 @@
+"""The plots of the report, as SVG written by hand: no library, nothing to load, sharp at any size and in print.
+
+Colours, line widths and text sizes are the style sheet's, by class, so that dark mode, print and the toggles of the
+page change them without drawing anew. Every plot is described in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+SLOTS = 6  # colours of the palette
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One ranker's curve with its band; ``slot`` is its colour, None for grey."""
+
+    key: str
+    name: str
+    points: Points
+    band: Sequence[tuple[float, float]]
+    slot: int | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rectangle that data is drawn into, and where each value falls in it."""
+
+    width: float
+    height: float
+    x: tuple[float, float]
+    y: tuple[float, float]
+    left: float = 40.0
+    right: float = 8.0
+    top: float = 20.0
+    bottom: float = 32.0
+
+    def at_x(self, value: float) -> float:
+        return _between(value, self.x, self.left, self.width - self.right)
+
+    def at_y(self, value: float) -> float:
+        return _between(value, self.y, self.height - self.bottom, self.top)
+
+
+def _between(value: float, span: tuple[float, float], first: float, last: float) -> float:
+    low, high = span
+    return first + (last - first) * ((value - low) / (high - low) if high > low else 0.5)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers inside [low, high], some ``about`` of them.
+
+    >>> ticks(0.31, 0.52)
+    [0.35, 0.4, 0.45, 0.5]
+    >>> ticks(0.0, 12.0, 3)
+    [0.0, 5.0, 10.0]
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = min((unit * m for m in (1, 2, 5, 10)), key=lambda s: abs(math.log(s / raw)))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+
+
+def number(value: float) -> str:
+    """A tick label, short."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.0e}".replace("e-0", "e-")
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}".replace("e+0", "e")
+
+
+# -- whole plots -------------------------------------------------------------------------------------------------------
+
+
+def curves(lines: Sequence[Line], *, x_name: str, y_name: str, title: str, description: str) -> str:
+    """Lines over a few whole numbers, each with its band; grey ones are drawn first."""
+    values = [v for line in lines for _, v in line.points]
+    values += [v for line in lines if line.slot is not None for pair in line.band for v in pair]
+    known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    places = [x for x, _ in lines[0].points]
+    pad = 0.04 * (max(known) - min(known)) or 0.05
+    frame = Frame(400, 260, (places[0] - 0.15, places[-1] + 0.15), (min(known) - pad, max(known) + pad))
+    parts = [_axes(frame, places, ticks(*frame.y), x_name, y_name)]
+    parts += [_line(frame, line) for line in sorted(lines, key=lambda line: line.slot is not None)]
+    return _svg(frame, parts, title, description)
+
+
+def _line(frame: Frame, line: Line) -> str:
+    place = [(frame.at_x(x), frame.at_y(y)) for x, y in line.points if math.isfinite(y)]
+    ends = [(frame.at_x(x), *pair) for (x, _), pair in zip(line.points, line.band, strict=True)]
+    ends = [(x, frame.at_y(low), frame.at_y(high)) for x, low, high in ends if math.isfinite(low)]
+    outline = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in reversed(ends)]
+    band = f'<path class="band" d="{_path(outline)}Z"/>' if outline else ""
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.2"/>' for x, y in place)
+    kind = "off" if line.slot is None else f"on c{line.slot}"
+    return (
+        f'<g class="line {kind}" data-key="{line.key}"><title>{escape(line.name)}</title>{band}'
+        f'<path class="stroke" d="{_path(place)}"/>{dots}</g>'
+    )
+
+
+def bars(values: Sequence[float], *, x_name: str, y_name: str, title: str, description: str) -> str:
+    """Sorted values as thin bars up and down from zero."""
+    span = max((abs(v) for v in values), default=0.0) or 1.0
+    low, high = min(0.0, *values) if len(values) else 0.0, max(0.0, *values) if len(values) else span
+    frame = Frame(400, 200, (0, max(len(values), 1)), (low - 0.05 * span, high + 0.05 * span))
+    width = (frame.width - frame.left - frame.right) / max(len(values), 1)
+    gap = 0.2 * width if width > 3 else 0.0
+    shapes: dict[str, list[str]] = {"won": [], "lost": []}
+    zero = frame.at_y(0)
+    for i, value in enumerate(values):
+        if value:
+            x, y = frame.at_x(i) + gap / 2, frame.at_y(value)
+            shapes["won" if value > 0 else "lost"].append(f"M{x:.2f} {zero:.1f}V{y:.1f}h{width - gap:.2f}V{zero:.1f}Z")
+    parts = [_axes(frame, [], ticks(*frame.y, 4), x_name, y_name)]
+    parts += [f'<path class="{kind}" d="{"".join(paths)}"/>' for kind, paths in shapes.items() if paths]
+    parts.append(f'<path class="zero" d="M{frame.left:.1f} {zero:.1f}H{frame.width - frame.right:.1f}"/>')
+    return _svg(frame, parts, title, description)
+
+
+def spark(
+    runs: Sequence[Points], *, name: str, x_name: str, title: str, log: bool = False, x_ticks: Sequence[Any] = (),
+    mark: int | None = None,
+) -> str:  # fmt: skip
+    """A small plot of one quantity, one thin line a run (the first one strong); ``mark`` rings a point of the first.
+
+    ``x_ticks`` are (place, text) pairs; without them the first and last place are told.
+    """
+    shown = [[(x, y) for x, y in run if math.isfinite(y) and (not log or y > 0)] for run in runs]
+    shown = [run for run in shown if run]
+    if not shown:
+        return ""
+    change: Callable[[float], float] = math.log10 if log else float
+    xs = [x for run in shown for x, _ in run]
+    ys = [change(y) for run in shown for _, y in run]
+    pad = 0.06 * (max(ys) - min(ys)) or abs(0.05 * ys[0]) or 1.0
+    y_span = (min(ys) - pad, max(ys) + pad)
+    frame = Frame(200, 110, (min(xs), max(xs)), y_span, left=40, right=8, top=22, bottom=24)
+    parts = [_spark_axes(frame, name, x_name, log, x_ticks)]
+    for i, run in reversed(list(enumerate(shown))):
+        place = [(frame.at_x(x), frame.at_y(change(y))) for x, y in run]
+        if len(place) == 1:
+            parts.append(f'<circle class="dot" cx="{place[0][0]:.1f}" cy="{place[0][1]:.1f}" r="2.4"/>')
+        parts.append(f'<path class="{"first" if i == 0 else "other"}" d="{_path(place)}"/>')
+        if i == 0 and mark is not None and mark < len(place):
+            parts.append(f'<circle class="ring" cx="{place[mark][0]:.1f}" cy="{place[mark][1]:.1f}" r="4"/>')
+    first, last = shown[0][0][1], shown[0][-1][1]
+    return _svg(frame, parts, title, f"From {number(first)} at the start to {number(last)} at the end.", "spark")
+
+
+def _spark_axes(frame: Frame, name: str, x_name: str, log: bool, x_ticks: Sequence[Any]) -> str:
+    places = ticks(*frame.y, 3)
+    if log:
+        whole = sorted({float(round(t)) for t in places if frame.y[0] <= round(t) <= frame.y[1]})
+        places = whole if len(whole) > 1 else places
+    labels = [number(10.0**t) if log else number(t) for t in places]
+    lines = "".join(
+        f'<path class="grid" d="M{frame.left:.1f} {frame.at_y(t):.1f}H{frame.width - frame.right:.1f}"/>'
+        f'<text class="end" x="{frame.left - 4:.1f}" y="{frame.at_y(t) + 3:.1f}">{text}</text>'
+        for t, text in zip(places, labels, strict=True)
+    )
+    marks = list(x_ticks) or [(frame.x[0], number(frame.x[0])), (frame.x[1], number(frame.x[1]))]
+    anchors = ["start", *(["middle"] * (len(marks) - 2)), "end"] if len(marks) > 1 else ["middle"]
+    if len(marks) == 2 and marks[0] == marks[1]:
+        marks, anchors, x_name = [(marks[0][0], f"{x_name} {marks[0][1]}")], ["middle"], ""
+    base = frame.height - frame.bottom + 11
+    lines += "".join(
+        f'<text class="{anchor}" x="{frame.at_x(x):.1f}" y="{base:.1f}">{escape(str(text))}</text>'
+        for (x, text), anchor in zip(marks, anchors, strict=True)
+    )
+    middle = (frame.left + frame.width - frame.right) / 2
+    if len(marks) < 3:
+        lines += f'<text class="middle name" x="{middle:.1f}" y="{base:.1f}">{escape(x_name)}</text>'
+    else:
+        lines += f'<text class="middle name" x="{middle:.1f}" y="{base + 10:.1f}">{escape(x_name)}</text>'
+    return f'{lines}<text class="start name" x="2" y="10">{escape(name)}</text>'
+
+
+def interval_picture(value: float, low: float, high: float, span: float, verdict: int) -> str:
+    """An interval on a line through zero, to stand in a table cell; the figures stand beside it."""
+    frame = Frame(90, 16, (-span, span), (0, 1), left=3, right=3, top=0, bottom=0)
+    kind = {1: "better", -1: "worse", 0: "neither"}[verdict]
+    known = math.isfinite(low) and math.isfinite(high)
+    line = f'<path class="whisker" d="M{frame.at_x(low):.1f} 8H{frame.at_x(high):.1f}"/>' if known else ""
+    return (
+        f'<svg class="interval {kind}" viewBox="0 0 90 16" width="90" height="16" aria-hidden="true">'
+        f'<path class="zero" d="M{frame.at_x(0):.1f} 0V16"/>{line}'
+        f'<circle cx="{frame.at_x(value):.1f}" cy="8" r="3"/></svg>'
+    )
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _axes(frame: Frame, x_ticks: Sequence[float], y_ticks: Sequence[float], x_name: str, y_name: str) -> str:
+    bottom, right = frame.height - frame.bottom, frame.width - frame.right
+    parts = [
+        f'<path class="grid" d="M{frame.left:.1f} {frame.at_y(t):.1f}H{right:.1f}"/>'
+        f'<text class="end" x="{frame.left - 5:.1f}" y="{frame.at_y(t) + 4:.1f}">{number(t)}</text>'
+        for t in y_ticks
+    ]
+    parts += [f'<text class="middle" x="{frame.at_x(t):.1f}" y="{bottom + 13:.1f}">{number(t)}</text>' for t in x_ticks]
+    low = bottom + (27 if x_ticks else 18)
+    parts.append(f'<text class="middle name" x="{(frame.left + right) / 2:.1f}" y="{low:.1f}">{escape(x_name)}</text>')
+    parts.append(f'<text class="start name" x="2" y="11">{escape(y_name)}</text>')
+    return "".join(parts)
+
+
+def _path(points: Points) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) if points else ""
+
+
+def _svg(frame: Frame, parts: Sequence[str], title: str, description: str, kind: str = "plot") -> str:
+    return (
+        f'<svg class="{kind}" viewBox="0 0 {frame.width:g} {frame.height:g}" role="img" '
+        f'aria-label="{escape(f"{title}. {description}")}">{"".join(parts)}</svg>'
+    )
+
+
+def thinned(points: Points, limit: int) -> list[tuple[float, float]]:
+    """At most ``limit`` of the points, evenly over them, with the first and the last."""
+    if len(points) <= limit:
+        return list(points)
+    places = np.unique(np.round(np.linspace(0, len(points) - 1, limit)).astype(int))
+    return [points[i] for i in places]

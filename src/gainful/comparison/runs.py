@@ -1,0 +1,148 @@
+"""One ranker on one fold: trained, tested, and kept on disk so that a comparison that was killed goes on from there."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gainful.comparison.memory import PeakGrowth
+from gainful.comparison.result import Run, path_of
+from gainful.data import RankingData
+from gainful.errors import InterruptedFitWarning
+from gainful.jsonable import plain
+from gainful.metrics import Metric
+from gainful.monitor import Progress
+from gainful.rankers.base import Ranker
+from gainful.selection.splits import Split
+from gainful.tuning.store import Store, file_name, fingerprint, version
+from gainful.tuning.tune import Choosing, prepared, tuned_space
+
+
+def train_and_test(
+    label: str,
+    fold: int,
+    model: Ranker,
+    train: RankingData,
+    valid: RankingData | None,
+    test: RankingData,
+    measures: Sequence[Metric],
+    progress: Callable[[Progress], object],
+) -> Run | None:
+    """The result of one ranker, or None when its training was interrupted: half a training is no result."""
+    with warnings.catch_warnings(), PeakGrowth() as growth:
+        warnings.simplefilter("ignore", InterruptedFitWarning)
+        start = time.perf_counter()
+        model.fit(train, eval_set=valid, progress=progress)
+        fitted = time.perf_counter()
+    if model.interrupted_:
+        return None
+    began = time.perf_counter()
+    scores = model.predict(test)
+    predicted = time.perf_counter()
+    return Run(
+        label=label,
+        fold=fold,
+        values={m: np.asarray(m.per_query(scores, test)) for m in dict.fromkeys(measures)},
+        fit_seconds=fitted - start,
+        predict_seconds=predicted - began,
+        n_iter=model.n_iter_,
+        params=plain(model.get_params(deep=False)),
+        scores=scores,
+        history=plain(model.history_),
+        memory=growth.bytes,
+        facts=plain(model._facts() | path_of(model)),
+    )
+
+
+@dataclass(frozen=True)
+class Prints:
+    """Fingerprints of what a fold is trained and validated on, and of what it is tested on."""
+
+    training: str
+    test: str
+
+    @classmethod
+    def of(cls, part: Split) -> Prints:
+        return cls(fingerprint(part.train, part.valid), fingerprint(part.test))
+
+
+@dataclass
+class RunStore:
+    """The stored trials of one ranker on one fold (``file``) and its stored result, if it is there (``run``)."""
+
+    file: Store | None = None
+    run: Run | None = None
+    of: str = ""
+    measures: tuple[Metric, ...] = ()
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path | None,
+        label: str,
+        fold: int,
+        model: Ranker,
+        prints: Prints | None,
+        choosing: Choosing | None,
+        fixed: Collection[str],
+        measures: tuple[Metric, ...],
+    ) -> RunStore:
+        """The store in ``folder``, or one that keeps nothing."""
+        if folder is None or prints is None:
+            return cls()
+        how: Mapping[str, Any]
+        if choosing is None:
+            how = {}
+            key = {
+                "version": version(),
+                "data": prints.training,
+                "ranker": fingerprint(label, type(model).__name__, model.get_params(deep=False)),
+            }
+        else:
+            base = prepared(model, choosing.metric, fixed)
+            how = choosing.described()
+            key = choosing.key(label, base, choosing.searching(base, tuned_space(model, None, fixed)), prints.training)
+        file = Store(folder / file_name(label, f"fold-{fold + 1}"), key)
+        # A result also depends on the budget and on the test data; trials do not.
+        of = fingerprint(prints.test, how, [str(m) for m in measures])
+        return cls(file, next((decode(r, measures) for r in file.rows if r.get("of") == of), None), of, measures)
+
+    def keep(self, run: Run | None) -> Run | None:
+        """Store a result. What comes back is what would be read, so that a resumed comparison is the same."""
+        if run is None or self.file is None:
+            return run
+        row = json.loads(json.dumps(encode(run, self.measures)))
+        self.file.append({"kind": "run", "of": self.of, **row})
+        return decode(row, self.measures)
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+def encode(run: Run, measures: Sequence[Metric]) -> dict[str, Any]:
+    """A run as JSON can hold it; numbers come back as they were, NaN included."""
+    row = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("values", "scores")}
+    return {
+        **plain(row),
+        "values": [np.asarray(run.values[m], dtype=np.float64).tolist() for m in measures],
+        "scores": None if run.scores is None else np.asarray(run.scores, dtype=np.float64).tolist(),
+    }
+
+
+def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
+    """The run that :func:`encode` wrote."""
+    given = {one.name: row[one.name] for one in fields(Run) if one.name in row}
+    given["values"] = {m: np.asarray(v, dtype=np.float64) for m, v in zip(measures, row["values"], strict=True)}
+    given["scores"] = None if row["scores"] is None else np.asarray(row["scores"], dtype=np.float64)
+    return Run(**given)

@@ -1,0 +1,91 @@
+"""Ranking losses as objectives of boosted trees."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gainful import streams
+from gainful.data import RankingData
+from gainful.engines.structured import query_shares
+from gainful.losses import Loss
+from gainful.losses.base import StagedFill
+from gainful.rows import Array
+from gainful.streams import Fill, read_only
+
+NO_GRADIENT = 1e-9  # a root mean square below this moves no tree
+
+
+class LossObjective:
+    """Σ_q ω_q L_q of the scores, with ω_q of mean 1: what LightGBM asks before each tree.
+
+    A *Newton* step divides the gradient in a leaf by the curvature there, and is used where the loss knows its
+    curvature. A *gradient* step fits the tree to the negative gradient itself; a gradient has no natural length, so
+    ``scale`` stretches it: "auto" makes the root mean square of the first one 1 (of the first curvature the mean), in
+    the unit of one document, so that ``l2`` and LightGBM's smallest leaf weight mean the same for every loss.
+
+    ``value`` is the objective at the scores last asked about, where the loss computes it along with its gradient.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        data: RankingData,
+        n_trees: int,
+        *,
+        step: str = "auto",
+        scale: float | str = "auto",
+        start_trees: int = 0,
+        threads: int | None = None,
+    ):
+        y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
+        self.loss, self.n_trees, self.start_trees = loss, n_trees, start_trees
+        self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets)
+        self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets)
+        self.threads = threads if loss.entry.threads is None else loss.entry.threads
+        self.shares = query_shares(data) * data.n_queries
+        self.row_weights = np.ones(data.n_rows) if data.query_weights is None else np.repeat(self.shares, data.counts)
+        self.y = y
+        self.scale = None if scale == "auto" else float(scale)
+        self.value: float | None = None
+
+    def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
+        if iteration <= self.start_trees:
+            return (scores - self.y) * self.row_weights, self.row_weights
+        scores = read_only(np.ascontiguousarray(scores, dtype=np.float64))
+        gradient, curvature = self._derivatives(scores, iteration)
+        if self.scale is None:
+            self.scale = self._natural_scale(gradient, curvature)
+        gradient *= self.row_weights * self.scale
+        curvature = self.row_weights if curvature is None else curvature * (self.row_weights * self.scale)
+        return gradient, curvature
+
+    def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
+        if self.newton is not None:
+            return streams.gradient_and_curvature(self.newton, self.offsets, scores, self.threads)
+        fill: Fill = self.fill
+        if self.loss.staged:
+            staged: StagedFill = self.fill
+            fill = staged.at(min(iteration, self.n_trees), self.n_trees)
+        values, gradient = streams.values_and_gradient(fill, self.offsets, scores, self.threads)
+        self.value = float(self.shares @ values) / len(values)
+        return gradient, None
+
+    def _natural_scale(self, gradient: Array, curvature: Array | None) -> float:
+        size = float(np.sqrt(np.mean(gradient**2))) if curvature is None else float(curvature.mean())
+        if curvature is None and size < NO_GRADIENT and self._has_pairs():
+            warnings.warn(
+                f"the loss {self.loss} has next to no gradient where training starts (root mean square {size:.1e}); "
+                "let the first trees learn the grades with start_trees=",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return 1.0 / size if size >= NO_GRADIENT else 1.0
+
+    def _has_pairs(self) -> bool:
+        """Whether any query has documents of different grades, so that there is something to learn."""
+        starts = self.offsets[:-1]
+        return bool((np.maximum.reduceat(self.y, starts) > np.minimum.reduceat(self.y, starts)).any())

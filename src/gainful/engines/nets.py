@@ -1,0 +1,300 @@
+"""Nets of fully connected layers on PyTorch, trained on any loss.
+
+A loss is not differentiated here: it gives its gradient by score, which goes back through the net. On the CPU that is
+the compiled loss; on a GPU its tensor form where it has one (:mod:`gainful.losses.tensors`), else the compiled one by a
+round trip of one number per row.
+
+The queries are shuffled once and cut into batches; each epoch takes the batches in a new order. So a loss is tied to
+the grades of each batch once. Batches are gathered from X as they come and standardised there: X is not copied, except
+to a GPU. Everything random comes from generators of this module's own; PyTorch's global state is left alone.
+
+This module imports PyTorch: import it on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gainful import streams
+from gainful.data import RankingData
+from gainful.engines.device import tensor_device
+from gainful.engines.structured import query_shares
+from gainful.errors import DataError
+from gainful.losses import Loss
+from gainful.losses.tensors import tensor_loss
+from gainful.monitor import Monitor
+from gainful.rows import Array, rows_of_queries
+from gainful.streams import read_only
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,
+}  # fmt: skip
+MEMORY_SHARE = 0.6  # of a GPU's free memory that X may take; beyond, batches are sent as they come
+SCORE_ROWS = 1 << 17  # rows scored together on a GPU
+
+
+@dataclass(frozen=True)
+class NetSettings:
+    """How a net is built and trained."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    dropout: float
+    batch_queries: int
+    optimizer: str
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    device: str
+    dtype: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a net sees of a row: (x − shift)/scale, in ``dtype``, (n_features,) each."""
+
+    shift: Array
+    scale: Array
+    dtype: str
+
+    def of(self, X: Any, rows: Array | slice) -> Array:
+        """These rows of X, dense or CSR, as a new array."""
+        block = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
+        if isinstance(rows, slice) and isinstance(X, np.ndarray):
+            block = block.copy()
+        block -= self.shift.astype(block.dtype)
+        block /= self.scale.astype(block.dtype)
+        return np.asarray(block, dtype=self.dtype)
+
+
+class Net:
+    """Scores of standardised rows. ``weights`` are W₁ (d, h₁), b₁ (h₁,), W₂, b₂, …; the last layer has one output."""
+
+    def __init__(self, n_features: int, settings: NetSettings):
+        self.activation = ACTIVATIONS[settings.activation]
+        self.dropout = settings.dropout
+        self.device = torch.device(tensor_device(settings.device))
+        self.dtype = getattr(torch, settings.dtype)
+        self.weights = first_weights(n_features, settings, self.dtype, self.device)
+        self.generator = torch.Generator(self.device).manual_seed(settings.seed)
+
+    def __call__(self, x: Tensor, train: bool = False) -> Tensor:
+        for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
+            x = self.activation(torch.addmm(b, x, W))
+            if train and self.dropout > 0.0:
+                x = x * self._mask(x)
+        return torch.addmm(self.weights[-1], x, self.weights[-2])[:, 0]
+
+    def _mask(self, x: Tensor) -> Tensor:
+        drawn = torch.rand(x.shape, generator=self.generator, dtype=self.dtype, device=self.device)
+        return (drawn >= self.dropout).to(self.dtype) / (1.0 - self.dropout)
+
+    def arrays(self) -> list[Array]:
+        """A copy of the weights."""
+        return [weight.detach().cpu().numpy().copy() for weight in self.weights]
+
+
+def first_weights(n_features: int, settings: NetSettings, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    """Uniform with the variance that keeps signals in range (He for rectifiers, Glorot else); biases 0.
+
+    Drawn on the CPU, so that every device starts from the same net.
+    """
+    generator = torch.Generator().manual_seed(settings.seed)
+    sizes = [n_features, *settings.hidden, 1]
+    weights = []
+    for place, (n, m) in enumerate(pairwise(sizes)):
+        rectified = settings.activation in ("relu", "silu") and place < len(sizes) - 2
+        limit = (6.0 / n) ** 0.5 if rectified else (6.0 / (n + m)) ** 0.5
+        drawn = torch.rand((n, m), generator=generator, dtype=torch.float64) * (2.0 * limit) - limit
+        weights += [drawn, torch.zeros(m)]
+    return [weight.to(device=device, dtype=dtype).requires_grad_() for weight in weights]
+
+
+# -- losses on batches -------------------------------------------------------------------------------------------------
+
+
+class BatchLoss(Protocol):
+    """The loss of one batch."""
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (n,) → values (m,), gradient (n,)."""
+
+    def stage(self, iteration: int, total: int) -> None:
+        """Where training stands, 1 … ``total``, for a loss that changes on the way."""
+
+
+class HostLoss:
+    """The compiled loss of one batch, on scores that may come from anywhere."""
+
+    def __init__(self, loss: Loss, y: Array, offsets: Array):
+        self.offsets, self.threads, self.staged = read_only(offsets), loss.entry.threads, loss.staged
+        self.bound: Any = loss.bind(np.ascontiguousarray(y, dtype=np.float64), self.offsets)
+        self.fill = self.bound
+
+    def stage(self, iteration: int, total: int) -> None:
+        if self.staged:
+            self.fill = self.bound.at(iteration, total)
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        plain = read_only(scores.detach().to("cpu", torch.float64).numpy())
+        values, gradient = streams.values_and_gradient(self.fill, self.offsets, plain, self.threads)
+        return torch.from_numpy(values).to(scores), torch.from_numpy(gradient).to(scores)
+
+
+def batch_loss(loss: Loss, y: Array, offsets: Array, at: Tensor, tensors: bool) -> BatchLoss:
+    """The loss of these queries: in tensors where wanted and possible, else compiled."""
+    found = tensor_loss(loss, y, offsets, at) if tensors else None
+    return HostLoss(loss, y, offsets) if found is None else found
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some queries: their rows in X, their loss, and what weighs it (per query and per row, summing to 1 in mean)."""
+
+    rows: Array
+    loss: BatchLoss
+    query_weights: Tensor
+    row_weights: Tensor
+
+
+class Batches:
+    """The training queries, shuffled and cut into batches of about ``batch_queries``."""
+
+    def __init__(self, loss: Loss, data: RankingData, settings: NetSettings, inputs: Inputs, at: Tensor):
+        self.X, self.inputs, self.at = data.X, inputs, at
+        shuffled = np.random.default_rng(settings.seed).permutation(data.n_queries)
+        n = max(1, round(data.n_queries / settings.batch_queries))
+        tensors = settings.device != "cpu"
+        weights = query_shares(data) * data.n_queries
+        self.all = []
+        for queries in np.array_split(shuffled, n):
+            queries = np.sort(queries)
+            counts, rows = data.counts[queries], rows_of_queries(data.offsets, queries)
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            own = weights[queries] / len(queries)
+            self.all.append(
+                Batch(
+                    rows,
+                    batch_loss(loss, data.y[rows], offsets, at, tensors),
+                    torch.as_tensor(own, dtype=at.dtype, device=at.device),
+                    torch.as_tensor(np.repeat(own, counts), dtype=at.dtype, device=at.device),
+                )
+            )
+        self.share = [len(batch.query_weights) / data.n_queries for batch in self.all]
+        self.resident = self._send_all() if tensors and self._fits(data) else None
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def x(self, place: int) -> Tensor:
+        """The inputs of one batch."""
+        return self._send(place) if self.resident is None else self.resident[place]
+
+    def _send(self, place: int) -> Tensor:
+        return torch.from_numpy(self.inputs.of(self.X, self.all[place].rows)).to(self.at.device)
+
+    def _send_all(self) -> list[Tensor]:
+        return [self._send(place) for place in range(len(self.all))]
+
+    def _fits(self, data: RankingData) -> bool:
+        if self.at.device.type == "cpu":
+            return True
+        free, _ = torch.cuda.mem_get_info(self.at.device)
+        return bool(data.n_rows * data.n_features * self.at.element_size() <= MEMORY_SHARE * free)
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+def train_net(
+    loss: Loss,
+    data: RankingData,
+    inputs: Inputs,
+    settings: NetSettings,
+    monitor: Monitor,
+    validate: Callable[[list[Array]], float] | None = None,
+) -> list[Array]:
+    """The weights of the best epoch on the validation data, or of the last one without such data.
+
+    ``validate`` measures weights on the host; without it, validation data are scored on the device.
+    """
+    net = Net(data.n_features, settings)
+    batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
+    optimizer = _optimizer(net, settings)
+    order = np.random.default_rng([settings.seed, 1])
+    kept = net.arrays()
+    with monitor:
+        for epoch in range(1, settings.epochs + 1):
+            for batch in batches.all:
+                batch.loss.stage(epoch, settings.epochs)
+            objective = run_epoch(net, batches, optimizer, order.permutation(len(batches)))
+            if not np.isfinite(objective):
+                raise DataError(
+                    f"the loss became {objective} in epoch {epoch}; take a lower learning_rate, and standardize=True "
+                    "where features have different units"
+                )
+            weights = net.arrays()
+            validation = _validation(net, inputs, monitor, validate, weights)
+            # As the monitor will judge; before it is told, since Ctrl-C may come from its callback.
+            if validation is None or np.isnan(validation) or validation > monitor.best_value:
+                kept = weights
+            if monitor.step(objective=objective, validation=validation):
+                break
+    return kept
+
+
+def _validation(
+    net: Net, inputs: Inputs, monitor: Monitor, validate: Callable[[list[Array]], float] | None, weights: list[Array]
+) -> float | None:
+    if monitor.valid is None:
+        return None
+    return validate(weights) if validate else monitor.evaluate(scores_of(net, monitor.valid.X, inputs))
+
+
+def run_epoch(net: Net, batches: Batches, optimizer: Any, order: Array) -> float:
+    """One step per batch; the mean loss of the queries as each was met."""
+    total = torch.zeros((), dtype=torch.float64, device=net.device)
+    for place in order.tolist():
+        batch = batches.all[place]
+        scores = net(batches.x(place), train=True)
+        values, slopes = batch.loss(scores.detach())
+        total += batches.share[place] * (values * batch.query_weights).sum()
+        optimizer.zero_grad()
+        torch.autograd.backward(scores, slopes * batch.row_weights)
+        optimizer.step()
+    return float(total)
+
+
+def scores_of(net: Net, X: Any, inputs: Inputs) -> Array:
+    """Scores of all rows, on the device of the net."""
+    scores = np.empty(X.shape[0])
+    with torch.no_grad():
+        for start in range(0, len(scores), SCORE_ROWS):
+            rows = slice(start, min(start + SCORE_ROWS, len(scores)))
+            scores[rows] = net(torch.from_numpy(inputs.of(X, rows)).to(net.device)).cpu().numpy()
+    return scores
+
+
+def _optimizer(net: Net, settings: NetSettings) -> Any:
+    """Weight decay is on the matrices only: a bias has nothing to be shrunk for."""
+    groups = [
+        {"params": net.weights[::2], "weight_decay": settings.weight_decay},
+        {"params": net.weights[1::2], "weight_decay": 0.0},
+    ]
+    rate = settings.learning_rate
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, lr=rate, fused=net.device.type == "cuda" or None)

@@ -1,0 +1,115 @@
+"""Losses on linear models with the features on a GPU: what :class:`gainful.engines.linear.LinearRisk` is for the CPU.
+
+X is sent once. Sums are in float64: X is held so where memory allows, else as it is stored and widened block by block.
+
+This module imports PyTorch: import it on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gainful.data import RankingData
+from gainful.engines.device import tensor_device
+from gainful.engines.nets import batch_loss
+from gainful.engines.structured import query_shares
+from gainful.errors import ParameterError
+from gainful.losses import Loss
+from gainful.rows import Array
+
+WIDE_SHARE = 0.5  # of the free memory that X may take in float64
+BLOCK_BYTES = 1 << 25  # of a block that is widened: small enough to stay in the cache of a GPU
+SEND_ROWS = 1 << 16
+
+
+class TensorLinearRisk:
+    """R(w) = Σ_q ω_q L_q(X_q w) on a device. ``scales`` (d,): the solvers' vector v stands for the weights v/scales."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        data: RankingData,
+        weights: Array | None = None,
+        *,
+        device: str,
+        scales: Array | None = None,
+        wide: bool | None = None,
+    ):
+        if not isinstance(data.X, np.ndarray):
+            raise ParameterError(
+                f"device={device!r} takes dense features, these are sparse; take device='cpu', which takes both"
+            )
+        self.device = torch.device(tensor_device(device))
+        at = torch.zeros(0, dtype=torch.float64, device=self.device)
+        self.X = _sent(data.X, self.device, self._has_room(data) if wide is None else wide)
+        self.loss = loss
+        self.batch = batch_loss(loss, data.y, data.offsets, at, tensors=True)
+        shares = query_shares(data) if weights is None else weights
+        self.query_weights = torch.as_tensor(shares, device=self.device)
+        self.row_weights = torch.repeat_interleave(
+            self.query_weights, torch.as_tensor(np.array(data.counts), device=self.device)
+        )
+        self.scales, self.n_features = scales, data.n_features
+
+    def _has_room(self, data: RankingData) -> bool:
+        if self.device.type == "cpu":
+            return False
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return bool(8 * data.n_rows * data.n_features <= WIDE_SHARE * free)
+
+    def at(self, iteration: int, total: int) -> TensorLinearRisk:
+        """This risk, at iteration 1 … ``total`` of a staged loss."""
+        self.batch.stage(iteration, total)
+        return self
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
+        value, gradient, scores = self._at(w)
+        return value, gradient, scores.cpu().numpy()
+
+    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+        d = torch.as_tensor(np.asarray(direction, dtype=np.float64), device=self.device)
+        s = torch.as_tensor(np.asarray(scores, dtype=np.float64), device=self.device)
+        values, slopes = self.batch(s + t * d)
+        return float(self.query_weights @ values), float((slopes * self.row_weights) @ d)
+
+    def unscaled(self, v: Array) -> Array:
+        """The weights of the features as they are."""
+        return v if self.scales is None else v / self.scales
+
+    def objective(self, w: Array, C: float) -> tuple[float, Array]:
+        """½‖w‖² + C·R(w) and its gradient."""
+        value, gradient, _ = self._at(w)
+        return 0.5 * float(w @ w) + C * value, w + C * gradient
+
+    def _at(self, v: Array) -> tuple[float, Array, Tensor]:
+        w = torch.as_tensor(np.asarray(self.unscaled(v), dtype=np.float64), device=self.device)
+        scores = torch.cat([block @ w for block, _ in self._blocks()])
+        values, slopes = self.batch(scores)
+        slopes = slopes * self.row_weights
+        gradient = torch.zeros_like(w)
+        for block, rows in self._blocks():
+            gradient += slopes[rows] @ block
+        found = gradient.cpu().numpy()
+        return float(self.query_weights @ values), found if self.scales is None else found / self.scales, scores
+
+    def _blocks(self) -> Iterator[tuple[Tensor, slice]]:
+        """X in float64: at once where it is held so, else block by block."""
+        n, d = self.X.shape
+        step = n if self.X.dtype == torch.float64 else max(1, BLOCK_BYTES // (8 * d))
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            yield self.X[rows].to(torch.float64), rows
+
+
+def _sent(X: Array, device: torch.device, wide: bool) -> Tensor:
+    """X on the device, block by block, so that the host holds no second copy."""
+    kind = torch.float64 if wide or X.dtype == np.float64 else torch.float32
+    sent = torch.empty(X.shape, dtype=kind, device=device)
+    for start in range(0, len(X), SEND_ROWS):
+        block = np.array(X[start : start + SEND_ROWS])  # writable, as PyTorch wants it
+        sent[start : start + SEND_ROWS] = torch.from_numpy(block).to(device)
+    return sent

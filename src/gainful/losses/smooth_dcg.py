@@ -1,0 +1,147 @@
+"""Smoothed DCG: the ranks in DCG as sums of sigmoids or of smoothed hinges, and its mixture with regression.
+
+With G_α(x) = 1/(1 + exp(αx)) and r̂_i = 1 + Σ_{j≠i} h_ij(s_i − s_j), the smoothed DCG of a query is
+S = Σ_i φ(g_i) G_β(r̂_i − cut-off)/log2(1 + r̂_i). The losses are N − S, with N the best DCG of the whole list, divided by
+the best DCG@k of the query where the target is NDCG. S is never above N: see ``docs/smooth-dcg.md``.
+
+Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import DataError
+from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill
+from gainful.parameters import Choice, Integer, Maybe, Real
+from gainful.rows import Array
+from gainful.streams import Fill, read_only
+
+FIRST_SHARE = 0.999999  # of regression, in the first iteration
+PAPER = (
+    "Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions"
+)
+
+
+def regression_share(iteration: int, total: int) -> float:
+    """τ_m = 1/(1 + exp(γ(m − M/2))) with τ_1 = 0.999999, which makes γ = ln(999999)/(M/2 − 1).
+
+    That takes three iterations. Of two the first has τ_1 and the second 1 − τ_1, which is also the share of a single
+    one.
+    """
+    if total <= 2:
+        return FIRST_SHARE if iteration < total else 1.0 - FIRST_SHARE
+    gamma = math.log(FIRST_SHARE / (1.0 - FIRST_SHARE)) / (0.5 * total - 1.0)
+    x = gamma * (iteration - 0.5 * total)
+    small = math.exp(-abs(x))
+    return (small if x > 0.0 else 1.0) / (1.0 + small)
+
+
+def _gains(rows: ByGrade, target: str, k: int | None) -> Array:
+    """c_i by position: φ(g_i), over the best DCG@k of the query where the target is NDCG."""
+    if target == "ndcg":
+        return rows.gains(k)
+    with np.errstate(over="ignore"):
+        gains = np.expm1(rows.y * math.log(2.0))
+        if not np.isfinite(gains.sum()):
+            raise DataError(f"the gain 2^g − 1 of a grade of {rows.y.max():g} is too large to sum; take target='ndcg'")
+    return rows.take(gains)
+
+
+def _best(gains: Array, offsets: Array) -> Array:
+    """Σ_r c_(r)/log2(1 + r) of each query over its whole list, best grades first."""
+    place = np.arange(len(gains)) - np.repeat(offsets[:-1], np.diff(offsets))
+    return np.asarray(np.add.reduceat(gains / np.log2(place + 2.0), offsets[:-1]))
+
+
+def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import smooth_dcg_kernels as kernels
+
+    rows, k, every = ByGrade(y, offsets), params["k"], params.get("tied") == "all"
+    gains = _gains(rows, params["target"], k)
+    tops = read_only(_best(gains, offsets))
+    settings = read_only(np.array([float(params["alpha"]), float(params["beta"])]))
+
+    def run(
+        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, slopes: Array
+    ) -> None:
+        cutoffs = np.full(last - first, np.inf if k is None else float(k))
+        if hinged and k is not None:
+            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, cutoffs)
+        kernels.run(hinged, t, ends, blocks, starts, gains, tops, cutoffs, settings, first, last, values, slopes)
+
+    return rows.fill(run)
+
+
+def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFill:
+    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), y, offsets)
+
+
+class _Mixture:
+    """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − g_i)² over the query.
+
+    Outside of training there are no iterations: called as it is, it is the smoothed loss alone, which training ends in.
+    """
+
+    def __init__(self, smoothed: Fill, regression: float, y: Array, offsets: Array):
+        self.smoothed, self.regression, self.y, self.offsets = smoothed, regression, y, offsets
+
+    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        self.smoothed(scores, first, last, values, gradient)
+
+    def at(self, iteration: int, total: int) -> Fill:
+        return partial(self._mixed, regression_share(iteration, total))
+
+    def _mixed(self, tau: float, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        self.smoothed(scores, first, last, values, gradient)
+        ends = self.offsets[first : last + 1]
+        away = scores - self.y[ends[0] : ends[-1]]
+        counts = np.diff(ends)
+        weights = tau * self.regression / counts
+        values[first:last] *= 1.0 - tau
+        values[first:last] += weights * np.add.reduceat(away**2, ends[:-1] - ends[0])
+        gradient *= 1.0 - tau
+        away *= np.repeat(2.0 * weights, counts)
+        gradient += away
+
+
+PARAMETERS = {
+    "alpha": Parameter(Real(low=0, open_low=True), 1.0),
+    "beta": Parameter(Real(low=0, open_low=True), 1.0),
+    "k": Parameter(Maybe(inner=Integer(low=1)), 10),
+    "target": Parameter(Choice(of=("ndcg", "dcg")), "ndcg"),
+}
+HINGED = PARAMETERS | {"tied": Parameter(Choice(of=("all", "best")), "all")}  # at the k-th place, for the cut-off
+SMOOTH_DCG = (
+    LossEntry(
+        "sdcg",
+        "N − smoothed DCG@k, ranks by sigmoids of all differences of scores; over N_q where the target is NDCG.",
+        partial(_bind, False),
+        smooth=True,
+        flat=True,
+        parameters=PARAMETERS,
+        paper=PAPER,
+    ),
+    LossEntry(
+        "shf-sdcg",
+        "The same with smoothed hinges for pairs of different grades, and a cut-off that moves with the ranking.",
+        partial(_bind, True),
+        frozen=True,
+        parameters=HINGED,
+        paper=PAPER,
+    ),
+    LossEntry(
+        "reg-shf-sdcg",
+        "From squared error against the grades, in the first iterations, to shf-sdcg in the last.",
+        _bind_mixed,
+        frozen=True,
+        staged=True,
+        parameters=HINGED | {"regression": Parameter(Real(low=0, open_low=True), 1.0)},
+        paper=PAPER,
+    ),
+)

@@ -1,0 +1,392 @@
+"""Losses on tensors: value and gradient by score without leaving the device.
+
+The compiled losses are the definition; the forms here compute the same numbers for a GPU, and the tests hold them equal
+to rounding. Those that have no form here (``tensor_loss`` gives None) go through the compiled ones on the host.
+
+Queries of similar length are padded to one width and share a :class:`Bucket`, a matrix of (queries, places). As in the
+compiled kernels the documents of a query come by falling grade, so a document can beat later ones only and pairs below
+the diagonal are never looked at. Places past the end of a query have the level NaN, which is neither above nor below
+any other.
+
+This module imports PyTorch: import it on use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gainful.losses import smooth_dcg
+from gainful.losses.base import ByGrade, Loss
+from gainful.losses.listwise import gain_shares, top_one
+from gainful.rows import Array
+
+PAIRS_AT_ONCE = 1 << 25  # of (query, document, document) in one step: bounds the memory of a step
+FEW_PAIRS = 1 << 20  # so few are done in one step: launching more would take longer
+SLACK = 1 << 18  # padded pairs that cost less than another bucket
+
+Form = Callable[[Tensor], tuple[Tensor, Tensor]]  # padded scores (m, n) → values (m,), gradient (m, n)
+
+
+class TensorLoss:
+    """A loss on the queries of one batch: scores (n_rows,) → values (n_queries,), gradient (n_rows,)."""
+
+    def __init__(self, build: Build, params: Mapping[str, Any], y: Array, offsets: Array, at: Tensor):
+        """``at`` is any tensor: its device and type are what everything is held in."""
+        self.n_rows, self.n_queries = int(offsets[-1]), len(offsets) - 1
+        rows = ByGrade(y, offsets)
+        buckets = [Bucket(rows, queries, at) for queries in similar_lengths(np.diff(offsets))]
+        self.parts = [(bucket, build(params, rows, bucket)) for bucket in buckets]
+
+    def stage(self, iteration: int, total: int) -> None:
+        """Where training stands, 1 … ``total``, for a loss that changes on the way."""
+        for _, form in self.parts:
+            if isinstance(form, Mixture):
+                form.share = smooth_dcg.regression_share(iteration, total)
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        padded = torch.cat([scores, scores.new_zeros(1)])
+        values, gradient = scores.new_zeros(self.n_queries), scores.new_zeros(self.n_rows + 1)
+        for bucket, form in self.parts:
+            values[bucket.queries], gradient[bucket.rows] = form(padded[bucket.rows])
+        return values, gradient[:-1]
+
+
+class Bucket:
+    """Queries padded to the longest of them. ``rows`` (m, n): the row at each place, n_rows where there is none."""
+
+    def __init__(self, rows: ByGrade, queries: Array, at: Tensor):
+        starts, ends = rows.offsets[queries, None], rows.offsets[queries + 1, None]
+        place = starts + np.arange(int((ends - starts).max()))
+        self._outside = place >= ends
+        self._place = np.where(self._outside, 0, place)
+        self._at = at
+        self.queries = torch.as_tensor(queries, device=at.device)
+        self.rows = self.of_int(rows.rows, pad=len(rows.rows))
+        self.inside = torch.as_tensor(~self._outside, device=at.device)
+        block = np.repeat(np.arange(len(rows.starts) - 1), np.diff(rows.starts))
+        self.levels = self.of(block - np.repeat(rows.blocks[:-1], np.diff(rows.offsets)), pad=np.nan)
+        self.counts = self.number(ends[:, 0] - starts[:, 0])
+        self.several = torch.as_tensor(np.diff(rows.blocks)[queries] > 1, device=at.device)  # grades
+
+    def of(self, by_position: Array, pad: float = 0.0) -> Tensor:
+        """A number per row, in order of position, as an (m, n) tensor."""
+        return self.number(np.where(self._outside, pad, by_position[self._place]))
+
+    def of_int(self, by_position: Array, pad: int = 0) -> Tensor:
+        whole = np.where(self._outside, pad, by_position[self._place]).astype(np.int64)
+        return torch.as_tensor(whole, device=self._at.device)
+
+    def number(self, values: Any) -> Tensor:
+        return torch.as_tensor(np.asarray(values), dtype=self._at.dtype, device=self._at.device)
+
+
+class Build(Protocol):
+    """Ties a form to the grades of a bucket."""
+
+    def __call__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form: ...
+
+
+def similar_lengths(counts: Array) -> Iterator[Array]:
+    """Queries in groups of similar length: little padding, but no group for a handful of pairs."""
+    order = np.argsort(-counts, kind="stable")
+    area = counts[order].astype(np.float64) ** 2
+    begin = 0
+    while begin < len(order):
+        useful = np.cumsum(area[begin:])
+        waste = area[begin] * np.arange(1, len(useful) + 1) - useful
+        too_much = np.flatnonzero(waste > np.maximum(SLACK, useful / 4.0))
+        end = begin + (int(too_much[0]) if len(too_much) else len(useful))
+        yield np.sort(order[begin:end])
+        begin = end
+
+
+# -- pairs -------------------------------------------------------------------------------------------------------------
+
+OfDifference = Callable[[Tensor], tuple[Tensor, Tensor]]  # s_i − s_j → what the pair costs, and its derivative
+Weigh = Callable[[slice, slice], Tensor]
+
+
+def over_pairs(t: Tensor, levels: Tensor, of: OfDifference, weigh: Weigh | None = None) -> tuple[Tensor, Tensor]:
+    """Σ over the pairs, i of higher grade than j, of weight_ij · of(t_i − t_j), and its gradient with fixed weights."""
+    values, gradient = t.new_zeros(len(t)), torch.zeros_like(t)
+    for here, later in steps(*t.shape):
+        beats = levels[:, here, None] < levels[:, None, later]
+        weight = beats.to(t.dtype) if weigh is None else torch.where(beats, weigh(here, later), 0.0)
+        cost, slope = of(t[:, here, None] - t[:, None, later])
+        values += (cost * weight).sum(dim=(1, 2))
+        slope = slope * weight
+        gradient[:, here] += slope.sum(dim=2)
+        gradient[:, later] -= slope.sum(dim=1)
+    return values, gradient
+
+
+def steps(m: int, n: int) -> Iterator[tuple[slice, slice]]:
+    """Runs of places, with all the later places each can beat."""
+    size = n if m * n * n <= FEW_PAIRS else max(1, min(math.ceil(n / 8), PAIRS_AT_ONCE // (m * n)))
+    for begin in range(0, n - 1, size):
+        yield slice(begin, min(begin + size, n)), slice(begin + 1, n)
+
+
+def hinge(d: Tensor) -> tuple[Tensor, Tensor]:
+    short = 1.0 - d
+    return short.clamp(min=0.0), -(short > 0.0).to(d.dtype)
+
+
+def squared_hinge(d: Tensor) -> tuple[Tensor, Tensor]:
+    short = (1.0 - d).clamp(min=0.0)
+    return short * short, -2.0 * short
+
+
+def logistic(sigma: float, d: Tensor) -> tuple[Tensor, Tensor]:
+    x = sigma * d
+    return -F.logsigmoid(x), -sigma * torch.sigmoid(-x)
+
+
+def modified_huber(d: Tensor) -> tuple[Tensor, Tensor]:
+    bent = (1.0 - d).clamp(0.0, 2.0)
+    return bent * bent - 4.0 * (d + 1.0).clamp(max=0.0), -2.0 * bent
+
+
+def _mean_of_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    sigma = float(params.get("sigma", 1.0))
+    of: OfDifference = {"hinge": hinge, "squared": squared_hinge}.get(kind, partial(logistic, sigma))
+    share = 1.0 / bucket.number(_pair_counts(rows)).clamp(min=1.0)[bucket.queries]
+
+    def form(t: Tensor) -> tuple[Tensor, Tensor]:
+        values, gradient = over_pairs(t, bucket.levels, of)
+        return values * share, gradient * share[:, None]
+
+    return form
+
+
+def _pair_counts(rows: ByGrade) -> Array:
+    """Pairs of different grade of each query."""
+    sizes = np.diff(rows.starts).astype(np.float64)
+    same = np.add.reduceat(sizes**2, rows.blocks[:-1])
+    return np.asarray((np.diff(rows.offsets).astype(np.float64) ** 2 - same) / 2.0)
+
+
+# -- pairs weighted by what swapping them changes ----------------------------------------------------------------------
+
+
+def _weighted(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    k, n = params.get("k"), bucket.levels.shape[1]
+    gains = bucket.of(rows.gains(k) * scale)
+    discounts = np.log(2.0) / np.log(np.arange(2.0, n + 2.0))
+    discounts[n if k is None else k :] = 0.0
+    table, gaps = bucket.number(discounts), None
+    if kind == "lambdaloss":
+        apart = 0.5 * np.arange(2, 2 * n + 1)
+        drop = np.abs(np.log(2.0) / np.log(1.0 + apart) - np.log(2.0) / np.log(2.0 + apart))
+        gaps = bucket.number(np.concatenate([[0.0, 0.0], float(params["mu"]) * drop]))
+    of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
+
+    def form(t: Tensor) -> tuple[Tensor, Tensor]:
+        rank, D = _ranks(t, bucket, table)
+
+        def weigh(here: slice, later: slice) -> Tensor:
+            worth = (D[:, here, None] - D[:, None, later]).abs()
+            if gaps is not None:
+                worth = worth + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
+            return (gains[:, here, None] - gains[:, None, later]) * worth
+
+        return over_pairs(t, bucket.levels, of, weigh)
+
+    return form
+
+
+def _ranks(t: Tensor, bucket: Bucket, discounts: Tensor) -> tuple[Tensor, Tensor]:
+    """Twice the rank, and the discount; lower grades first among equal scores, equal score and grade share the mean."""
+    n = t.shape[1]
+    order = _best_first(t, bucket)
+    scores, levels = t.gather(1, order), bucket.levels.gather(1, order)
+    new = torch.ones_like(order)
+    new[:, 1:] = (scores[:, 1:] != scores[:, :-1]) | (levels[:, 1:] != levels[:, :-1])
+    group = new.cumsum(1) - 1
+    places = torch.arange(1, n + 1, device=t.device).expand_as(order)
+    sizes = torch.zeros_like(order).scatter_add_(1, group, torch.ones_like(order))
+    ranks = 2 * torch.zeros_like(order).scatter_add_(1, group, places) // sizes.clamp(min=1)
+    shared = torch.zeros_like(t).scatter_add_(1, group, discounts.expand_as(t)) / sizes.clamp(min=1)
+    back = torch.empty_like(order).scatter_(1, order, group)
+    return ranks.gather(1, back), shared.gather(1, back)
+
+
+def _best_first(t: Tensor, bucket: Bucket) -> Tensor:
+    """The place of the document at each rank: lower grades first among equal scores, the padding last."""
+    keys = torch.where(bucket.inside, t, -torch.inf).flip(1)
+    return t.shape[1] - 1 - torch.sort(keys, dim=1, descending=True, stable=True).indices
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def _cross_entropy(target_of: Callable[[Mapping[str, Any], ByGrade], Array]) -> Build:
+    def build(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+        target = bucket.of(rows.take(target_of(params, rows))) * bucket.several[:, None]
+        wanted = target.sum(dim=1, keepdim=True)
+
+        def form(t: Tensor) -> tuple[Tensor, Tensor]:
+            logs = torch.log_softmax(torch.where(bucket.inside, t, -torch.inf), dim=1)
+            logs = torch.where(bucket.inside, logs, 0.0)
+            chances = torch.where(bucket.inside, logs.exp(), 0.0)
+            return -(target * logs).sum(dim=1), wanted * chances - target
+
+        return form
+
+    return build
+
+
+def _listmle(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    sizes = np.diff(rows.starts)
+    first = np.repeat(rows.offsets[:-1], np.diff(rows.offsets))
+    above = bucket.of_int(np.repeat(rows.starts[:-1], sizes) - first)  # documents of higher grade
+    below = bucket.of_int(np.repeat(rows.starts[1:], sizes) - first)  # the first place of a lower grade
+    competes = bucket.inside & (below < bucket.counts[:, None])
+    none = -torch.inf
+
+    def form(t: Tensor) -> tuple[Tensor, Tensor]:
+        real = torch.where(bucket.inside, t, none)
+        rests = F.pad(torch.logcumsumexp(real.flip(1), dim=1).flip(1), (0, 1), value=none).gather(1, below)
+        rests = torch.where(competes, rests, t)  # any finite number: masked below
+        total = torch.logaddexp(t, rests)
+        pulls = torch.logcumsumexp(torch.where(competes, -total, none), dim=1)
+        pull = F.pad(pulls, (1, 0), value=none).gather(1, above)
+        gradient = torch.where(bucket.inside, (t + pull).exp(), 0.0)
+        gradient = gradient - torch.where(competes, torch.sigmoid(rests - t), 0.0)
+        return torch.where(competes, total - t, 0.0).sum(dim=1), gradient
+
+    return form
+
+
+def _squared(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
+
+    def form(t: Tensor) -> tuple[Tensor, Tensor]:
+        away = torch.where(bucket.inside, t - grades, 0.0)
+        return (away * away / n).sum(dim=1), 2.0 * away / n
+
+    return form
+
+
+# -- smoothed DCG ------------------------------------------------------------------------------------------------------
+
+
+class SmoothedDCG:
+    """top − Σ_i c_i F(r_i) with F(r) = G_β(r − cut-off)/log2(1 + r) and smooth ranks r: two passes over all pairs."""
+
+    def __init__(self, hinged: bool, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
+        self.hinged, self.bucket, self.k = hinged, bucket, params["k"]
+        self.alpha, self.beta = float(params["alpha"]), float(params["beta"])
+        gains = smooth_dcg._gains(rows, params["target"], self.k)
+        self.gains = bucket.of(gains) * bucket.several[:, None]
+        self.counted = self._counted(rows) if params.get("tied") == "all" and self.k is not None else None
+        self.top = bucket.number(smooth_dcg._best(gains, rows.offsets))[bucket.queries] * bucket.several
+
+    def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        r, z = torch.full_like(t, 0.5), self.alpha * t  # a document's share against itself is ½
+        for here in self._runs(t):
+            r[:, here] += self._compared(z, here)[0].sum(dim=2)
+        total, p = self._discounted(r, self._cutoffs(t))
+        gradient = torch.zeros_like(t)
+        for here in self._runs(t):
+            slope = self._compared(z, here)[1] * p[:, here, None]
+            gradient[:, here] += slope.sum(dim=2)
+            gradient -= slope.sum(dim=1)
+        return (self.top - total).clamp(min=0.0), self.alpha * gradient
+
+    def _runs(self, t: Tensor) -> Iterator[slice]:
+        (m, n), levels = t.shape, self.bucket.levels
+        size = n if m * n * n <= FEW_PAIRS else max(1, min(n, PAIRS_AT_ONCE // (m * n)))
+        for begin in range(0, levels.shape[1], size):
+            yield slice(begin, min(begin + size, n))
+
+    def _compared(self, z: Tensor, here: slice) -> tuple[Tensor, Tensor]:
+        """What each document adds to the ranks of those here, and the derivative by the z of the latter."""
+        x = z[:, here, None] - z[:, None, :]
+        share = torch.sigmoid(-x)
+        levels, own = self.bucket.levels[:, None, :], self.bucket.levels[:, here, None]
+        if not self.hinged:
+            there = self.bucket.inside[:, None, :]
+            return torch.where(there, share, 0.0), torch.where(there, -share * (1.0 - share), 0.0)
+        equal, sign = own == levels, torch.sign(levels - own).nan_to_num(0.0)  # sign: +1 over lower grades
+        away = sign * x  # > 0 where the pair is in the right order
+        hinge = torch.where(away > 0.0, torch.sigmoid(-away), 0.5 - 0.25 * away)
+        part = torch.where(equal, share, torch.where(away > 0.0, hinge, 0.5))
+        slope = -part * (1.0 - part) * torch.where(equal, 1.0, sign)
+        return torch.where(equal, share, sign.abs() * hinge + (sign < 0.0).to(z.dtype)), slope
+
+    def _counted(self, rows: ByGrade) -> Tensor:
+        """The documents whose ranks move the cut-off: all of the grades that reach into the first k, but the lowest."""
+        begin = rows.starts[:-1] - np.repeat(rows.offsets[:-1], np.diff(rows.blocks))
+        lowest = np.zeros(len(begin), dtype=bool)
+        lowest[rows.blocks[1:] - 1] = True
+        return self.bucket.of_int(np.repeat((begin < self.k) & ~lowest, np.diff(rows.starts)))
+
+    def _cutoffs(self, t: Tensor) -> Tensor | float:
+        """k, or the largest present rank among the k most relevant documents where that is more; (m, 1)."""
+        if self.k is None:
+            return torch.inf
+        if not self.hinged:
+            return float(self.k)
+        order = _best_first(t, self.bucket)
+        if self.counted is None:  # the k best-ranked of the highest grades
+            levels = self.bucket.levels.gather(1, order)
+            first = torch.sort(levels, dim=1, stable=True).indices[:, : self.k]  # ranks from 0, the padding last
+            ranks = torch.where(first < self.bucket.counts[:, None], first + 1, 0)
+        else:
+            places = torch.arange(1, t.shape[1] + 1, device=t.device).expand_as(order)
+            ranks = torch.empty_like(order).scatter_(1, order, places) * self.counted
+        return ranks.amax(dim=1, keepdim=True).clamp(min=int(self.k)).to(t.dtype)
+
+    def _discounted(self, r: Tensor, cutoffs: Tensor | float) -> tuple[Tensor, Tensor]:
+        """Σ c_i F(r_i), and −c_i F'(r_i)."""
+        log = torch.log1p(r)
+        x = self.beta * (r - cutoffs)
+        part = self.gains * torch.sigmoid(-x) * (math.log(2.0) / log)
+        return part.sum(dim=1), part * (self.beta * torch.sigmoid(x) + 1.0 / ((1.0 + r) * log))
+
+
+class Mixture:
+    """share · regression · squared error + (1 − share) · smoothed DCG; outside of training the share is 0."""
+
+    def __init__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
+        self.smoothed, self.squared = SmoothedDCG(True, params, rows, bucket), _squared(params, rows, bucket)
+        self.regression, self.share = float(params["regression"]), 0.0
+
+    def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        value, gradient = self.smoothed(t)
+        other, slope = self.squared(t)
+        own, weight = 1.0 - self.share, self.share * self.regression
+        return own * value + weight * other, own * gradient + weight * slope
+
+
+FORMS: Mapping[str, Build] = {
+    "pairwise-hinge": partial(_mean_of_pairs, "hinge"),
+    "pairwise-squared-hinge": partial(_mean_of_pairs, "squared"),
+    "ranknet": partial(_mean_of_pairs, "logistic"),
+    "lambda": partial(_weighted, "lambda", 1.0),
+    "lambdaloss": partial(_weighted, "lambdaloss", 1.0 / math.log(2.0)),
+    "weighted-huber": partial(_weighted, "huber", 1.0),
+    "listnet": _cross_entropy(lambda params, rows: top_one(rows.y, rows.offsets)),
+    "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
+    "listmle": _listmle,
+    "squared": _squared,
+    "sdcg": partial(SmoothedDCG, False),
+    "shf-sdcg": partial(SmoothedDCG, True),
+    "reg-shf-sdcg": Mixture,
+}
+
+
+def tensor_loss(loss: Loss, y: Array, offsets: Array, at: Tensor) -> TensorLoss | None:
+    """The loss on these queries as a function of a tensor like ``at``, or None where it has no such form."""
+    if loss.name not in FORMS:
+        return None
+    return TensorLoss(FORMS[loss.name], loss.params, y, offsets, at)

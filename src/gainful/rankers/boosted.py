@@ -1,0 +1,109 @@
+"""Boosted trees of any loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from gainful.data import RankingData
+from gainful.engines.boosting import LossObjective
+from gainful.errors import ParameterError
+from gainful.losses import Loss, LossSpec, loss, loss_text
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Either, Integer, Real
+from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+
+STEP_PARAMETERS: dict[str, Constraint] = {
+    "scale": Either(
+        of=(Choice(of=("auto",)), Real(low=0, open_low=True)),
+        help='factor on gradients; "auto" brings the first ones to the size of 1',
+    ),
+    "start_trees": Integer(low=0, help="first trees that fit the grades by squared error instead of the loss"),
+}
+
+
+@dataclass(repr=False, eq=False)
+class LossTrees(TreeRanker):
+    """Base of the tree rankers that descend a loss of the registry. A subclass says which, in ``_loss``."""
+
+    _: KW_ONLY
+    scale: float | str = "auto"
+    start_trees: int = 0
+
+    def _loss(self) -> Loss:
+        raise TypeError(f"{type(self).__name__} must say which loss it minimises")
+
+    def _step(self) -> str:
+        return "gradient"
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        self.loss_ = self._loss()
+        before: float | None = getattr(self, "scale_", None) if self.warm_start else None
+        objective = LossObjective(
+            self.loss_,
+            data,
+            self.n_trees,
+            step=self._step(),
+            scale=before if before is not None and self.scale == "auto" else self.scale,
+            start_trees=self.start_trees,
+            threads=self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None,
+        )
+        self._grow(data, data.y, monitor, objective=objective)
+        self.scale_ = 1.0 if objective.scale is None else objective.scale
+
+    def _pack(self) -> dict[str, Any]:
+        return super()._pack() | {"scale": self.scale_}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        super()._unpack(state)
+        self.loss_, self.scale_ = self._loss(), float(state["scale"])
+
+
+@dataclass(repr=False, eq=False)
+class BoostedRanker(LossTrees):
+    """Boosted trees on any ranking loss, grown by LightGBM.
+
+    Every tree fits the negative gradient, by score, of Σ_q ω_q L_q, where the ω_q have mean 1.
+
+    Parameters, beside those of every :class:`TreeRanker`
+    ----------
+    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
+        ``f(scores, grades) -> (value, gradient)`` of one query
+    step : "newton" divides by the curvature in the leaf, for losses that know theirs; "gradient" fits the gradient as
+        it is; "auto" is newton where possible
+    scale : factor on the gradients (and curvatures); "auto" makes the first gradient's root mean square 1, or the first
+        curvature's mean
+    start_trees : the first so many trees fit the grades by squared error: a start for losses that have no gradient
+        where all scores are equal
+
+    Attributes, beside those of every :class:`TreeRanker`
+    ----------
+    loss_ : the loss as a value; scale_ : the factor used
+    """
+
+    parameters: ClassVar[Mapping[str, Constraint]] = {
+        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
+        "step": Choice(of=("auto", "newton", "gradient"), help="what a leaf divides its gradient by"),
+        **TREE_PARAMETERS,
+        **STEP_PARAMETERS,
+    }
+
+    loss: Any = "lambda"
+    step: str = "auto"
+
+    def _loss(self) -> Loss:
+        return loss(self.loss)
+
+    def _step(self) -> str:
+        return self.step
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.step == "newton" and self._loss().entry.newton is None:
+            raise ParameterError(
+                f"step='newton' needs the curvature of the loss, which {self._loss()} does not know; use 'gradient'"
+            )
+
+    def _file_params(self) -> dict[str, Any]:
+        return super()._file_params() | {"loss": loss_text(self.loss)}

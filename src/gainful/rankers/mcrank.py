@@ -1,0 +1,202 @@
+"""McRank: ranking by classification into grades (Li, Burges and Wu 2007), and regression trees on grades or gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.grades import CumulativeLogits, Grades, proper_probabilities, relevance_of
+from gainful.engines.trees import predict_rows
+from gainful.errors import DataError, GainfulError
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Integer, Maybe
+from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.rows import Array
+
+MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
+
+
+@dataclass(repr=False, eq=False)
+class McRank(TreeRanker):
+    """Boosted classification into grades; documents are ranked by expected relevance Σ_k Pr(g = k) T(k).
+
+    ``mode`` says how the distinct grades 1 … K of the training data are learnt, K being what T and Pr range over:
+
+    - "classification": K trees an iteration on the softmax of K scores. This is LightGBM's ``multiclass``, whose leaves
+      are the paper's: (K − 1)/K · Σ(y − p) / Σp(1 − p).
+    - "ordinal": K − 1 trees an iteration, each fitting Pr(g ≥ k) by a logistic model of its own. The score is
+      T(1) + Σ_{k ≥ 2} (T(k) − T(k − 1)) Pr(g ≥ k): the same expectation, defined even where the curves cross.
+    - "regression": one tree an iteration, least squares on T(g).
+
+    Grades may be any non-negative numbers: only their order makes the classes, and T their value. A grade that is
+    absent between others is no class. One distinct grade gives constant scores.
+
+    Parameters, beside those of every :class:`TreeRanker`
+    ----------
+    mode : "classification", "ordinal" or "regression"
+    relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). Above a highest grade of 30 gains are divided by 2 to
+        that power, which changes no ranking.
+    max_classes : neighbouring grades are merged, into classes of about equal size, where there are more than this; the
+        grade and T of such a class are the means over its training rows. None keeps every distinct grade apart and
+        refuses more than 500.
+    n_trees : iterations; each grows as many trees as the mode says
+
+    Attributes, beside those of every :class:`TreeRanker`
+    ----------
+    classes_ : (K,), the grades in ascending order: the columns of :meth:`predict_proba`
+    """
+
+    parameters: ClassVar[Mapping[str, Constraint]] = {
+        "mode": Choice(of=("classification", "ordinal", "regression"), help="how grades are learnt"),
+        "relevance": Choice(of=("grade", "gain"), help="what the expectation is taken of: g or 2^g − 1"),
+        "max_classes": Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="merge neighbouring grades above so many"),
+        **TREE_PARAMETERS,
+    }
+
+    mode: str = "classification"
+    relevance: str = "grade"
+    max_classes: int | None = None
+    _: KW_ONLY
+    # the paper's settings for its artificial data and its first set of web data
+    n_trees: int = 1000
+    n_leaves: int = 10
+    learning_rate: float = 0.05
+
+    def _owned(self) -> dict[str, tuple[str, ...]]:
+        return {"max_classes": ("num_class", "num_classes")}
+
+    # -- training ------------------------------------------------------------------------------------------------------
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        if self.mode == "regression":
+            self._grow(data, relevance_of(data.y, self.relevance), monitor, params={"objective": "regression"})
+            return
+        self._grades = self._grades_of(data)
+        labels = self._grades.labels(data.y)
+        if self._grades.n == 1:
+            self._forget_trees()
+        elif self.mode == "classification":
+            params = {"objective": "multiclass", "num_class": self._grades.n}
+            self._grow(data, labels.astype(np.float64), monitor, params=params)
+        else:
+            objective = CumulativeLogits(labels, self._grades.start, data.row_weights)
+            params = {"num_class": self._grades.n - 1}
+            self._grow(data, data.y, monitor, params=params, objective=objective)
+
+    def _grades_of(self, data: RankingData) -> Grades:
+        """The classes of these grades; those of the trees there are where training goes on."""
+        if self.warm_start and hasattr(self, "booster_"):
+            strange = self._grades.stranger(data.y)
+            if strange is not None:
+                raise DataError(
+                    f"grade {strange:g} is not among those the trees to go on from were grown with; set "
+                    "warm_start=False to begin anew"
+                )
+            return self._grades
+        n_distinct = len(np.unique(data.y))
+        if self.max_classes is None and n_distinct > MOST_CLASSES:
+            raise DataError(
+                f"y has {n_distinct:,} distinct grades, and {self.mode} grows a tree for each of them an iteration; "
+                'merge neighbouring ones with max_classes=20, or choose mode="regression"'
+            )
+        return Grades.of(data.y, self.relevance, self.max_classes, data.row_weights)
+
+    def _forget_trees(self) -> None:
+        if hasattr(self, "booster_"):
+            del self.booster_
+        self.best_iteration_ = 0
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Array:
+        self._check_fitted()
+        self._refuse_regression("classes_")
+        return self._grades.grades
+
+    def _to_scores(self, predicted: Array) -> Array:
+        if self.mode == "regression":
+            return predicted
+        if self.mode == "classification":
+            return np.asarray(predicted @ self._grades.relevance)
+        return self._grades.expected(self._grades.at_least(predicted))
+
+    def _predict(self, X: Any) -> Array:
+        if self._is_constant:
+            return np.full(X.shape[0], self._grades.relevance[0])
+        return super()._predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Pr(g = k) of each row, (n_rows, K), in the order of ``classes_``; rows sum to 1.
+
+        In ordinal mode these are differences of Pr(g ≥ k). Where curves cross they are first replaced by the nearest
+        ones that do not (least squares, weighted by T(k) − T(k − 1)), which keeps every row's expected relevance:
+        ``predict_proba(X) @ T`` is ``predict(X)`` in both modes.
+        """
+        self._check_fitted()
+        self._refuse_regression("predict_proba")
+        matrix = self._features_to_score(X)
+        if self._is_constant:
+            return np.ones((matrix.shape[0], 1))
+        predicted = predict_rows(self.booster_, matrix, self.best_iteration_)
+        if self.mode == "classification":
+            return predicted
+        return proper_probabilities(self._grades.at_least(predicted), np.diff(self._grades.relevance))
+
+    def contributions(self, X: Any) -> Array:
+        if self.mode != "regression":
+            raise GainfulError(
+                f"the expected relevance of McRank in {self.mode} mode is no sum of trees, so it has no contributions; "
+                'see class_contributions, or choose mode="regression"'
+            )
+        return super().contributions(X)
+
+    def class_contributions(self, X: Any) -> Array:
+        """SHAP values of the classes' raw scores, (n_rows, models, n_features + 1), base last.
+
+        Classification has a model for each of ``classes_``, whose raw scores go into the softmax. Ordinal has one for
+        each but the lowest, whose raw score is the log odds of Pr(g ≥ k).
+        """
+        self._check_fitted()
+        self._refuse_regression("class_contributions")
+        matrix = self._features_to_score(X)
+        if self._is_constant:
+            return np.zeros((matrix.shape[0], 0, matrix.shape[1] + 1))
+        values = self._contributions(matrix)
+        values = np.asarray(values).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
+        if self.mode == "ordinal":
+            values[:, :, -1] += self._grades.start
+        return values
+
+    @property
+    def feature_importances_(self) -> Array:
+        self._check_fitted()
+        if self._is_constant:
+            return np.zeros(self.n_features_in_)
+        return super().feature_importances_
+
+    @property
+    def _is_constant(self) -> bool:
+        return self.mode != "regression" and self._grades.n == 1
+
+    def _refuse_regression(self, what: str) -> None:
+        if self.mode == "regression":
+            raise GainfulError(f'McRank with mode="regression" has no {what}; choose "classification" or "ordinal"')
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        trees = {} if self._is_constant else super()._pack()
+        return trees if self.mode == "regression" else trees | self._grades.pack()
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        if self.mode != "regression":
+            self._grades = Grades.unpack(state)
+        if self._is_constant:
+            self.best_iteration_ = 0
+        else:
+            super()._unpack(state)

@@ -1,0 +1,227 @@
+"""Neural rankers of any loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.device import DeviceName, chosen_device, pytorch
+from gainful.engines.linear import feature_scales
+from gainful.losses import LossSpec, loss
+from gainful.monitor import Monitor
+from gainful.parameters import Choice, Constraint, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.randomness import seed_from
+from gainful.rankers.base import Ranker
+from gainful.rankers.spaces import NET_SPACE
+from gainful.rows import Array, value_blocks
+from gainful.space import Space
+
+if TYPE_CHECKING:
+    from gainful.engines.nets import NetSettings
+
+BLOCK_ROWS = 256  # scored together; always so many, so that a score does not depend on its neighbours
+
+
+class NeuralRanker(Ranker):
+    """A net of fully connected layers on any loss: minimises Σ_q ω_q L_q(f(X_q)) over batches of queries.
+
+    f(x) = W_L a(… a(W_1 z + b_1) …) + b_L with z = (x − shift_)/scale_. Training needs PyTorch (the extra ``neural``);
+    scoring, saving and loading do not: a fitted model is a few arrays.
+
+    Parameters
+    ----------
+    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
+        ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
+    hidden : units of each hidden layer; one number is what the papers call a two-layer net
+    activation : "relu", "tanh", "sigmoid" or "silu" between the layers
+    dropout : share of the hidden units left out at random in each step
+    batch_queries : queries a step
+    optimizer : "adam", "adamw" (weight decay apart from the gradient) or "sgd" (Nesterov momentum 0.9)
+    learning_rate, weight_decay : of the optimizer; weight decay spares the biases
+    epochs : most passes over the training queries
+    early_stopping : with ``eval_set``, stop after so many epochs without a better one; None never stops. The best epoch
+        on ``eval_set`` is kept in any case
+    eval_metric : what is measured on ``eval_set``
+    standardize : divide features by their standard deviation after taking off their mean, both of the training data
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one
+    dtype : "float32" or "float64", of the net
+    random_state : seed; on the CPU the same seed gives the same model
+
+    Attributes
+    ----------
+    weights_ : W_1 (n_features, hidden[0]), b_1, W_2, b_2, …
+    shift_, scale_ : mean and standard deviation of the features, (n_features,)
+    loss_ : the loss as a value; device_ : where it was trained; best_epoch_ : the epoch whose weights were kept
+    """
+
+    parameters: ClassVar[dict[str, Constraint]] = {
+        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
+        "hidden": ListOf(inner=Integer(low=1), help="units of each hidden layer"),
+        "activation": Choice(of=("relu", "tanh", "sigmoid", "silu"), help="between the layers"),
+        "dropout": Real(low=0, high=1, open_high=True, help="share of hidden units left out in a step"),
+        "batch_queries": Integer(low=1, help="queries a step"),
+        "optimizer": Choice(of=("adam", "adamw", "sgd"), help="how steps are taken"),
+        "learning_rate": Real(low=0, open_low=True, help="length of the steps"),
+        "weight_decay": Real(low=0, help="shrinks the weights, not the biases"),
+        "epochs": Integer(low=1, help="most passes over the training queries"),
+        "early_stopping": Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping"),
+        "eval_metric": MetricSpec(help="metric on eval_set that chooses the best epoch"),
+        "standardize": Flag(help="take off the features' means and divide by their standard deviations"),
+        "device": DeviceName(help="where to train; auto takes a GPU where there is one"),
+        "dtype": Choice(of=("float32", "float64"), help="numbers of the net"),
+        "random_state": Maybe(inner=Seed(), help="seed"),
+    }
+    space: ClassVar[Space] = NET_SPACE
+
+    def __init__(
+        self,
+        loss: Any = "lambda",
+        hidden: Sequence[int] = (64,),
+        activation: str = "relu",
+        dropout: float = 0.0,
+        batch_queries: int = 32,
+        optimizer: str = "adam",
+        learning_rate: float = 0.001,
+        weight_decay: float = 0.0,
+        epochs: int = 100,
+        early_stopping: int | None = 10,
+        eval_metric: Any = "ndcg@10",
+        standardize: bool = True,
+        device: str = "auto",
+        dtype: str = "float32",
+        random_state: Any = 0,
+    ):
+        self.loss = loss
+        self.hidden = hidden
+        self.activation = activation
+        self.dropout = dropout
+        self.batch_queries = batch_queries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.early_stopping = early_stopping
+        self.eval_metric = eval_metric
+        self.standardize = standardize
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+
+    # -- fitting -------------------------------------------------------------------------------------------------------
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        pytorch(type(self).__name__)
+        from gainful.engines.nets import Inputs, train_net
+
+        self.loss_ = loss(self.loss)
+        self.device_ = chosen_device(type(self).__name__, self.device)
+        self.shift_, self.scale_ = self._standard(data)
+        monitor.total = self.epochs
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        self.weights_ = train_net(
+            self.loss_,
+            data,
+            Inputs(self.shift_, self.scale_, self.dtype),
+            self._settings(),
+            monitor,
+            # What is validated is what will score; on a GPU that would mean to leave it.
+            partial(self._validation, monitor) if self.device_ == "cpu" else None,
+        )
+        self.best_epoch_ = monitor.best_iteration
+
+    def _settings(self) -> NetSettings:
+        from gainful.engines.nets import NetSettings
+
+        return NetSettings(
+            hidden=tuple(int(units) for units in self.hidden),
+            activation=self.activation,
+            dropout=float(self.dropout),
+            batch_queries=int(self.batch_queries),
+            optimizer=self.optimizer,
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
+            epochs=int(self.epochs),
+            device=self.device_,
+            dtype=self.dtype,
+            seed=seed_from(self.random_state),
+        )
+
+    def _standard(self, data: RankingData) -> tuple[Array, Array]:
+        """Shift and scale, in the precision of X: then x − shift has no rounding of its own."""
+        if not self.standardize:
+            return np.zeros(data.n_features), np.ones(data.n_features)
+        shift, scale = feature_means(data.X), feature_scales(data.X)
+        return shift.astype(data.X.dtype).astype(np.float64), scale.astype(data.X.dtype).astype(np.float64)
+
+    def _validation(self, monitor: Monitor, weights: list[Array]) -> float:
+        assert monitor.valid is not None
+        self.weights_ = weights
+        return monitor.evaluate(self._predict(monitor.valid.X))
+
+    # -- scoring: without PyTorch --------------------------------------------------------------------------------------
+
+    def _predict(self, X: Any) -> Array:
+        """The net in float64, by blocks of equally many rows."""
+        scores, block = np.empty(X.shape[0]), np.zeros((BLOCK_ROWS, X.shape[1]))
+        weights = [np.asarray(weight, dtype=np.float64) for weight in self.weights_]
+        for start in range(0, len(scores), BLOCK_ROWS):
+            rows = X[start : start + BLOCK_ROWS]
+            n = rows.shape[0]
+            block[:n] = rows if isinstance(rows, np.ndarray) else rows.toarray()
+            scores[start : start + n] = self._scores((block - self.shift_) / self.scale_, weights)[:n]
+        return scores
+
+    def _scores(self, z: Array, weights: list[Array]) -> Array:
+        for W, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+            z = activate(self.activation, z @ W + b)
+        return np.asarray((z * weights[-2][:, 0]).sum(axis=1) + weights[-1][0])
+
+    def _facts(self) -> dict[str, Any]:
+        return {"loss": str(self.loss_), "device": self.device_, "best epoch": self.best_epoch_}
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _file_params(self) -> dict[str, Any]:
+        """A loss is written as its text. A function cannot be written down, only named."""
+        params = super()._file_params()
+        return params | {"loss": params["loss"] if isinstance(params["loss"], str) else str(loss(params["loss"]))}
+
+    def _pack(self) -> dict[str, Any]:
+        weights = {f"weights_{place}": weight for place, weight in enumerate(self.weights_)}
+        return weights | {
+            "shift": self.shift_, "scale": self.scale_, "n_weights": len(self.weights_), "loss": str(self.loss_),
+            "device": self.device_, "best_epoch": self.best_epoch_,
+        }  # fmt: skip
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        self.weights_ = [np.asarray(state[f"weights_{place}"]) for place in range(int(state["n_weights"]))]
+        self.shift_, self.scale_ = np.asarray(state["shift"]), np.asarray(state["scale"])
+        self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
+        self.best_epoch_ = int(state["best_epoch"])
+        self.hidden = tuple(self.hidden)  # as it was before JSON
+
+
+def activate(name: str, z: Array) -> Array:
+    """The functions between layers, as PyTorch has them; written into ``z``."""
+    if name == "relu":
+        return np.maximum(z, 0.0, out=z)
+    if name == "tanh":
+        return np.asarray(np.tanh(z, out=z))
+    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * z))
+    return np.asarray(sigmoid if name == "sigmoid" else z * sigmoid)
+
+
+def feature_means(X: Any) -> Array:
+    """The mean of each feature, block by block in float64."""
+    n, d = X.shape
+    if not isinstance(X, np.ndarray):
+        return np.asarray(np.bincount(X.indices, weights=X.data, minlength=d) / n)
+    total = np.zeros(d)
+    for block in value_blocks(X):
+        total += block.sum(axis=0, dtype=np.float64)
+    return np.asarray(total / n)

@@ -1,0 +1,78 @@
+"""Smoothed DCG on boosted trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from gainful.losses import Loss, loss
+from gainful.parameters import Choice, Constraint, Integer, Maybe, Real
+from gainful.rankers.boosted import STEP_PARAMETERS, LossTrees
+from gainful.rankers.trees import TREE_PARAMETERS
+
+VARIANTS = {"sdcg": "sdcg", "shf": "shf-sdcg", "reg-shf": "reg-shf-sdcg"}
+
+
+@dataclass(repr=False, eq=False)
+class SmoothDCG(LossTrees):
+    """Boosted trees on smoothed DCG: ranks and cut-off are sigmoids, so that DCG@k has a gradient.
+
+    The objective, to maximise, is Σ_i φ(g_i) W(r̂_i)/log2(1 + r̂_i) with the smooth rank r̂_i = 1 + Σ_j h_ij(o_i − o_j).
+    "sdcg" takes sigmoids for every pair and a fixed cut-off; "shf" takes smoothed hinges, which never let go of a pair
+    in the wrong order, and a cut-off that follows the relevant documents; "reg-shf" begins with squared error on the
+    grades and moves over to "shf" in the course of the trees. The losses are those of ``gainful.LOSSES``.
+
+    Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
+
+    Parameters, beside those of every :class:`TreeRanker`
+    ----------
+    variant : "sdcg", "shf" or "reg-shf"
+    alpha : steepness of the pair functions
+    beta : steepness of the cut-off
+    k : the cut-off; None for none
+    target : "ndcg" divides each query by its best DCG@k; "dcg" does not
+    tied : of "shf" and "reg-shf": when several documents share the grade at place k, whether "all" of them hold the
+        cut-off down or the "best"-ranked only
+    regression : of "reg-shf": weight of the squared error beside DCG
+    scale : factor on the gradients; "auto" makes the root mean square of the first one 1
+    start_trees : the first so many trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
+        it has next to no gradient
+
+    Attributes, beside those of every :class:`TreeRanker`
+    ----------
+    loss_ : the loss as a value; scale_ : the factor used
+    """
+
+    parameters: ClassVar[Mapping[str, Constraint]] = {
+        "variant": Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or these after regression"),
+        "alpha": Real(low=0, open_low=True, help="steepness of the pair functions"),
+        "beta": Real(low=0, open_low=True, help="steepness of the cut-off"),
+        "k": Maybe(inner=Integer(low=1), help="cut-off; None for none"),
+        "target": Choice(of=("ndcg", "dcg"), help="whether each query is divided by its best DCG"),
+        "tied": Choice(of=("all", "best"), help="of those tied in grade at place k, which the moving cut-off heeds"),
+        "regression": Real(low=0, open_low=True, help="of reg-shf: weight of the squared error beside DCG"),
+        **TREE_PARAMETERS,
+        **STEP_PARAMETERS,
+    }
+
+    variant: str = "shf"
+    alpha: float = 2.0
+    beta: float = 1.0
+    k: int | None = 20
+    target: str = "ndcg"
+    tied: str = "all"
+    regression: float = 0.1
+    n_trees: int = field(default=250, kw_only=True)
+    n_leaves: int = field(default=8, kw_only=True)
+    learning_rate: float = field(default=0.05, kw_only=True)
+    min_docs_in_leaf: int = field(default=100, kw_only=True)
+    colsample: float = field(default=0.3, kw_only=True)
+
+    def _loss(self) -> Loss:
+        given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, "k": self.k, "target": self.target}
+        if self.variant != "sdcg":
+            given["tied"] = self.tied
+        if self.variant == "reg-shf":
+            given["regression"] = self.regression
+        return loss(VARIANTS[self.variant], **given)

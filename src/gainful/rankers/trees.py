@@ -1,0 +1,269 @@
+"""What all rankers of boosted trees share: parameters, scores, importances, contributions, going on, model files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.data import RankingData
+from gainful.engines.trees import Objective, as_lightgbm, grow_trees, lightgbm_params, predict_rows
+from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.monitor import Monitor
+from gainful.parameters import (
+    Choice,
+    Constraint,
+    Either,
+    Flag,
+    Integer,
+    ListOf,
+    Maybe,
+    MetricSpec,
+    Name,
+    Real,
+    Seed,
+    Settings,
+)
+from gainful.rankers.base import Ranker
+from gainful.rankers.spaces import TREE_SPACE
+from gainful.rows import Array
+from gainful.space import Space
+
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+FEATURE = Either(of=(Integer(low=0), Name()))
+
+TREE_PARAMETERS: dict[str, Constraint] = {
+    "n_trees": Integer(low=1, help="most trees grown"),
+    "n_leaves": Integer(low=2, high=131072, help="leaves a tree"),
+    "learning_rate": Real(low=0, open_low=True, help="shrinkage of each tree"),
+    "min_docs_in_leaf": Integer(low=0, help="documents a leaf must hold"),
+    "subsample": Real(low=0, high=1, open_low=True, help="share of the queries each tree sees"),
+    "colsample": Real(low=0, high=1, open_low=True, help="share of the features each tree sees"),
+    "l2": Real(low=0, help="l2 penalty on leaf values"),
+    "bins": Either(
+        of=(Integer(low=2, high=65535), Choice(of=("exact",))),
+        help='histogram bins a feature is cut into; "exact": one for each distinct value',
+    ),
+    "monotone": Maybe(
+        inner=Either(of=(ListOf(inner=Integer(low=-1, high=1)), Settings(numbers=True))),
+        help="−1, 0 or 1 for each feature, or a mapping from feature to sign: scores fall or rise with it",
+    ),
+    "categorical": Maybe(inner=ListOf(inner=FEATURE), help="features that hold categories: numbers or names"),
+    "early_stopping": Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping"),
+    "eval_metric": MetricSpec(help="metric on eval_set that chooses the best iteration"),
+    "warm_start": Flag(help="fit again goes on from the trees there are, up to n_trees in all"),
+    "engine_params": Maybe(inner=Settings(), help="LightGBM parameters handed on as they are"),
+    "n_jobs": Maybe(inner=Integer(low=-1), help="threads; None or -1 for all cores"),
+    "random_state": Maybe(inner=Seed(), help="seed"),
+}
+
+
+@dataclass(repr=False, eq=False)
+class TreeRanker(Ranker):
+    """Base of the rankers that LightGBM grows. A subclass says what the trees fit.
+
+    Parameters
+    ----------
+    n_trees : most trees grown; with ``eval_set`` and ``early_stopping`` fewer
+    n_leaves, learning_rate, min_docs_in_leaf : size of a tree, shrinkage, documents a leaf must hold
+    subsample : share of the queries each tree sees
+    colsample : share of the features each tree sees
+    l2 : l2 penalty on leaf values
+    bins : histogram bins a feature is cut into; "exact" keeps every distinct value apart
+    monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
+    categorical : features that hold categories (whole numbers ≥ 0), by number or name
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many trees; None never stops
+    eval_metric : metric on ``eval_set``, by which the best iteration is chosen
+    warm_start : a further ``fit`` goes on from the trees of the best iteration, up to ``n_trees`` in all
+    engine_params : LightGBM parameters handed on as they are (extra_trees, max_depth, …)
+    n_jobs : threads; None or -1 for all cores
+    random_state : seed; the same seed gives the same model
+
+    Attributes
+    ----------
+    booster_ : the ``lightgbm.Booster``
+    best_iteration_ : trees that ``predict`` uses
+    feature_importances_ : total gain of the splits on each feature
+    """
+
+    accepts_missing: ClassVar[bool] = True
+    accepts_codes: ClassVar[bool] = True
+    parameters: ClassVar[Mapping[str, Constraint]] = TREE_PARAMETERS
+    space: ClassVar[Space] = TREE_SPACE
+
+    _: KW_ONLY
+    n_trees: int = 300
+    n_leaves: int = 31
+    learning_rate: float = 0.1
+    min_docs_in_leaf: int = 20
+    subsample: float = 1.0
+    colsample: float = 1.0
+    l2: float = 0.0
+    bins: int | str = 255
+    monotone: Sequence[int] | Mapping[Any, int] | None = None
+    categorical: Sequence[int | str] | None = None
+    early_stopping: int | None = 50
+    eval_metric: Any = "ndcg@10"
+    warm_start: bool = False
+    engine_params: Mapping[str, Any] | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+
+    # -- for subclasses ------------------------------------------------------------------------------------------------
+
+    def _owned(self) -> dict[str, tuple[str, ...]]:
+        """LightGBM's names of further parameters that this ranker sets itself."""
+        return {}
+
+    def _lightgbm_params(self) -> dict[str, Any]:
+        return lightgbm_params(
+            n_leaves=self.n_leaves,
+            learning_rate=self.learning_rate,
+            min_docs_in_leaf=self.min_docs_in_leaf,
+            subsample=self.subsample,
+            colsample=self.colsample,
+            l2=self.l2,
+            bins=self.bins,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            owner=type(self).__name__,
+            also_owned={"another ranker": OBJECTIVE_NAMES, **self._owned()},
+            engine_params=self.engine_params,
+        )
+
+    def _grow(
+        self,
+        data: RankingData,
+        labels: Array,
+        monitor: Monitor,
+        *,
+        params: Mapping[str, Any] | None = None,
+        objective: Objective | None = None,
+    ) -> None:
+        """Grow ``booster_``: with an objective of ours, or with LightGBM's named in ``params``."""
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        start = self._trees_to_go_on_from(data, monitor)
+        self.booster_ = grow_trees(
+            data,
+            labels,
+            self.n_trees,
+            {**self._lightgbm_params(), **self._constraints(data), **(params or {})},
+            monitor,
+            objective=objective,
+            categorical=self._categories(data),
+            exact_bins=self.bins == "exact",
+            start=start,
+            to_scores=self._to_scores,
+        )
+        self.best_iteration_ = monitor.best_iteration
+
+    def _trees_to_go_on_from(self, data: RankingData, monitor: Monitor) -> Any:
+        """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
+        if not self.warm_start or not hasattr(self, "booster_"):
+            return None
+        import lightgbm as lgb
+
+        if data.n_features != self.booster_.num_feature():
+            raise DataError(
+                f"X has {data.n_features} features, but the trees to go on from were grown with "
+                f"{self.booster_.num_feature()}; set warm_start=False to begin anew"
+            )
+        start = lgb.Booster(model_str=self.booster_.model_to_string(num_iteration=self.best_iteration_))
+        grown = start.current_iteration()
+        if grown >= self.n_trees:
+            raise ParameterError(
+                f"n_trees of {type(self).__name__} must be above the {grown} trees there are to go on from, was "
+                f"{self.n_trees}; it counts all trees"
+            )
+        value = None
+        if monitor.valid is not None:
+            value = monitor.evaluate(self._to_scores(predict_rows(start, monitor.valid.X, grown)))
+        monitor.resume(getattr(self, "history_", []), grown, value)
+        return start
+
+    def _to_scores(self, predicted: Array) -> Array:
+        """Scores of rows from what LightGBM predicts for them: the same, unless a subclass says otherwise."""
+        return predicted
+
+    # -- features by name ----------------------------------------------------------------------------------------------
+
+    def _constraints(self, data: RankingData) -> dict[str, Any]:
+        if self.monotone is None:
+            return {}
+        if isinstance(self.monotone, Mapping):
+            signs = [0] * data.n_features
+            for feature, sign in self.monotone.items():
+                if sign not in (-1, 0, 1):
+                    raise ParameterError.of(type(self).__name__, f"monotone[{feature!r}]", "−1, 0 or 1", sign)
+                signs[self._place(feature, data, "monotone")] = int(sign)
+        else:
+            signs = [int(sign) for sign in self.monotone]
+            if len(signs) != data.n_features:
+                raise ParameterError(
+                    f"monotone of {type(self).__name__} must have one sign for each of the {data.n_features} features, "
+                    f"had {len(signs)}"
+                )
+        return {"monotone_constraints": signs}
+
+    def _categories(self, data: RankingData) -> list[int]:
+        return [self._place(feature, data, "categorical") for feature in self.categorical or ()]
+
+    def _place(self, feature: Any, data: RankingData, parameter: str) -> int:
+        """The column of a feature given by number or name."""
+        names = data.feature_names
+        if isinstance(feature, str) and names is not None and feature in names:
+            return names.index(feature)
+        if isinstance(feature, str) and feature.isdigit():  # a JSON key
+            feature = int(feature)
+        if not isinstance(feature, str) and 0 <= int(feature) < data.n_features:
+            return int(feature)
+        if isinstance(feature, str) and names is not None:
+            raise UnknownNameError.among(f"feature (in {parameter} of {type(self).__name__})", feature, names)
+        raise ParameterError.of(
+            type(self).__name__, parameter, f"features 0 … {data.n_features - 1}"
+            + (" or their names" if names is not None else " (the data has no names of features)"), feature,
+        )  # fmt: skip
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._lightgbm_params()
+
+    def _predict(self, X: Any) -> Array:
+        return self._to_scores(predict_rows(self.booster_, X, self.best_iteration_))
+
+    @property
+    def feature_importances_(self) -> Array:
+        self._check_fitted()
+        return np.asarray(
+            self.booster_.feature_importance(importance_type="gain", iteration=self.best_iteration_), dtype=np.float64
+        )
+
+    def contributions(self, X: Any) -> Array:
+        """SHAP values (n_rows, n_features + 1): what each feature adds to each score; the last column is the base.
+
+        A row sums to the score that :meth:`predict` gives.
+        """
+        self._check_fitted()
+        return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
+
+    def _contributions(self, X: Any) -> Any:
+        return self.booster_.predict(as_lightgbm(X), num_iteration=self.best_iteration_, pred_contrib=True)
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        return {
+            "booster": self.booster_.model_to_string(num_iteration=self.best_iteration_, importance_type="gain"),
+            "best_iteration": self.best_iteration_,
+        }
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        import lightgbm as lgb
+
+        self.booster_ = lgb.Booster(model_str=state["booster"])
+        self.best_iteration_ = int(state["best_iteration"])

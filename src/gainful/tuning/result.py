@@ -1,0 +1,130 @@
+"""What :func:`gainful.tune` found: every trial, the best parameters, the model."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gainful.jsonable import plain
+from gainful.metrics import Metric
+from gainful.rankers.base import Ranker
+from gainful.space import Space
+
+
+@dataclass(eq=False, repr=False)
+class TuneResult:
+    """The trials of a search and the best of them. ``print`` it for the table.
+
+    ``trials`` has a mapping for each trial: ``trial`` (its number; 0 is the ranker as it stood), ``params``, ``state``
+    ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``.
+    ``model`` is the ranker trained with the best parameters, or None where none was asked for.
+    """
+
+    ranker: str
+    estimator: Ranker  # as all trials had it, but for the parameters searched
+    metric: Metric
+    space: Space
+    search: str
+    seed: int
+    best_params: dict[str, Any]
+    best_value: float
+    best_trial: int
+    trials: tuple[Mapping[str, Any], ...]
+    interrupted: bool = False
+    model: Ranker | None = None
+
+    @property
+    def trials_by_number(self) -> dict[int, Mapping[str, Any]]:
+        return {row["trial"]: row for row in self.trials}
+
+    @property
+    def gain(self) -> float | None:
+        """How much better the best trial is than the ranker as it stood, on the validation data."""
+        first = self.trials_by_number.get(0)
+        return None if first is None or first["value"] is None else self.best_value - first["value"]
+
+    def table(self, width: int = 120) -> str:
+        """The trials as text, the best first."""
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=width, highlight=False)
+        console.print(self.renderable())
+        return console.file.getvalue().rstrip("\n")  # type: ignore[attr-defined, no-any-return]
+
+    def renderable(self) -> Any:
+        """The trials for a Rich console."""
+        from rich import box
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("trial", justify="right")
+        table.add_column(self.metric.name, justify="right")
+        for name in self.space:
+            table.add_column(Text(name), justify="right")
+        table.add_column("iterations", justify="right")
+        table.add_column("seconds", justify="right")
+        table.add_column("")
+        for row in self._best_first():
+            cells = [Text(_short(row["params"][name])) for name in self.space]
+            value = "" if row["value"] is None else f"{row['value']:.4f}"
+            note = row["state"] if row["state"] != "done" else ("as given" if row["trial"] == 0 else "")
+            style = "bold" if row["trial"] == self.best_trial else ("dim" if row["value"] is None else None)
+            table.add_row(
+                str(row["trial"]), value, *cells, str(row["iterations"]), f"{row['seconds']:.2f}", note, style=style
+            )
+        return Group(table, Text(self._summary(), style="dim"))
+
+    def _best_first(self) -> list[Mapping[str, Any]]:
+        return sorted(self.trials, key=lambda row: (row["value"] is None, -(row["value"] or 0.0), row["trial"]))
+
+    def _summary(self) -> str:
+        found = ", ".join(f"{name}={_short(value)}" for name, value in self.best_params.items()) or "nothing to tune"
+        states = [row["state"] for row in self.trials]
+        parts = [f"{self.ranker}: {found}", f"validation {self.metric} {self.best_value:.4f}"]
+        if self.gain is not None:
+            parts.append(f"{self.gain:+.4f} on the parameters given")
+        parts.append(f"{len(states)} trials by {self.search} search, seed {self.seed}")
+        parts += [f"{states.count(state)} {state}" for state in ("pruned", "failed") if state in states]
+        return "; ".join(parts) + (". Interrupted: the best so far." if self.interrupted else ".")
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        return f"TuneResult({self.ranker}: {self.best_params}, {self.metric.name} {self.best_value:.4f})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the model, as plain values: what :meth:`to_json` writes."""
+        return plain(  # type: ignore[no-any-return]
+            {
+                "ranker": self.ranker,
+                "metric": str(self.metric),
+                "search": self.search,
+                "seed": self.seed,
+                "space": {name: str(dimension) for name, dimension in self.space.items()},
+                "params": self.estimator.get_params(deep=False),
+                "best_params": self.best_params,
+                "best_value": self.best_value,
+                "best_trial": self.best_trial,
+                "gain": self.gain,
+                "interrupted": self.interrupted,
+                "trials": self.trials,
+            }
+        )
+
+    def to_json(self, path: str | Path) -> None:
+        """Write :meth:`to_dict` as JSON."""
+        from gainful.formats.files import atomic_write
+
+        with atomic_write(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1).encode())
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

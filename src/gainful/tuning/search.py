@@ -1,0 +1,169 @@
+"""Which parameters are tried, in which order: grid, random draws, or Optuna's TPE.
+
+A search is a function of the seed, of the trial's number and of the results it is shown, and of nothing else. It keeps
+no state, so a run that was killed, or one with more workers, tries the same parameters. Trial 0 is always the ranker as
+it stands, so tuning never ends below the defaults on the validation data.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import MissingExtraError, ParameterError, UnknownNameError
+from gainful.space import Dimension, IntRange, Range, Space, Values
+
+Params = dict[str, Any]
+SEARCHES = ("random", "grid", "optuna")
+STARTUP = 8  # spread draws before TPE has anything to learn from
+
+
+@dataclass(frozen=True)
+class Search:
+    """The parameters to try. ``first`` is what the ranker's own parameters are; ``most`` bounds a grid."""
+
+    kind: str
+    space: Space
+    first: Mapping[str, Any]
+    seed: int = 0
+    most: int | None = None
+    _grid: list[Params] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.kind not in SEARCHES:
+            raise UnknownNameError.among("search", self.kind, SEARCHES)
+        if self.kind == "grid":
+            if self.most is None:
+                raise ParameterError("a grid needs a number of trials, which says how fine it may be; give trials")
+            object.__setattr__(self, "_grid", grid(self.space, self.first, self.most))
+        if self.kind == "optuna":
+            _optuna()
+
+    @property
+    def size(self) -> int | None:
+        """How many different trials there are, or None where there is no end to them."""
+        if self.kind == "grid":
+            return len(self._grid)
+        return None if self.space else 1
+
+    def propose(self, i: int, finished: Sequence[tuple[Mapping[str, Any], float]] = ()) -> Params:
+        """The parameters of trial ``i``, given (parameters, value) of the trials it may know of."""
+        if i == 0:
+            return dict(self.first)
+        if self.kind == "grid":
+            return self._grid[i]
+        if self.kind == "optuna" and i > STARTUP and finished:
+            return _tpe(self.space, finished, self.seed, i)
+        return spread(self.space, self.seed, i)
+
+
+def spread(space: Space, seed: int, i: int) -> Params:
+    """Draw ``i`` ≥ 1 of a sequence whose every beginning covers the space evenly.
+
+    Dimension d (from 1) is at the fractional part of U_d + i·φ^(−d), with U_d drawn from the seed and φ the root of
+    φ^(D+1) = φ + 1 (Roberts 2018): uniform like independent draws, without their gaps and clusters, which matters where
+    there are a dozen trials.
+    """
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (len(space) + 1))
+    starts = np.random.default_rng(seed).random(len(space))
+    return {
+        name: dimension.at(float((start + i * root ** -(d + 1)) % 1.0))
+        for d, ((name, dimension), start) in enumerate(zip(space.items(), starts, strict=True))
+    }
+
+
+def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
+    """At most ``most`` trials: ``first``, then all combinations of points that cover each dimension.
+
+    Every dimension starts with the one point it stands at. One after the other then gets one point more (two to begin
+    with; all values of a :class:`Values`) as long as the product stays within the budget.
+    """
+    points: dict[str, list[Any]] = {name: [first[name]] for name in space}
+    counts = dict.fromkeys(space, 1)
+    growing = True
+    while growing:
+        growing = False
+        for name, dimension in space.items():
+            if isinstance(dimension, Values) and counts[name] > 1:
+                continue
+            finer = dimension.points(counts[name] + 1)
+            tried = points | {name: finer}
+            if finer != points[name] and len(_combined(tried, first)) <= most:
+                points, growing = tried, True
+                counts[name] += 1
+    return _combined(points, first)
+
+
+def _combined(points: Mapping[str, list[Any]], first: Mapping[str, Any]) -> list[Params]:
+    rows = [dict(zip(points, values, strict=True)) for values in itertools.product(*points.values())]
+    return [dict(first), *(row for row in rows if row != dict(first))]
+
+
+# -- Optuna ------------------------------------------------------------------------------------------------------------
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtraError.of("the search 'optuna'", "optuna", "tune") from None
+    return optuna
+
+
+def _tpe(space: Space, finished: Sequence[tuple[Mapping[str, Any], float]], seed: int, i: int) -> Params:
+    """What Optuna's tree-structured Parzen estimator would try next, had it seen these trials and no others."""
+    optuna = _optuna()
+    distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        sampler = optuna.samplers.TPESampler(
+            seed=int(np.random.default_rng([seed, i]).integers(2**31)), n_startup_trials=1
+        )
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for params, value in finished:
+            coded = {name: _code(dimension, params[name]) for name, dimension in space.items()}
+            if all(_inside(space[name], coded[name]) for name in space):  # a default may lie outside of the range
+                study.add_trial(
+                    optuna.trial.create_trial(params=coded, distributions=distributions, value=float(value))
+                )
+        asked = study.ask(distributions).params
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    return {name: _decode(dimension, asked[name]) for name, dimension in space.items()}
+
+
+def _distribution(optuna: Any, dimension: Dimension) -> Any:
+    if isinstance(dimension, Range):
+        return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+    if isinstance(dimension, IntRange):
+        return optuna.distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
+    assert isinstance(dimension, Values)
+    # By place: Optuna takes 1, 1.0 and True for the same category.
+    return optuna.distributions.CategoricalDistribution(tuple(range(len(dimension.of))))
+
+
+def _code(dimension: Dimension, value: Any) -> Any:
+    if not isinstance(dimension, Values):
+        return value
+    places = [i for i, one in enumerate(dimension.of) if type(one) is type(value) and one == value]
+    return places[0] if places else None
+
+
+def _inside(dimension: Dimension, coded: Any) -> bool:
+    if isinstance(dimension, Range | IntRange):
+        return isinstance(coded, int | float) and dimension.low <= coded <= dimension.high
+    return coded is not None
+
+
+def _decode(dimension: Dimension, coded: Any) -> Any:
+    if isinstance(dimension, Range | IntRange):
+        return dimension.tidy(coded)
+    assert isinstance(dimension, Values)
+    return dimension.of[coded]

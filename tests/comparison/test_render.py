@@ -1,0 +1,135 @@
+"""The same cells in every look, and text from outside spelled out in each."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from comparison_examples import made_up
+
+import gainful
+from gainful.comparison import render
+from gainful.comparison.sheets import differences_sheet, means_sheet, seconds
+
+NASTY = "50%_a & <b>|x|*y* $z^{2}$ \\frac [k] #1 `c` ~"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return made_up(["base", "middle", "best"], n_queries=50)
+
+
+def test_sheets_hold_the_figures_of_the_json(found):
+    stored = found.to_dict()
+    sheet = means_sheet(found)
+    for row in sheet.rows:
+        told = stored["rankers"][row[0].value]
+        low, high = told["intervals"]["ndcg@10"]
+        assert row[1].value == told["means"]["ndcg@10"]
+        assert row[2].text == f"[{low:.3f}, {high:.3f}]"
+        assert [cell.value for cell in row[3:5]] == [told["means"][name] for name in ("ndcg@1", "map")]
+        assert row[5].value == told["fit_seconds"]
+    tests = {(t["ranker"], t["measure"]): t for t in stored["against_baseline"]}
+    for row in differences_sheet(found).rows:
+        t = tests[row[0].value, "ndcg@10"]
+        assert row[1].value == t["difference"]
+        assert row[2].text == "[{:+.3f}, {:+.3f}]".format(*t["interval"])
+        assert row[3].value == t["effect_size"]
+        assert row[4].text == f"{t['wins']}/{t['ties']}/{t['losses']}"
+        assert t["wins"] + t["ties"] + t["losses"] == t["queries"] == 50
+        wilcoxon = tests[row[0].value, "sum of ndcg@1…10"]["p_holm"]["wilcoxon"]
+        assert [cell.value for cell in row[5:]] == [wilcoxon, t["p_holm"]["t"], t["p_holm"]["randomization"]]
+
+
+def test_every_look_shows_every_mean_and_mark(found):
+    looks = {
+        "text": found.table(),
+        "markdown": found.to_markdown(),
+        "latex": found.to_latex(),
+        "html": found._repr_html_(),
+    }
+    marks = {"text": "▲", "markdown": "▲", "latex": r"\rlap{$^{\uparrow}$}", "html": ">▲<"}
+    better = sum(cell.verdict == 1 for row in means_sheet(found).rows for cell in row)
+    assert better > 0
+    for name, text in looks.items():
+        body = text.split("against")[0] if name != "latex" else text.split("midrule")[1]
+        assert body.count(marks[name]) == better, name
+        for label in found.labels:
+            for metric in ("ndcg@10", "ndcg@1", "map"):
+                assert f"{found.mean(label, metric):.4f}" in body, name
+
+
+def test_the_best_mean_is_set_off(found):
+    value = f"{max(found.mean(label, 'map') for label in found.labels):.4f}"
+    assert f"**{value}**" in found.to_markdown()
+    assert rf"\textbf{{{value}}}" in found.to_latex()
+
+
+def test_a_narrow_terminal_gets_fewer_columns(found):
+    wide, narrow = found.table(120), found.table(80)
+    assert "95 % interval" in wide
+    assert "95 % interval" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert f"{found.mean('best', 'ndcg@10'):.4f}" in narrow
+
+
+def test_one_line_tells_the_marks(found):
+    assert "▲ better, ▼ worse than base at level 0.05 (randomisation test, Holm-corrected); bold: best mean." in (
+        found.table().splitlines()
+    )
+
+
+def test_labels_are_spelled_out_for_markdown_and_latex():
+    found = made_up([NASTY, "b"], n_queries=8)
+    row = next(line for line in found.to_markdown().splitlines() if line.startswith("| 50%"))
+    cells = re.split(r"(?<!\\)\|", row)  # unescaped bars are borders
+    assert len(cells) == 6 + 2
+    assert re.sub(r"\\(.)", r"\1", cells[1]).strip() == f"{NASTY} (baseline)"
+    latex = found.to_latex()
+    for spelled in (r"50\%\_a \& \textless{}b\textgreater{}", r"\$z\textasciicircum{}\{2\}\$", r"\textbackslash{}frac"):
+        assert spelled in latex
+    rows = latex.split("\\midrule")[1].split("\\bottomrule")[0]
+    assert not re.search(r"\\\\\s*\[", rows)  # LaTeX would take it for the height of the row before
+    without = re.sub(r"\\textasciicircum\{\}", "", re.sub(r"\\[{}\\$&#%_]", "", latex))
+    assert without.count("{") == without.count("}")
+
+
+def test_the_latex_table_has_as_many_cells_as_columns(found):
+    latex = found.to_latex()
+    columns = len(re.search(r"begin\{tabular\}\{(\w+)\}", latex).group(1))
+    lines = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert len(lines) == 1 + len(found.labels)
+    assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {columns}
+    for rule in ("toprule", "midrule", "bottomrule"):
+        assert latex.count(rule) == 1
+
+
+def test_texts_are_returned_and_written(found, tmp_path):
+    for name in ("to_json", "to_markdown", "to_latex", "to_html"):
+        text = getattr(found, name)(tmp_path / name)
+        assert (tmp_path / name).read_text() == text == getattr(found, name)()
+    page = found.to_report(tmp_path / "new" / "folder")
+    assert {file.name for file in page.parent.iterdir()} == {"report.html", "table.md", "table.tex", "comparison.json"}
+    assert json.loads((page.parent / "comparison.json").read_text()) == found.to_dict()
+
+
+def test_undefined_means_are_told_and_last(found):
+    skip = gainful.metric("map", empty="skip")
+    strange = made_up(["a", "b"], n_queries=5)
+    for label in "ab":
+        strange.runs[label][0].values[strange.headline][:] = float("nan")
+    assert strange.by_mean == ["a", "b"]
+    assert "nan" in strange.table()
+    assert strange.to_dict()["rankers"]["a"]["means"]["ndcg@10"] is None
+    assert "<main>" in strange.to_html()
+    assert skip.name == "map"
+
+
+def test_seconds():
+    assert [seconds(value) for value in (0.0004, 0.012, 0.99, 12.34)] == ["0.4 ms", "12 ms", "990 ms", "12.3 s"]
+
+
+def test_html_cells_carry_the_full_figure(found):
+    html = render.html_table(means_sheet(found))
+    assert f'data-value="{found.mean("best", "map")}"' in html

@@ -1,0 +1,174 @@
+"""Comparisons with tuning: parameters chosen per fold on validation data alone, every choice on record."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import gainful
+from gainful import ParameterError, Split
+
+TREES = "lambdamart:n_trees=12:early_stopping=5"
+RANKERS = ["regression", TREES]
+
+
+@pytest.fixture(scope="module")
+def tuned(artificial):
+    return gainful.compare(RANKERS, artificial, folds=3, seed=1, tune=4)
+
+
+def test_each_fold_is_what_tune_finds_there(tuned, artificial):
+    for fold, part in enumerate(gainful.folds(artificial, 3, seed=1)):
+        for label in RANKERS:
+            run = tuned.runs[label][fold]
+            alone = gainful.tune(label, part, trials=4, seed=1)
+            assert run.chosen == alone.best_params
+            assert [row["value"] for row in run.trials] == [row["value"] for row in alone.trials]
+            assert np.array_equal(run.scores, alone.model.predict(part.test))
+            assert run.params["eval_metric"] == str(gainful.metric("ndcg@10"))
+    assert len({json.dumps(run.chosen) for run in tuned.runs["regression"]}) > 1
+
+
+def test_the_choices_are_on_record(tuned, artificial, tmp_path):
+    assert tuned.protocol["division"] == "folds by query"
+    assert tuned.protocol["seed"] == 1
+    expected = {"search": "random", "trials": 4, "seconds": None, "refit": True, "prune": True, "seed": 1}
+    assert tuned.protocol["tuning"] == expected | {"metric": str(gainful.metric("ndcg@10"))}
+    plain = gainful.compare("regression", artificial)
+    assert plain.protocol["tuning"] is None
+    assert plain.protocol["sizes"] == [0.6, 0.2, 0.2]
+    assert plain.runs["regression"][0].chosen is None
+
+
+def test_test_labels_change_no_choice(tuned, artificial):
+    """The labels of every test part are drawn anew: all trials, choices and scores stay the same."""
+    rng = np.random.default_rng(0)
+    splits = gainful.folds(artificial, 3, seed=1)
+    poisoned = [Split(p.train, p.valid, p.test.replace(y=rng.permutation(p.test.y))) for p in splits]
+    found = gainful.compare(RANKERS, poisoned, seed=1, tune=4)
+    for label in RANKERS:
+        for one, other in zip(tuned.runs[label], found.runs[label], strict=True):
+            assert one.chosen == other.chosen
+            assert [row["value"] for row in one.trials] == [row["value"] for row in other.trials]
+            assert np.array_equal(one.scores, other.scores)
+    assert tuned.mean(TREES, "ndcg@10") > found.mean(TREES, "ndcg@10") + 0.05
+    assert found.protocol["division"] == "as given"
+
+
+def test_the_first_metric_chooses(artificial):
+    found = gainful.compare("regression", artificial, metrics=("map", "ndcg@10"), tune=5)
+    train, valid, _ = gainful.split(artificial)
+    alone = gainful.tune("regression", train, valid=valid, metric="map", trials=5)
+    assert found.runs["regression"][0].chosen == alone.best_params
+
+
+def test_refit_on_all_trains_on_both_parts(artificial, parts):
+    train, valid, test = parts
+    found = gainful.compare(TREES, Split(train, valid, test), tune=3, refit="all")
+    run = found.runs[TREES][0]
+    alone = gainful.tune(TREES, train, valid=valid, trials=3, refit="all")
+    assert np.array_equal(run.scores, alone.model.predict(test))
+    assert found.protocol["tuning"]["refit"] == "all"
+
+
+def test_workers_change_nothing(tuned, artificial):
+    found = gainful.compare(RANKERS, artificial, folds=3, seed=1, tune=4, n_jobs=3)
+    for label in RANKERS:
+        assert np.array_equal(found.per_query(label, "ndcg@10"), tuned.per_query(label, "ndcg@10"))
+
+
+def test_a_store_holds_results_without_tuning_too(artificial, tmp_path):
+    first = gainful.compare(RANKERS, artificial, store=tmp_path)
+    trained = []
+    again = gainful.compare(RANKERS, artificial, store=tmp_path, progress=lambda e: trained.append(e.training))
+    assert trained == [None, None]
+    assert again.table() == first.table()
+    for label in RANKERS:
+        one, other = first.runs[label][0], again.runs[label][0]
+        assert np.array_equal(one.scores, other.scores)
+        assert one.history == other.history
+        assert one.params == other.params
+
+
+def test_a_metric_that_skips_queries_survives_the_store(artificial, tmp_path):
+    train, valid, test = gainful.split(artificial)
+    y = test.y.copy()
+    y[: test.offsets[2]] = 0
+    part = Split(train, valid, test.replace(y=y))
+    metrics = [gainful.metric("ndcg@5", empty="skip")]
+    for _ in range(2):
+        found = gainful.compare("regression", part, metrics=metrics, store=tmp_path)
+        assert np.isnan(found.per_query("regression", "ndcg@5")[:2]).all()
+
+
+def test_other_test_data_is_tested_anew_with_the_trials_kept(artificial, tmp_path):
+    train, valid, test = gainful.split(artificial)
+    gainful.compare("regression", Split(train, valid, test), tune=4, store=tmp_path)
+    tried = []
+
+    def note(event):
+        if event.tuning is not None:
+            tried.append(event.tuning.trial)
+
+    found = gainful.compare("regression", Split(train, valid, test[:10]), tune=4, store=tmp_path, progress=note)
+    assert tried == []
+    assert len(found.query_ids) == 10
+    more = gainful.compare("regression", Split(train, valid, test), tune=6, store=tmp_path, progress=note)
+    assert set(tried) == {4, 5}
+    assert len(more.runs["regression"][0].trials) == 6
+
+
+def test_a_store_of_other_data_fails_in_words(artificial, tmp_path):
+    gainful.compare("regression", artificial, store=tmp_path)
+    with pytest.raises(gainful.GainfulError, match=r"regression\.fold-1\.jsonl: holds results of other data"):
+        gainful.compare("regression", artificial, store=tmp_path, seed=5)
+
+
+def test_stopping_within_a_search_keeps_finished_rankers(artificial, tmp_path):
+    def stop(event):
+        return event.ranker == TREES and event.tuning is not None and event.tuning.finished == 2
+
+    found = gainful.compare(RANKERS, artificial, tune=5, progress=stop, store=tmp_path)
+    assert found.interrupted
+    assert found.labels == ("regression",)
+    resumed = gainful.compare(RANKERS, artificial, tune=5, store=tmp_path)
+    whole = gainful.compare(RANKERS, artificial, tune=5)
+    for label in RANKERS:
+        assert np.array_equal(resumed.per_query(label, "map"), whole.per_query(label, "map"))
+
+
+def test_ctrl_c_within_the_first_trial_is_an_interruption(artificial):
+    def press(event):
+        if event.tuning is not None and event.tuning.training is not None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(gainful.GainfulError, match="interrupted before any ranker had finished"):
+        gainful.compare([TREES], artificial, tune=5, progress=press)
+
+
+def test_estimators_are_tuned_from_where_they_stand(parts):
+    train, valid, test = parts
+    model = gainful.RegressionRanker(alpha=3.0)
+    found = gainful.compare({"ridge": model}, Split(train, valid, test), tune=3)
+    assert found.runs["ridge"][0].trials[0]["params"] == {"alpha": 3.0, "target": "grade"}
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tune": 0}, "trials of tune must be an integer ≥ 1"),
+        ({"tune_seconds": 0}, "seconds of tune must be a number > 0"),
+        ({"tune": 3, "search": "grd"}, "did you mean 'grid'"),
+        ({"tune": 3, "refit": False}, "refit of compare must be True or 'all'"),
+        ({"refit": "all"}, "refit='all' belongs to tuning"),
+        ({"tune": 3, "n_jobs": 0}, "n_jobs of tune"),
+        ({"tune": 3, "sizes": (0.6, 0.4)}, "there is no validation data"),
+    ],
+)
+def test_bad_requests_are_refused_before_training(settings, message, artificial):
+    with pytest.raises(ParameterError, match=message):
+        gainful.compare("regression", artificial, **settings)

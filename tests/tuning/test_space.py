@@ -1,0 +1,117 @@
+"""Ranges: what is drawn lies in them, evenly; what is written reads back."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gainful
+from gainful import IntRange, ParameterError, Range, Values
+from gainful.space import parse_dimension
+from gainful.tuning.search import Search, grid, spread
+
+DIMENSIONS = [
+    Range(0.0, 2.0),
+    Range(1e-3, 1e3, log=True),
+    IntRange(1, 5),
+    IntRange(3, 300, log=True),
+    Values(1, "a", None),
+]
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS, ids=str)
+@given(u=st.floats(0, 1, exclude_max=True), n=st.integers(2, 9))
+def test_draws_and_points_lie_inside(dimension, u, n):
+    values = [dimension.at(u), *dimension.points(n)]
+    if isinstance(dimension, Values):
+        assert all(value in dimension.of for value in values)
+    else:
+        assert all(dimension.low <= value <= dimension.high for value in values)
+        assert {dimension.low, dimension.high} <= set(dimension.points(n))
+
+
+def test_draws_are_uniform_or_uniform_in_the_logarithm():
+    shares = (np.arange(10_000) + 0.5) / 10_000
+    assert np.mean([Range(0.0, 2.0).at(u) < 0.5 for u in shares]) == pytest.approx(0.25, abs=1e-3)
+    assert np.mean([Range(1e-2, 1e2, log=True).at(u) < 1e-1 for u in shares]) == pytest.approx(0.25, abs=1e-3)
+    assert np.bincount([IntRange(1, 5).at(u) for u in shares])[1:].tolist() == [2000] * 5
+    assert np.mean([IntRange(2, 5).at(u) == 5 for u in shares]) == pytest.approx(0.25, abs=1e-3)
+
+
+def test_every_beginning_of_the_sequence_covers_a_dimension():
+    """With n draws no gap on the logarithmic scale is wider than 2.7/n; independent draws leave about ln(n)/n."""
+    space = {"C": Range(1e-4, 1e4, log=True)}
+    for seed in range(5):
+        for n in (5, 12, 40):
+            places = np.sort([math.log10(spread(space, seed, i)["C"]) / 8 + 0.5 for i in range(1, n + 1)])
+            assert np.diff(np.concatenate([[0.0], places, [1.0]])).max() < 2.7 / n
+
+
+def test_draws_depend_on_the_seed_and_the_number_alone():
+    space = {"a": Range(0, 1), "b": IntRange(0, 9)}
+    search = Search("random", space, {"a": 5.0, "b": 3}, seed=4)
+    assert search.propose(0) == {"a": 5.0, "b": 3}
+    assert search.propose(7) == search.propose(7, [({"a": 0.1, "b": 1}, 0.9)]) == spread(space, 4, 7)
+    assert spread(space, 5, 7) != spread(space, 4, 7)
+
+
+def test_grids_keep_to_the_budget_and_begin_with_what_stands():
+    space = {"C": Range(0.01, 100, log=True), "loss": Values("a", "b"), "n": IntRange(1, 3)}
+    first = {"C": 7.0, "loss": "a", "n": 1}
+    for most in range(1, 60):
+        rows = grid(space, first, most)
+        assert rows[0] == first
+        assert len(rows) <= most
+        assert len({str(row) for row in rows}) == len(rows)
+    assert [row["C"] for row in grid({"C": space["C"]}, {"C": 1.0}, 5)] == [1.0, 0.01, 0.1, 10.0, 100.0]
+    assert len(grid(space, first, 13)) == 13  # 2 × 2 × 3 and what stands
+
+
+def test_an_endless_grid_is_refused():
+    with pytest.raises(ParameterError, match="a grid needs a number of trials"):
+        Search("grid", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("C=0.01..100:log", Range(0.01, 100.0, log=True)),
+        ("C=1..5", Range(1.0, 5.0)),
+        ("max_iter=10..99", IntRange(10, 99)),
+        ("loss=hinge,squared-hinge", Values("hinge", "squared-hinge")),
+        ("max_iter=10,20", Values(10, 20)),
+    ],
+)
+def test_dimensions_are_read_as_they_are_written(text, expected):
+    name, dimension = parse_dimension("ranksvm", gainful.RankSVM.parameters, text)
+    assert dimension == expected
+    assert parse_dimension("ranksvm", gainful.RankSVM.parameters, f"{name}={dimension}") == (name, dimension)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("C", "a dimension must read NAME=LOW..HIGH"),
+        ("D=1..2", "no parameter of ranksvm 'D'"),
+        ("C=a..2", "C of --space must be LOW..HIGH"),
+        ("C=1..2:lg", "C of --space must be LOW..HIGH"),
+        ("C=2..1", "low < high"),
+        ("C=0..1:log", "low of Range must be a number > 0 where log=True, was 0"),
+        ("C=-1..1", "C of ranksvm must be a number > 0"),
+        ("max_iter=1..2.5", "max_iter of ranksvm must be an integer ≥ 1, was 2.5"),
+        ("loss=hinge,hing", "loss of ranksvm must be 'hinge'"),
+        ("max_iter=1,x", "max_iter of ranksvm must be an integer"),
+    ],
+)
+def test_bad_dimensions_are_refused_in_words(text, message):
+    with pytest.raises(ParameterError, match=message):
+        parse_dimension("ranksvm", gainful.RankSVM.parameters, text)
+
+
+def test_values_that_cannot_be_written_down_are_refused():
+    with pytest.raises(ParameterError, match="of of Values must be"):
+        Values([1, 2])

@@ -1,0 +1,114 @@
+"""Results on disk: whole lines or none, and never those of something else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import gainful
+from gainful.errors import FormatError
+from gainful.tuning.store import Store, file_name, fingerprint
+
+KEY = {"version": "1", "data": "abc", "seed": 0}
+
+
+def test_rows_come_back_as_they_were(tmp_path):
+    rows = [{"trial": 0, "value": 0.1 + 0.2}, {"trial": 1, "value": None, "params": {"C": 1e-300, "loss": "ä"}}]
+    with Store(tmp_path / "new" / "a.jsonl", KEY) as store:
+        assert store.rows == []
+        for row in rows:
+            store.append(row)
+    with Store(tmp_path / "new" / "a.jsonl", KEY) as store:
+        assert store.rows == rows
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5, -1])
+def test_a_line_cut_short_is_dropped_and_written_over(tmp_path, kept):
+    path = tmp_path / "a.jsonl"
+    with Store(path, KEY) as store:
+        store.append({"trial": 0})
+        whole = path.read_bytes()
+        store.append({"trial": 1, "value": 0.5})
+    last = path.read_bytes()[len(whole) :]
+    path.write_bytes(whole + last[:kept])
+    with Store(path, KEY) as store:
+        assert store.rows == [{"trial": 0}]
+        store.append({"trial": 1, "value": 0.7})
+    with Store(path, KEY) as store:
+        assert store.rows == [{"trial": 0}, {"trial": 1, "value": 0.7}]
+
+
+def test_a_first_line_cut_short_is_written_anew(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"gainful": "resu')
+    with Store(path, KEY) as store:
+        assert store.rows == []
+    assert json.loads(path.read_text().splitlines()[0])["data"] == "abc"
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        (KEY | {"data": "xyz"}, "other data"),
+        (KEY | {"version": "2"}, "another version of gainful"),
+        (KEY | {"seed": 1}, "another seed"),
+        (KEY | {"fold": 1}, "another fold"),
+    ],
+)
+def test_results_of_something_else_are_refused_in_words(tmp_path, key, what):
+    with Store(tmp_path / "a.jsonl", KEY) as store:
+        store.append({"trial": 0})
+    with pytest.raises(FormatError, match=rf"a\.jsonl: holds results of {what}.*; give another folder, or remove the"):
+        Store(tmp_path / "a.jsonl", key)
+
+
+def test_damage_and_strangers_are_refused(tmp_path):
+    path = tmp_path / "a.jsonl"
+    with Store(path, KEY) as store:
+        store.append({"trial": 0})
+    text = path.read_text()
+    path.write_text(text + "[1]\n" + text.splitlines()[1] + "\n")
+    with pytest.raises(FormatError, match="line 3: is damaged; remove the file"):
+        Store(path, KEY)
+    path.write_text('{"some": "other file"}\n')
+    with pytest.raises(FormatError, match="does not hold results of gainful"):
+        Store(path, KEY)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FormatError, match="cannot be written"):
+        Store(tmp_path / "file" / "a.jsonl", KEY)
+
+
+def test_two_runs_do_not_share_a_file(tmp_path):
+    pytest.importorskip("fcntl")
+    with Store(tmp_path / "a.jsonl", KEY), pytest.raises(FormatError, match="another run is writing it"):
+        Store(tmp_path / "a.jsonl", KEY)
+    Store(tmp_path / "a.jsonl", KEY).close()
+
+
+def test_fingerprints_tell_data_apart():
+    data = gainful.make_artificial(4, n_docs=5, n_features=3, seed=0)
+    same = data.replace(X=data.X.copy())
+    others = [
+        data.replace(y=data.y[::-1].copy()),
+        data.replace(X=data.X + np.eye(20, 3)),
+        data.replace(X=data.X.astype(np.float32)),
+        data.replace(X=sparse.csr_array(data.X)),
+        data.replace(query_weights=np.arange(1.0, 5.0)),
+        data.replace(query_ids=np.arange(10, 14)),
+        data[:3],
+    ]
+    prints = [fingerprint(one) for one in (data, *others)]
+    assert fingerprint(same) == prints[0]
+    assert len(set(prints)) == len(prints)
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 1, "b": 3})
+    assert fingerprint(lambda: 0) == fingerprint(lambda: 0)  # known by name, not by address
+
+
+def test_file_names_are_readable_and_different():
+    assert file_name("ranksvm", "fold-1") == "ranksvm.fold-1.jsonl"
+    names = {file_name(label) for label in ("a/b", "a b", "a:b", "../a", "a" * 80, "a" * 81, "ä", "")}
+    assert len(names) == 8
+    assert all("/" not in name for name in names)

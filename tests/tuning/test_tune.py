@@ -1,0 +1,400 @@
+"""Tuning: the best is found, on validation data alone, whatever the number of workers and however often killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from known_rankers import TRUE_ANGLE, Angle, Curve, Height, angle_data
+
+import gainful
+from gainful import GainfulError, InterruptedFitWarning, LambdaMART, ParameterError, Range, Split, Values
+from gainful.tuning.search import Search
+from gainful.tuning.trials import Budget, Trials
+
+TREES = "lambdamart:n_trees=15:early_stopping=6:n_leaves=8"
+
+
+def bare(trials):
+    """Trials without what the clock says."""
+    return [{k: v for k, v in row.items() if k not in ("seconds", "elapsed")} for row in trials]
+
+
+@pytest.fixture(scope="module")
+def angles():
+    return gainful.split(angle_data(), (0.5, 0.5))
+
+
+# -- finding the best --------------------------------------------------------------------------------------------------
+
+
+def test_a_grid_finds_the_best_of_a_known_objective(angles):
+    train, valid = angles
+    found = gainful.tune(Angle(), train, valid=valid, search="grid", trials=6)
+    assert [row["params"]["angle"] for row in found.trials] == [0.1, 0.0, 0.3, 0.6, 0.9, 1.2]
+    assert found.best_params == {"angle": TRUE_ANGLE}
+    assert found.best_value == 1.0
+    assert found.model.angle == TRUE_ANGLE
+    assert found.model.score(valid) == 1.0
+    for row in found.trials:
+        expected = gainful.metric("ndcg@10")(Angle(**row["params"])._predict(valid.X), valid)
+        assert row["value"] == expected
+
+
+@pytest.mark.parametrize("search", ["random", "optuna"])
+def test_searches_come_near_to_the_best(angles, search):
+    train, valid = angles
+    found = gainful.tune(Angle(), train, valid=valid, search=search, trials=25)
+    assert found.best_params["angle"] == pytest.approx(TRUE_ANGLE, abs=0.06)
+    assert found.trials[0]["params"] == {"angle": 0.1}
+    assert found.gain == found.best_value - found.trials[0]["value"] > 0
+
+
+def test_optuna_learns_from_what_it_has_seen(angles):
+    """Its later trials lie nearer to the best than draws do."""
+    train, valid = angles
+    away = {}
+    for search in ("random", "optuna"):
+        rows = gainful.tune(Angle(), train, valid=valid, search=search, trials=40, refit=False).trials
+        away[search] = np.median([abs(row["params"]["angle"] - TRUE_ANGLE) for row in rows[20:]])
+    assert away["optuna"] < 0.5 * away["random"]
+
+
+def test_what_stands_wins_ties(angles):
+    train, valid = angles
+    found = gainful.tune(Angle(angle=TRUE_ANGLE), train, valid=valid, space={"idle": Values(1, 2, 0)}, trials=6)
+    assert found.best_trial == 0
+    assert found.best_params == {"idle": 0}
+
+
+def test_folds_validate_every_query_once(angles):
+    data = angles[0]
+    found = gainful.tune(Angle(), data, folds=3, trials=3)
+    parts = gainful.folds(data, 3)
+    for row in found.trials:
+        model = Angle(**row["params"])
+        values = [gainful.metric("ndcg@10")(model._predict(part.valid.X), part.valid) for part in parts]
+        assert row["value"] == np.mean(values)
+    assert found.model.n_features_in_ == 2
+
+
+def test_folds_train_on_all_other_queries(artificial, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Angle, "_fit", lambda self, data, monitor: (seen.append(data), monitor.step()))
+    monkeypatch.setattr(Angle, "_predict", lambda self, X: X[:, 0])
+    gainful.tune(Angle(), artificial, folds=4, trials=1)
+    assert [len(data) for data in seen] == [90, 90, 90, 90, 120]  # the last is the final training
+
+
+def test_seconds_end_a_search(angles):
+    train, valid = angles
+    start = time.perf_counter()
+    found = gainful.tune(Angle(), train, valid=valid, trials=None, seconds=0.3, refit=False)
+    assert 0.3 <= time.perf_counter() - start < 20
+    assert len(found.trials) > 2
+    one = gainful.tune(Angle(), train, valid=valid, seconds=1e-9)  # the first trial is always run
+    assert len(one.trials) == 1
+
+
+def test_a_trial_that_runs_out_of_time_is_cut(parts, tmp_path):
+    def slow(event):
+        time.sleep(0.008)
+
+    given = {"valid": parts[1], "refit": False, "prune": False, "store": tmp_path}
+    found = gainful.tune(Curve(), parts[0], **given, trials=None, seconds=1.2, progress=slow)
+    rows = [json.loads(line) for line in (tmp_path / os.listdir(tmp_path)[0]).read_text().splitlines()[1:]]
+    assert [row["state"] for row in rows] == ["done"] * (len(rows) - 1) + ["cut"]
+    assert rows[-1]["iterations"] < Curve.iterations
+    assert len(found.trials) == len(rows) - 1
+    again = gainful.tune(Curve(), parts[0], **given, trials=None, seconds=1.2)  # the time is spent
+    assert bare(again.trials) == bare(found.trials)
+
+
+# -- what is tuned, and what is not ------------------------------------------------------------------------------------
+
+
+def test_what_is_set_or_preset_outside_its_range_is_left_alone(parts):
+    train, valid, _ = parts
+    found = gainful.tune("rsrank-sparse:max_iter=10:truncate_every=2", train, valid=valid, trials=2)
+    assert set(found.space) == {"standardize", "init"}
+    assert found.model.l1 == "auto"
+    assert found.model.truncate_every == 2
+    assert set(gainful.tune("structured-svm-tight", train, valid=valid, trials=1).space) == {
+        "C",
+        "position_weights",
+        "start_alpha",
+    }
+    named = gainful.tune("regression", train, valid=valid, trials=2, fixed=["target"])
+    assert set(named.space) == {"alpha"}
+
+
+def test_early_stopping_looks_at_the_metric_that_is_tuned(parts):
+    train, valid, _ = parts
+    found = gainful.tune(TREES, train, valid=valid, metric="map", trials=2)
+    assert found.model.eval_metric == gainful.metric("map")
+    assert found.best_value == gainful.metric("map")(found.model.predict(valid), valid)
+    kept = gainful.tune(TREES + ":eval_metric=ndcg@1", train, valid=valid, metric="map", trials=2)
+    assert kept.model.eval_metric == "ndcg@1"
+
+
+def test_refit_on_all_stops_where_validation_did(parts):
+    train, valid, _ = parts
+    one, both = (gainful.tune(TREES, train, valid=valid, trials=3, refit=refit) for refit in (True, "all"))
+    assert one.best_params == both.best_params
+    length = both.trials_by_number[both.best_trial]["best_iteration"]
+    assert both.model.booster_.num_trees() == length == one.model.best_iteration_
+    whole = gainful.RankingData.concatenate([train, valid])
+    by_hand = LambdaMART(**both.model.get_params()).fit(whole)
+    assert np.array_equal(by_hand.predict(valid), both.model.predict(valid))
+    assert gainful.tune(TREES, train, valid=valid, trials=1, refit=False).model is None
+
+
+def test_what_stands_may_be_more_than_a_number(parts, tmp_path):
+    """A list of C is the first trial as it is, and is stored and resumed as well as any."""
+    for _ in range(2):
+        found = gainful.tune(
+            gainful.RankSVM(C=[0.1, 1.0]),
+            parts[0],
+            valid=parts[1],
+            space={"C": Range(1e-6, 2e-6)},
+            trials=2,
+            store=tmp_path,
+        )
+        assert found.best_params == {"C": [0.1, 1.0]}
+        assert len(found.model.path_) == 2
+
+
+def test_the_estimator_given_is_not_touched(parts):
+    model = LambdaMART(n_trees=5, n_leaves=4)
+    before = model.get_params()
+    gainful.tune(model, parts[0], valid=parts[1], trials=2)
+    assert model.get_params() == before
+    assert not hasattr(model, "booster_")
+
+
+def test_the_test_part_is_never_looked_at(parts):
+    train, valid, test = parts
+
+    def forbidden():
+        raise AssertionError("the test data was asked for")
+
+    clean = gainful.tune(TREES, Split(train, valid, test), trials=4)
+    blind = gainful.tune(TREES, Split(train, valid, forbidden), trials=4)
+    assert bare(clean.trials) == bare(blind.trials)
+
+
+# -- the same result, always -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search", ["random", "grid", "optuna"])
+def test_workers_change_nothing(parts, search):
+    train, valid, test = parts
+    one, three = (gainful.tune(TREES, train, valid=valid, search=search, trials=11, n_jobs=n, seed=5) for n in (1, 3))
+    assert bare(one.trials) == bare(three.trials)
+    assert one.best_params == three.best_params
+    assert np.array_equal(one.model.predict(test), three.model.predict(test))
+
+
+def test_workers_change_nothing_where_trials_are_given_up():
+    data = gainful.make_artificial(4, n_docs=5, n_features=2, seed=0)
+    found = []
+    for n_jobs in (1, 2, 4, 9):
+        search = Search("random", Curve.space, {"top": 0.5, "rate": 0.1}, seed=1)
+        trials = Trials(Curve(), [Split(data, data, data)], search, Height(), Budget(30, n_jobs=n_jobs))
+        trials.run()
+        found.append(bare(trials.in_order()))
+    assert found[0] == found[1] == found[2] == found[3]
+    assert any(row["state"] == "pruned" for row in found[0])
+
+
+def test_more_trials_begin_with_the_same(angles, tmp_path):
+    train, valid = angles
+    few = gainful.tune(Angle(), train, valid=valid, trials=4, store=tmp_path)
+    many = gainful.tune(Angle(), train, valid=valid, trials=9, store=tmp_path)
+    afresh = gainful.tune(Angle(), train, valid=valid, trials=9)
+    assert many.trials[:4] == few.trials  # to the second: they were not run again
+    assert bare(many.trials) == bare(afresh.trials)
+    assert gainful.tune(Angle(), train, valid=valid, trials=4, store=tmp_path).trials == few.trials
+
+
+CHILD = """
+import sys, time, gainful
+def slow(event):
+    time.sleep(0.005)
+data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=2)
+train, valid, test = gainful.split(data)
+if sys.argv[1] == "tune":
+    gainful.tune({trees!r}, train, valid=valid, search="optuna", trials=14, store=sys.argv[2], n_jobs=2, progress=slow)
+else:
+    gainful.compare(["regression", {trees!r}], data, folds=3, tune=6, store=sys.argv[2], progress=slow)
+"""
+
+
+def killed_after(lines: int, job: str, folder: Path) -> int:
+    """Start ``job`` in a process of its own and kill it once so many results are on disk; how many there are then."""
+    child = subprocess.Popen([sys.executable, "-c", CHILD.format(trees=TREES), job, str(folder)])
+
+    def stored():
+        return sum(path.read_bytes().count(b"\n") - 1 for path in folder.glob("*.jsonl"))
+
+    deadline = time.monotonic() + 120
+    try:
+        while stored() < lines and time.monotonic() < deadline and child.poll() is None:
+            time.sleep(0.005)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    assert child.returncode == -signal.SIGKILL, "the child ended before it was killed"
+    return stored()
+
+
+def test_killed_and_resumed_a_search_is_the_same(tmp_path):
+    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=2)
+    train, valid, test = gainful.split(data)
+    whole = gainful.tune(TREES, train, valid=valid, search="optuna", trials=14)
+    done = killed_after(10, "tune", tmp_path)
+    assert 10 <= done < 14
+    events = []
+    resumed = gainful.tune(
+        TREES, train, valid=valid, search="optuna", trials=14, store=tmp_path, progress=events.append
+    )
+    assert len({event.trial for event in events}) == 14 - done
+    assert bare(resumed.trials) == bare(whole.trials)
+    assert resumed.best_params == whole.best_params
+    assert np.array_equal(resumed.model.predict(test), whole.model.predict(test))
+
+
+def test_killed_and_resumed_a_comparison_is_the_same(tmp_path):
+    data = gainful.make_artificial(60, n_docs=12, n_features=6, seed=2)
+    settings = {"folds": 3, "tune": 6}
+    whole = gainful.compare(["regression", TREES], data, **settings)
+    killed_after(18, "compare", tmp_path)
+    tried = set()
+
+    def note(event):
+        if event.tuning is not None:
+            tried.add((event.ranker, event.fold, event.tuning.trial))
+
+    resumed = gainful.compare(["regression", TREES], data, **settings, store=tmp_path, progress=note)
+    assert 0 < len(tried) <= 36 - 18 + 3  # what was on disk, but for up to three finished rankers, was not run again
+    for label in whole.labels:
+        for m in (*whole.metrics, *whole.curve):
+            assert np.array_equal(whole.per_query(label, m), resumed.per_query(label, m))
+        for one, other in zip(whole.runs[label], resumed.runs[label], strict=True):
+            assert one.chosen == other.chosen
+            assert one.params == other.params
+            assert np.array_equal(one.scores, other.scores)
+            assert bare(one.trials) == bare(other.trials)
+    again = gainful.compare(["regression", TREES], data, **settings, store=tmp_path)
+    assert again.table() == resumed.table()  # seconds and all: nothing was run again
+
+
+# -- ends and failures -------------------------------------------------------------------------------------------------
+
+
+def test_stopping_keeps_what_is_finished(parts):
+    def stop(event):
+        return event.finished == 3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedFitWarning)
+        found = gainful.tune(TREES, parts[0], valid=parts[1], progress=stop)
+        threads = gainful.tune(TREES, parts[0], valid=parts[1], progress=stop, n_jobs=2)
+    assert found.interrupted
+    assert len(found.trials) == 3
+    assert found.model is None
+    assert "Interrupted: the best so far" in found.table()
+    assert threads.interrupted
+    assert len(threads.trials) >= 3
+    with pytest.raises(GainfulError, match="interrupted before any trial had finished"):
+        gainful.tune(TREES, parts[0], valid=parts[1], progress=lambda event: True)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_in_a_trial_keeps_those_before(parts, n_jobs):
+    def press(event):
+        if event.finished >= 2 and event.training is not None and event.training.iteration == 3:
+            raise KeyboardInterrupt
+
+    found = gainful.tune(TREES, parts[0], valid=parts[1], n_jobs=n_jobs, progress=press)
+    assert found.interrupted
+    assert 2 <= len(found.trials) < 20
+
+
+def test_failed_trials_are_recorded_and_do_not_end_the_search(parts):
+    found = gainful.tune(Curve(fail_above=0.6), parts[0], valid=parts[1], trials=8, prune=False)
+    states = {row["state"] for row in found.trials}
+    assert states == {"done", "failed"}
+    failed = next(row for row in found.trials if row["state"] == "failed")
+    assert "cannot reach" in failed["reason"]
+    assert "failed" in found.table()
+    with pytest.raises(GainfulError, match=r"no trial of .* could be trained: cannot reach"):
+        gainful.tune(Curve(fail_above=0.0), parts[0], valid=parts[1], trials=3)
+
+
+def test_data_that_no_trial_can_take_gives_the_reason(parts):
+    X = parts[0].X.copy()
+    X[0, 0] = np.nan
+    with pytest.raises(GainfulError, match="no trial of regression could be trained: X has missing values"):
+        gainful.tune("regression", parts[0].replace(X=X), valid=parts[1], trials=3)
+
+
+def test_table_and_json_tell_the_same(parts, tmp_path):
+    found = gainful.tune("regression", parts[0], valid=parts[1], trials=5)
+    found.to_json(tmp_path / "t.json")
+    stored = json.loads((tmp_path / "t.json").read_text())
+    assert stored["best_params"] == found.best_params
+    assert [row["value"] for row in stored["trials"]] == [row["value"] for row in found.trials]
+    shown = found.table(200)
+    for row in found.trials:
+        assert f"{row['value']:.4f}" in shown
+    assert "as given" in shown
+    assert "alpha" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ranker": "lamdamart"}, "did you mean 'lambdamart'"),
+        ({"ranker": 3}, "ranker of tune must be a name or an estimator"),
+        ({"data": 3}, "data of tune must be a RankingData"),
+        ({"search": "rndom"}, "no search 'rndom'; did you mean 'random'"),
+        ({"trials": 0}, "trials of tune must be an integer ≥ 1"),
+        ({"trials": 2.5}, "trials of tune must be an integer ≥ 1"),
+        ({"trials": None}, "a search needs an end; give trials or seconds"),
+        ({"seconds": -1}, "seconds of tune must be a number > 0"),
+        ({"seconds": float("nan")}, "seconds of tune must be a number > 0"),
+        ({"search": "grid", "trials": None, "seconds": 3}, "a grid needs a number of trials"),
+        ({"n_jobs": 0}, "n_jobs of tune must be an integer ≥ 1"),
+        ({"seed": -1}, "seed of tune must be an integer ≥ 0"),
+        ({"refit": "some"}, "refit of tune must be True, False or 'all'"),
+        ({"metric": "ngcd"}, "ndcg"),
+        ({"folds": 2}, "n_folds"),
+        ({"folds": 3, "valid": angle_data(3)}, "validation data or folds, not both"),
+        ({"space": {"alfa": Range(0, 1)}}, "did you mean 'alpha'"),
+        ({"space": {"alpha": Range(-1, 1)}}, "alpha of RegressionRanker must be a number ≥ 0, was -1"),
+        ({"space": {"alpha": (0, 1)}}, r"space\['alpha'\] of RegressionRanker must be a Range"),
+        ({"space": {"alpha": Range(0, 1)}, "fixed": ["alpha"]}, "alpha of RegressionRanker is set and searched"),
+        ({"fixed": ["alfa"]}, "did you mean 'alpha'"),
+        ({"data": Split(angle_data(3), None, angle_data(2))}, "there is no validation data"),
+        ({"data": Split(angle_data(3), angle_data(3), angle_data(2)), "folds": 3}, "divided already"),
+        ({"valid": gainful.make_artificial(2, n_features=3)}, "the validation data has 3 features"),
+    ],
+)
+def test_bad_requests_are_refused(settings, message):
+    with pytest.raises(ParameterError, match=message):
+        gainful.tune(**{"ranker": "regression", "data": angle_data(9)} | settings)
+
+
+def test_optuna_is_asked_for_by_name_when_it_is_missing(monkeypatch, angles):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(GainfulError, match=r"needs optuna, which is not installed; run: pip install 'gainful\[tune\]'"):
+        gainful.tune(Angle(), angles[0], search="optuna")
