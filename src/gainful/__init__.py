@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gainful.binning import AdaptiveBinner
-    from gainful.comparison import CompareProgress, Comparison, compare
-    from gainful.comparison.grid import LossMatrix, loss_grid
+    from gainful.comparison import Comparison, LossMatrix, loss_grid
+    from gainful.comparison.compare import CompareProgress, compare
     from gainful.data import RankingData
     from gainful.errors import DataError, FormatError, GainfulError, InterruptedFitWarning, ParameterError
     from gainful.formats import read, write
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "gainful.binning": ("AdaptiveBinner",),
-    "gainful.comparison": ("Comparison", "CompareProgress", "compare"),
-    "gainful.comparison.grid": ("LossMatrix", "loss_grid"),
+    "gainful.comparison": ("Comparison", "CompareProgress", "LossMatrix", "compare", "loss_grid"),
     "gainful.data": ("RankingData",),
     "gainful.errors": ("DataError", "FormatError", "GainfulError", "InterruptedFitWarning", "ParameterError"),
     "gainful.formats": ("read", "write"),

@@ -32,6 +32,14 @@ def compare(
     rankers: Annotated[
         str, typer.Option("--rankers", help="Names with commas between them; NAME:PARAMETER=VALUE sets parameters.")
     ] = DEFAULT_RANKERS,
+    losses: Annotated[
+        str | None,
+        typer.Option("--losses", help="Cross these losses with --models instead: all, or 'ranknet,lambda(k=10)'."),
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="Of linear, trees and net; with --losses. Default: those installed."),
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Ranker that the others are tested against. Default: the first.")
     ] = None,
@@ -74,19 +82,19 @@ def compare(
     from gainful.comparison.protocol import as_splits, division
 
     # Everything that can be wrong with the request is checked before the data is read.
-    entered = entries(rankers)
-    models = {label: model for label, (model, _) in entered.items()}
+    entered = entries(_contestants(rankers, losses, models))
+    fitting = {label: model for label, (model, _) in entered.items()}
     measures = tuple(parse_metrics(metrics, convention, relevant))
     shares = parse_numbers(sizes, "--sizes")
     names = parse_names(tests)
-    check_comparison(models, measures, names, baseline, alpha)
+    check_comparison(fitting, measures, names, baseline, alpha)
     refit = "all" if refit_all else True
     choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, jobs, seed)
     watch_compilation()
     how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
     how |= _load(data, test, valid, read_options(format, merge, read), seed)
     job = ComparisonJob(
-        models,
+        fitting,
         as_splits(**how),
         metrics=measures,
         curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
@@ -114,6 +122,18 @@ def compare(
         os._exit(INTERRUPTED)  # a compiled kernel is still busy in its thread and cannot be stopped
     if job.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
+    """The rankers named, or the grid of losses and models."""
+    from gainful.comparison.grid import loss_grid
+    from gainful.errors import ParameterError
+
+    if losses is None and models is None:
+        return rankers
+    if rankers != DEFAULT_RANKERS:
+        raise ParameterError("--losses and --models make their own rankers; leave out --rankers")
+    return loss_grid("all" if losses is None else losses, models)
 
 
 def _show(result: Comparison, report: Path | None, json: bool) -> None:

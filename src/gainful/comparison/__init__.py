@@ -1,6 +1,7 @@
 """Comparing rankers: the same queries for all, per-query values, paired tests, one table."""
 
 from gainful.comparison.compare import CompareProgress, ComparisonJob, compare
+from gainful.comparison.grid import LossMatrix, loss_grid
 from gainful.comparison.result import Comparison, PairedTest
 
-__all__ = ["CompareProgress", "Comparison", "ComparisonJob", "PairedTest", "compare"]
+__all__ = ["CompareProgress", "Comparison", "ComparisonJob", "LossMatrix", "PairedTest", "compare", "loss_grid"]

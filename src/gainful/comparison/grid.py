@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gainful.comparison.result import Comparison
+from gainful.comparison.sheets import Cell, Sheet, seconds
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.losses import LOSSES, Loss, loss
 from gainful.parameters import split_outside_brackets
@@ -23,7 +24,7 @@ BETWEEN = " on "
 
 def loss_grid(
     losses: str | Iterable[str | Loss] = "all",
-    models: str | Iterable[str] = tuple(MODELS),
+    models: str | Iterable[str] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Ranker]:
     """Label → unfitted ranker for every loss on every model, to be handed to :func:`gainful.compare`.
@@ -31,7 +32,7 @@ def loss_grid(
     Parameters
     ----------
     losses : "all" of ``gainful.LOSSES``, or names with or without parameters: ``"ranknet, lambda(k=10)"``
-    models : of "linear", "trees" and "net"
+    models : of "linear", "trees" and "net"; without any, those that are installed
     settings : further parameters of each model: ``{"trees": {"n_trees": 100}}``
 
     >>> import gainful
@@ -39,7 +40,9 @@ def loss_grid(
     ['ranknet on linear', 'ranknet on trees']
     """
     chosen = _losses(losses)
-    names = _listed(models)
+    names = (
+        [name for name, ranker in MODELS.items() if RANKERS[ranker].installed] if models is None else _listed(models)
+    )
     for name in (*names, *(settings or {})):
         if name not in MODELS:
             raise UnknownNameError.among("model", name, MODELS)
@@ -84,15 +87,15 @@ class LossMatrix:
         losses = tuple(dict.fromkeys(label[0] for label in labels))
         models = tuple(dict.fromkeys(label[1] for label in labels))
         values = np.full((len(losses), len(models)), np.nan)
-        seconds = values.copy()
+        spent = values.copy()
         headline = comparison.metrics[0]
         for i, one in enumerate(losses):
             for j, model in enumerate(models):
                 runs = comparison.runs.get(f"{one}{BETWEEN}{model}", ())
                 if runs:
-                    values[i, j] = float(np.mean(np.concatenate([run.values[headline] for run in runs])))
-                    seconds[i, j] = float(np.mean([run.fit_seconds for run in runs]))
-        return cls(losses, models, headline.name, values, seconds)
+                    values[i, j] = comparison.mean(f"{one}{BETWEEN}{model}", comparison.headings[headline])
+                    spent[i, j] = float(np.mean([run.fit_seconds for run in runs]))
+        return cls(losses, models, headline.name, values, spent)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -103,23 +106,19 @@ class LossMatrix:
             "seconds": self.seconds.tolist(),
         }
 
-    def __str__(self) -> str:
-        def cell(i: int, j: int) -> str:
-            if np.isnan(self.values[i, j]):
-                return "–"
-            best = "*" if self.values[i, j] == np.nanmax(self.values) else " "
-            return f"{self.values[i, j]:.4f}{best} {self.seconds[i, j]:7.2f} s"
-
-        cells = [[cell(i, j) for j in range(len(self.models))] for i in range(len(self.losses))]
-        return _aligned([["loss", *self.models], *([name, *row] for name, row in zip(self.losses, cells, strict=True))])
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        head, *rest = (
-            text.ljust(w) if c == 0 else text.rjust(w) for c, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([head, *rest]).rstrip())
-    return "\n".join(lines)
+    def sheet(self) -> Sheet:
+        """One row per loss; for each model the mean and the seconds of a training."""
+        best = np.nanmax(self.values) if np.isfinite(self.values).any() else np.nan
+        head = ["loss"]
+        for model in self.models:
+            head += [f"{self.measure} {model}", "fit"]
+        rows = []
+        for i, one in enumerate(self.losses):
+            cells = [Cell(one, one)]
+            for value, spent in zip(self.values[i], self.seconds[i], strict=True):
+                if np.isnan(value):
+                    cells += [Cell("–"), Cell("–")]
+                else:
+                    cells += [Cell(f"{value:.4f}", float(value), value == best), Cell(seconds(spent), float(spent))]
+            rows.append(tuple(cells))
+        return Sheet("Every loss on every model", tuple(head), tuple(rows))

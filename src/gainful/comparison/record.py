@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gainful.comparison.grid import LossMatrix
 from gainful.comparison.statistics import N_FLIPS, N_RESAMPLES
 from gainful.jsonable import plain
 
@@ -48,6 +49,9 @@ def record(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]:
         "against_baseline": [_paired(comparison, t) for t in comparison.paired_tests.values()],
         "best_two": best_two(comparison),
     }
+    grid = LossMatrix.of(comparison)
+    if grid is not None:
+        result["grid"] = grid.to_dict()
     return plain(result)  # type: ignore[no-any-return]
 
 

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
 from gainful.comparison.sheets import Cell, Sheet, differences_sheet, legend, means_sheet, notes, percent
 
@@ -20,8 +21,10 @@ WIDE = 100  # columns of a terminal from which the intervals are shown
 
 
 def sheets_of(comparison: Comparison, *, intervals: bool = True) -> list[Sheet]:
-    """The means, and the differences where there is something to compare."""
-    found = [means_sheet(comparison, intervals=intervals)]
+    """The matrix of a grid, the means, and the differences where there is something to compare."""
+    matrix = LossMatrix.of(comparison)
+    found = [] if matrix is None else [matrix.sheet()]
+    found.append(means_sheet(comparison, intervals=intervals))
     if len(comparison.labels) > 1:
         found.append(differences_sheet(comparison, intervals=intervals))
     return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gainful.comparison import report_plots as plots
 from gainful.comparison import sheets
+from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
 from gainful.comparison.sheets import Cell, Sheet
 
@@ -62,7 +63,9 @@ def _named(labels: Sequence[str]) -> str:
 
 def summary(comparison: Comparison) -> str:
     legend = f"<p>{escape(sheets.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
-    return html_table(sheets.means_sheet(comparison), sortable=True, name="means") + legend
+    matrix = LossMatrix.of(comparison)
+    grid = "" if matrix is None else html_table(matrix.sheet(), sortable=True, name="grid")
+    return grid + html_table(sheets.means_sheet(comparison), sortable=True, name="means") + legend
 
 
 def differences(comparison: Comparison) -> str:
