@@ -5,15 +5,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: help demo setup test lint types bench artificial docs clean
+.PHONY: help demo setup test lint types bench reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests (installs the development set)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
-	@echo "make artificial  McRank's table 1 on artificial data; SIZE=--full for the paper's size"
-	@echo "make docs    check that every page and link of docs/ is whole"
+	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
+	@echo "make docs    build the site into site/; open site/index.html, no server needed"
+	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
 	@echo "make clean   remove .venv and caches"
 
 DEMO ?= regression,ranksvm,listnet,structured-svm,structured-svm-tight,rankmm-1,rsrank-sparse,lambdamart
@@ -35,14 +36,25 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-artificial: $(VENV)/.dev
-	$(BIN)/python benchmarks/experiment_artificial.py $(SIZE)
+# Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
+reproduce: $(VENV)/.dev
+	@test -n "$(DATA)" || { echo "say where OHSUMED is: make reproduce DATA=DIR (the folder with Fold1 … Fold5)" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce ohsumed --data "$(DATA)" --jobs $(JOBS) --results docs/results
+	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce artificial $(SIZE) --results docs/results
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -q tests/test_documentation.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist .
+
+dist-check: dist
+	$(BIN)/python tests/packaging/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

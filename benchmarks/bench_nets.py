@@ -9,6 +9,9 @@ read by the output layer, and five times on the way back). Losses count nothing:
     python benchmarks/bench_nets.py                        on the CPU
     python benchmarks/bench_nets.py --device cuda          on a GPU, and beside the CPU where numba is installed
     python benchmarks/bench_nets.py --device cuda --check  that a GPU trains what the CPU trains, and no timing
+    python benchmarks/bench_nets.py --ragged               losses on padded queries beside segment operations
+
+Without PyTorch the first of these measures nothing and says so.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,7 +148,98 @@ def device_rows(device: str, times: int) -> Iterator[Row]:
 
 def rows() -> Iterator[Row]:
     options = arguments()
-    yield from device_rows(options.device, options.times)
+    lacks = missing(options.device)
+    if lacks:
+        print(f"bench_nets.py measures nothing: {lacks}", file=sys.stderr)
+    elif options.ragged:
+        yield from ragged_rows(options.device)
+    else:
+        yield from device_rows(options.device, options.times)
+
+
+# -- padding beside segments -------------------------------------------------------------------------------------------
+
+
+def ragged_rows(device: str) -> Iterator[Row]:
+    """Value and gradient of one batch, in the padded form of the package and by segment operations on its rows."""
+    import torch
+
+    from gainful.losses import loss
+    from gainful.losses.tensors import tensor_loss
+
+    rng = np.random.default_rng(0)
+    counts = np.clip(rng.lognormal(np.log(DOCUMENTS) - 0.18, 0.6, BATCH_QUERIES), 1, 1251).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    y = rng.choice(len(SHARES), int(offsets[-1]), p=SHARES).astype(np.float64)
+    scores = torch.as_tensor(rng.standard_normal(len(y)), dtype=torch.float32, device=device)
+    for name, build in (("listnet", segment_listnet), ("ranknet", segment_ranknet)):
+        padded, (segments, held) = tensor_loss(loss(name), y, offsets, scores), build(y, offsets, device)
+        for one, other in zip(padded(scores), segments(scores), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+        ours, theirs = (seconds(finished(form, scores, device)) for form in (padded, segments))
+        what = (
+            f"{name}, {BATCH_QUERIES} queries of {counts.min()} to {counts.max()} documents, {len(y):,} rows, {device}"
+        )
+        notes = {"threads": float(torch.get_num_threads()), "segments hold MB": held / 1e6}
+        yield Row(what, "time", ours, "segment operations", theirs, "s", notes=notes)
+
+
+def finished(form: Callable[[Any], object], scores: Any, device: str) -> Callable[[], object]:
+    """A call that returns when the device is done."""
+    import torch
+
+    return lambda: (form(scores), torch.cuda.synchronize() if device != "cpu" else None)
+
+
+def segment_listnet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Callable[[Any], Any], int]:
+    """Cross entropy of softmax(y) and softmax(scores), and the bytes of what it keeps."""
+    import torch
+
+    n_queries = len(offsets) - 1
+    query = torch.as_tensor(np.repeat(np.arange(n_queries), np.diff(offsets)), device=device)
+
+    def log_softmax(t: Any) -> Any:
+        top = torch.full((n_queries,), -torch.inf, dtype=t.dtype, device=device)
+        t = t - top.scatter_reduce(0, query, t, "amax")[query]
+        return t - total(t.exp()).log()[query]
+
+    def total(t: Any) -> Any:
+        return torch.zeros(n_queries, dtype=t.dtype, device=device).index_add(0, query, t)
+
+    differs = np.maximum.reduceat(y, offsets[:-1]) > np.minimum.reduceat(y, offsets[:-1])
+    target = log_softmax(torch.as_tensor(y, dtype=torch.float32, device=device)).exp()
+    target *= torch.as_tensor(differs, device=device)[query]
+    wanted = total(target)[query]
+
+    def form(t: Any) -> Any:
+        logs = log_softmax(t)
+        return -total(target * logs), wanted * logs.exp() - target
+
+    return form, query.nbytes + target.nbytes + wanted.nbytes
+
+
+def segment_ranknet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Callable[[Any], Any], int]:
+    """Mean logistic loss of the pairs, each of them written down, and the bytes of what it keeps."""
+    import torch
+
+    found = [np.nonzero(y[a:b, None] > y[None, a:b]) for a, b in pairwise(offsets)]
+    over, under = (
+        torch.as_tensor(
+            np.concatenate([a + pair[k] for a, pair in zip(offsets[:-1], found, strict=True)]), device=device
+        )
+        for k in (0, 1)
+    )
+    sizes = np.array([len(pair[0]) for pair in found])
+    query = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes), device=device)
+    share = torch.as_tensor(1.0 / np.maximum(sizes, 1), dtype=torch.float32, device=device)
+
+    def form(t: Any) -> Any:
+        d = t[over] - t[under]
+        slope = -torch.sigmoid(-d) * share[query]
+        values = torch.zeros_like(share).index_add(0, query, -torch.nn.functional.logsigmoid(d)) * share
+        return values, torch.zeros_like(t).index_add(0, over, slope).index_add(0, under, -slope)
+
+    return form, over.nbytes + under.nbytes + query.nbytes
 
 
 # -- the same model on both ------------------------------------------------------------------------------------------
@@ -152,13 +247,14 @@ def rows() -> Iterator[Row]:
 
 def check(device: str) -> bool:
     """Whether nets and linear models trained on ``device`` are those of the CPU, loss by loss."""
+    from gainful.losses import LOSSES as KNOWN
     from gainful.losses import loss
     from gainful.losses.tensors import FORMS
 
     reference = "cpu" if find_spec("numba") is not None else "torch-cpu"
     print(f"{device} beside {reference}" + ("" if reference == "cpu" else " (numba is missing: no compiled losses)"))
     data, good = ragged(300), True
-    compiled_only = ("softrank", "structured-ndcg") if reference == "cpu" else ()
+    compiled_only = [name for name in KNOWN if name not in FORMS] if reference == "cpu" else []
     for name in (*FORMS, *compiled_only):
         ours, theirs = (net_weights(name, data, where) for where in (device, reference))
         # Beside the largest weight: losses that no shift changes leave the output bias at 0, give or take rounding.
@@ -215,6 +311,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--times", type=int, default=1, help="how many times 720,000 rows")
+    parser.add_argument("--ragged", action="store_true", help="padded queries beside segment operations")
     parser.add_argument("--check", action="store_true", help="compare the models instead of timing")
     return parser.parse_args()
 
@@ -232,7 +329,7 @@ def missing(device: str) -> str:
 
 if __name__ == "__main__":
     lacks = missing(arguments().device)
-    if lacks:
+    if lacks and (arguments().check or arguments().device != "cpu"):
         sys.exit(f"bench_nets.py cannot run on {arguments().device}: {lacks}")
     if arguments().check:
         start = time.perf_counter()

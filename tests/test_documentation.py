@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import os
 import pkgutil
 import re
+import shlex
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import gainful
+from gainful import cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+SHELL = ("", "sh")  # the languages that blocks with commands are given
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+NOT_RUN = {
+    "gainful reproduce": "needs the papers' data, or many minutes",
+    "gainful serve": "runs until it is stopped; the tutorial's server is started below, tests/serve has the rest",
+}
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gainful.__path__, "gainful.")
@@ -24,37 +34,114 @@ MODULES = sorted(
 )
 
 
+def all_blocks(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language ("" for none named) and text."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a page in one language ("" for none named)."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [text for named, text in fenced if named == language]
+    return [text for named, text in all_blocks(page) if named == language]
+
+
+def commands(text: str) -> list[str]:
+    """The gainful commands of a block, without their comments."""
+    return [line.partition("  #")[0].strip() for line in text.splitlines() if line.startswith("gainful ")]
 
 
 def page_id(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=page_id)
-def test_python_blocks_run(page, tmp_path, monkeypatch, capsys):
-    """The blocks of a page run one after the other, in an empty folder."""
+def runnable(page: Path) -> list[str]:
+    """The commands of a page that end by themselves."""
+    lines = [line for language in SHELL for block in blocks(page, language) for line in commands(block)]
+    return [line for line in lines if not line.startswith(tuple(NOT_RUN))]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder."""
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(blocks(page, "python")), str(page), "exec"), {"__name__": "page"})
+    return tmp_path
 
 
-def test_the_readmes_commands_run(tmp_path):
-    commands = [
-        line.partition("  #")[0].strip()
-        for block in blocks(ROOT / "README.md", "")
-        for line in block.splitlines()
-        if line.startswith("gainful ")
-    ]
-    assert len(commands) >= 6
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for command in commands:
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-    assert (tmp_path / "report" / "report.html").is_file()
-    assert (tmp_path / "scores.txt").is_file()
+def bring_data() -> None:
+    """Data and a model under the names that commands on the pages take for granted."""
+    data = gainful.make_artificial(40, n_docs=12, n_features=6, seed=1)
+    parts = gainful.split(data, (0.6, 0.2, 0.2))
+    for name, part in zip(("train.txt", "valid.txt", "test.txt"), parts, strict=True):
+        gainful.write(part, name)
+    gainful.save(gainful.ranker("lambdamart", n_trees=5, n_jobs=1).fit(parts[0]), "model.gainful")
+    few = gainful.make_artificial(3, n_docs=40, n_features=6, seed=2)
+    ids = [f"GX{i:03d}" for i in range(40)] * 3
+    gainful.write(gainful.RankingData.from_rows(few.X, few.y, few.qid + 41, doc_ids=ids), "data.txt")
+
+
+def run_command(line: str, capsys) -> None:
+    assert cli.run(shlex.split(line)[1:]) == 0, f"{line}\n{capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if (blocks(p, "python") or runnable(p)) and p != TUTORIAL], ids=page_id
+)
+def test_blocks_run(page, folder, capsys):
+    """Python and the gainful commands of a page, one block after the other."""
+    lines = runnable(page)
+    if lines:
+        bring_data()
+    names = {"__name__": "page"}
+    for language, text in all_blocks(page):
+        if language == "python":
+            exec(compile(text, str(page), "exec"), names)
+        for line in commands(text) if language in SHELL else ():
+            if line in lines:
+                run_command(line, capsys)
+
+
+def test_the_readme_counts_right():
+    readme = README.read_text()
+    assert f"**{len(gainful.RANKERS)} rankers" in readme
+    assert len(gainful.LOSSES) == 16
+    assert "sixteen losses" in readme
+    assert len(runnable(README)) >= 8
+
+
+def test_the_tutorial_runs(folder, capsys):
+    """Its blocks one after the other; its server is a process of its own, on a free port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    names, server, ran = {"__name__": "page"}, None, 0
+    try:
+        for language, text in all_blocks(TUTORIAL):
+            block = text.replace("8017", port)
+            if language == "python":
+                exec(compile(block, str(TUTORIAL), "exec"), names)
+            for line in commands(block) if language in SHELL else ():
+                ran += 1
+                if line.startswith("gainful serve"):
+                    server = subprocess.Popen([sys.executable, "-m", *shlex.split(line)], stderr=subprocess.DEVNULL)
+                    wait_for(int(port), server)
+                else:
+                    run_command(line, capsys)
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(timeout=30)
+    assert ran >= 10
+    assert server is not None
+    assert "1 fair" in capsys.readouterr().out
+    assert (folder / "report" / "report.html").is_file()
+
+
+def wait_for(port: int, server: subprocess.Popen) -> None:
+    for _ in range(600):
+        assert server.poll() is None, "the server ended by itself"
+        with socket.socket() as asking:
+            if asking.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise AssertionError("the server does not answer")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -69,12 +156,6 @@ def test_docstring_examples_are_true(name):
     module = importlib.import_module(name)
     assert module.__doc__, f"{name} does not say what it is"
     assert doctest.testmod(module).failed == 0
-
-
-def test_every_page_of_docs_is_reached_from_the_readme():
-    readme = (ROOT / "README.md").read_text()
-    for page in (ROOT / "docs").glob("*.md"):
-        assert f"docs/{page.name}" in readme
 
 
 def test_decisions_are_numbered_without_gaps():

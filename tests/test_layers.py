@@ -13,14 +13,15 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "jsonable", "randomness"},
+    {"errors", "jsonable", "memory", "randomness", "threads"},
     {"frames", "data", "description", "rows"},
     {"metrics", "synthetic", "formats"},
     {"parameters", "monitor", "selection", "space"},
     {"losses", "inference", "streams", "solvers", "engines", "binning", "binning_kernels"},
     {"rankers"},
-    {"model_file", "comparison", "tuning"},
-    {"warm", "cli", "__main__"},
+    {"model_file", "scoring", "comparison", "tuning", "explanation", "exports"},
+    {"reproduction"},
+    {"integrations", "warm", "cli", "serve", "__main__"},
 ]
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names}
 HEAVY = ("numba", "lightgbm", "sklearn", "pyarrow", "torch", "scipy", "numpy", "typer", "rich", "pandas", "polars")

@@ -90,9 +90,9 @@ def test_files_that_are_no_models_are_refused(tmp_path):
         (lambda m: m.update(format="x"), "another format"),
         (lambda m: m.update({"class": "os.system"}), "no ranker class 'os.system'"),
         (lambda m: m["params"].update(n_leaves=-3), "damaged"),
-        (lambda m: m["params"].update(evil=1), "damaged"),
+        (lambda m: m["params"].update(evil=1), "has no parameter 'evil' of LambdaMART"),
         (lambda m: m["sha256"].update({"booster.txt": "0" * 64}), "does not match its checksum"),
-        (lambda m: m["sha256"].update({"absent.npy": "0" * 64}), "absent.npy is missing"),
+        (lambda m: m["sha256"].update({"absent.npy": "0" * 64}), "absent.npy' is missing"),
         (lambda m: m.pop("fitted"), "not a readable|damaged"),
         (lambda m: m.update(n_features="many"), "damaged"),
     ],
@@ -119,3 +119,127 @@ def test_cut_and_flipped_files_are_refused_or_read_alike(model_path, parts, rng)
         except FormatError:
             continue
         assert np.array_equal(again.predict(parts[2]), expected)  # the flip was in a date or a flag
+
+
+# -- what a file tells -------------------------------------------------------------------------------------------------
+
+
+def test_a_file_tells_how_the_model_was_trained_and_what_it_reached(tmp_path, parts):
+    train, valid, test = parts
+    path = tmp_path / "m.gainful"
+    model = LambdaMART(n_trees=6, n_jobs=1, eval_metric="map").fit(train, eval_set=valid)
+    gainful.save(model, path, metrics={"test ndcg@10": model.score(test), "undefined": float("nan")})
+    info = gainful.model_info(path)
+    assert info["gainful"] == gainful.__version__
+    assert info["class"] == "LambdaMART"
+    assert info["params"]["n_trees"] == 6
+    assert info["n_features"] == train.n_features
+    assert info["eval_metric"] == str(gainful.metric("map"))
+    assert info["metrics"] == {"test ndcg@10": model.score(test), "undefined": None}
+    assert info["training"]["rows"] == train.n_rows
+    assert not info["training"]["weighted"]
+    assert info["training"]["highest_grade"] == train.y.max()
+    validation = info["training"]["validation"]
+    best = max(row["validation"] for row in model.history_)
+    assert validation == {
+        "metric": str(gainful.metric("map")), "queries": valid.n_queries, "best": best,
+        "iteration": model.best_iteration_,
+    }  # fmt: skip
+    assert best == pytest.approx(gainful.metric("map")(model.predict(valid), valid))
+
+
+def test_figures_stay_with_the_model_until_it_is_trained_again(tmp_path, parts):
+    path = tmp_path / "m.gainful"
+    gainful.save(RegressionRanker().fit(parts[0]), path, metrics={"a": 0.5})
+    again = gainful.load(path)
+    gainful.save(again, path, metrics={"b": 1})
+    assert gainful.model_info(path)["metrics"] == {"a": 0.5, "b": 1.0}
+    gainful.save(again.fit(parts[1]), path)
+    assert gainful.model_info(path)["metrics"] == {}
+    for wrong in ({"a": "high"}, {1: 0.5}, {"a": True}, [0.5]):
+        with pytest.raises(gainful.ParameterError, match="metrics of save must be a mapping from names to numbers"):
+            gainful.save(again, path, metrics=wrong)
+
+
+def test_preprocessing_is_told_and_kept(tmp_path, parts):
+    net = gainful.NeuralRanker(hidden=(3,), epochs=1, device="cpu").fit(parts[0])
+    gainful.save(net, tmp_path / "m.gainful")
+    assert gainful.model_info(tmp_path / "m.gainful")["preprocessing"] == {"standardize": "(x - shift) / scale"}
+    assert np.array_equal(gainful.load(tmp_path / "m.gainful").shift_, net.shift_)
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_the_first_release_are_read(model_path, parts):
+    expected = gainful.load(model_path).predict(parts[2])
+
+    def first_release(manifest):
+        for name in ("gainful", "training", "metrics", "preprocessing"):
+            manifest.pop(name)
+
+    rewrite(model_path, first_release)
+    assert np.array_equal(gainful.load(model_path).predict(parts[2]), expected)
+
+
+def test_what_a_later_version_adds_is_passed_over_and_what_it_changes_is_refused(model_path, parts):
+    expected = gainful.load(model_path).predict(parts[2])
+    rewrite(model_path, lambda m: m.update(colour="blue", gainful="9.1"))
+    assert np.array_equal(gainful.load(model_path).predict(parts[2]), expected)
+    rewrite(model_path, lambda m: m["params"].update(depth_of_thought=3))
+    with pytest.raises(
+        FormatError, match=r"no parameter 'depth_of_thought' of LambdaMART \(written by gainful '9\.1'\)"
+    ):
+        gainful.load(model_path)
+    rewrite(model_path, lambda m: m.update(version=2))
+    with pytest.raises(FormatError, match=r"has version 2 \(written by gainful '9\.1'\), this gainful .* upgrade it"):
+        gainful.load(model_path)
+
+
+def test_a_ranker_that_could_not_be_loaded_is_not_saved(tmp_path, parts):
+    class Mine(RegressionRanker):
+        pass
+
+    with pytest.raises(gainful.ParameterError, match=r"Mine is not one of gainful's rankers.*joblib"):
+        gainful.save(Mine().fit(parts[0]), tmp_path / "m.gainful")
+    broken = RegressionRanker().fit(parts[0])
+    broken.coef_ = broken.coef_ * np.nan
+    with pytest.raises(gainful.ParameterError, match="cannot be written so that it can be read again"):
+        gainful.save(broken, tmp_path / "m.gainful")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(n_features=0), "n_features is no number of features"),
+        (lambda m: m.update(n_features=10**12), "n_features is no number of features"),
+        (lambda m: m.update(n_features=5), "another number of features"),
+        (lambda m: m.update(feature_names=["a"]), "one name for each feature"),
+        (lambda m: m.update(history=[1]), "history"),
+        (lambda m: m.update(training=[]), "training and metrics"),
+        (lambda m: m.update(version=True), "does not say its version"),
+        (lambda m: m.update(eval_metric="ndgc"), "did you mean"),
+        (lambda m: m["fitted"].update(best_iteration=99), "best_iteration"),
+        (lambda m: m["fitted"].update(booster="tree"), "there twice"),
+        (lambda m: m.update(params=[]), "no parameters"),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_refused(model_path, change, message):
+    rewrite(model_path, change)
+    with pytest.raises(FormatError, match=message):
+        gainful.load(model_path)
+
+
+def test_shapes_that_do_not_fit_together_are_refused(tmp_path, parts):
+    train = parts[0]
+    for model, name in (
+        (RegressionRanker(), "coef_"),
+        (gainful.RankBoost(n_rounds=3), "weights_"),
+        (gainful.KernelStructuredSVM(n_landmarks=5), "dual_coef_"),
+        (gainful.NeuralRanker(hidden=(3,), epochs=1, device="cpu"), "shift_"),
+    ):
+        model.fit(train)
+        setattr(model, name, getattr(model, name)[:-1])
+        with pytest.raises(gainful.ParameterError, match=r"has not the shape that the model needs"):
+            gainful.save(model, tmp_path / "m.gainful")

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from gainful.comparison.compare import CompareProgress, compare
     from gainful.data import RankingData
     from gainful.errors import DataError, FormatError, GainfulError, InterruptedFitWarning, ParameterError
+    from gainful.explanation import Explanation, PairExplanation, explain, explain_pair
+    from gainful.exports import Exported, export
     from gainful.formats import read, write
     from gainful.formats.table import from_frame
     from gainful.losses import LOSSES, Loss, loss
     from gainful.metrics import Metric, metric
-    from gainful.model_file import load, save
+    from gainful.model_file import load, model_info, save
     from gainful.monitor import Progress
     from gainful.rankers import RANKERS, ranker
     from gainful.rankers.adarank import AdaRank
@@ -41,21 +43,25 @@ if TYPE_CHECKING:
     from gainful.rankers.smooth_dcg import SmoothDCG
     from gainful.rankers.structured_kernel import KernelStructuredSVM
     from gainful.rankers.structured_svm import StructuredSVM
+    from gainful.scoring import scorer
     from gainful.selection import Split, folds, split
     from gainful.space import IntRange, Range, Values
     from gainful.synthetic import make_artificial
-    from gainful.tuning import TuneProgress, TuneResult, tune
+    from gainful.tuning import TuneProgress, TuneResult
+    from gainful.tuning.tune import tune
 
 _HOME = {
     "gainful.binning": ("AdaptiveBinner",),
     "gainful.comparison": ("Comparison", "CompareProgress", "LossMatrix", "compare", "loss_grid"),
     "gainful.data": ("RankingData",),
     "gainful.errors": ("DataError", "FormatError", "GainfulError", "InterruptedFitWarning", "ParameterError"),
+    "gainful.explanation": ("Explanation", "PairExplanation", "explain", "explain_pair"),
+    "gainful.exports": ("Exported", "export"),
     "gainful.formats": ("read", "write"),
     "gainful.formats.table": ("from_frame",),
     "gainful.losses": ("LOSSES", "Loss", "loss"),
     "gainful.metrics": ("Metric", "metric"),
-    "gainful.model_file": ("load", "save"),
+    "gainful.model_file": ("load", "model_info", "save"),
     "gainful.monitor": ("Progress",),
     "gainful.rankers": ("RANKERS", "ranker"),
     "gainful.rankers.adarank": ("AdaRank",),
@@ -76,6 +82,7 @@ _HOME = {
     "gainful.rankers.smooth_dcg": ("SmoothDCG",),
     "gainful.rankers.structured_kernel": ("KernelStructuredSVM",),
     "gainful.rankers.structured_svm": ("StructuredSVM",),
+    "gainful.scoring": ("scorer",),
     "gainful.selection": ("Split", "folds", "split"),
     "gainful.space": ("IntRange", "Range", "Values"),
     "gainful.synthetic": ("make_artificial",),
@@ -91,6 +98,8 @@ __all__ = [
     "Comparison",
     "CoordinateAscent",
     "DataError",
+    "Explanation",
+    "Exported",
     "FRank",
     "FormatError",
     "GBRank",
@@ -107,6 +116,7 @@ __all__ = [
     "Metric",
     "NDCGReduction",
     "NeuralRanker",
+    "PairExplanation",
     "ParameterError",
     "Progress",
     "RANKERS",
@@ -125,6 +135,9 @@ __all__ = [
     "TuneResult",
     "Values",
     "compare",
+    "explain",
+    "explain_pair",
+    "export",
     "folds",
     "from_frame",
     "load",
@@ -132,9 +145,11 @@ __all__ = [
     "loss_grid",
     "make_artificial",
     "metric",
+    "model_info",
     "ranker",
     "read",
     "save",
+    "scorer",
     "split",
     "tune",
     "write",

@@ -61,6 +61,10 @@ class MissingExtraError(GainfulError, ImportError):
         return cls(f"{what} needs {package}, which is not installed; run: pip install 'gainful[{extra}]'")
 
 
+class ExportError(GainfulError):
+    """A model that a format cannot hold, or an export that does not score as the model does."""
+
+
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept is the best one until then."""
 

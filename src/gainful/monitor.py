@@ -28,6 +28,9 @@ class Progress:
 
 ProgressCallback = Callable[[Progress], object]
 
+AFTER_FIT: list[Callable[[Any], object]] = []
+"""Called with every ranker whose ``fit`` has ended well, in this process."""
+
 
 @dataclass
 class Monitor:

@@ -176,15 +176,16 @@ class ListOf(Constraint):
     """A list, tuple or array of one or more values that ``inner`` accepts; ``[1, 10, 100]`` on the command line."""
 
     inner: Constraint = Constraint()
+    empty: bool = False  # whether none at all will do
 
     def accepts(self, value: Any) -> bool:
         if not isinstance(value, (list, tuple)) and getattr(value, "ndim", None) != 1:
             return False
         values = list(value)
-        return len(values) > 0 and all(self.inner.accepts(one) for one in values)
+        return (self.empty or len(values) > 0) and all(self.inner.accepts(one) for one in values)
 
     def expected(self) -> str:
-        return f"a list such as [1, 10], each {self.inner.expected()}"
+        return f"a list such as [1, 10]{' or []' if self.empty else ''}, each {self.inner.expected()}"
 
     def parse(self, text: str) -> Any:
         found = json.loads(text)

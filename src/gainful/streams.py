@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.rows import Array
+from gainful.threads import thread_count
 
 if TYPE_CHECKING:
     from gainful.inference.features import Features
@@ -145,9 +146,7 @@ def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
 
 def n_pieces(n_rows: int, threads: int | None) -> int:
     """How many threads so many rows are worth; all of them, where ``threads`` says so."""
-    import numba
-
-    wanted = numba.get_num_threads() if threads is None else threads
+    wanted = thread_count() if threads is None else threads
     return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
 
 

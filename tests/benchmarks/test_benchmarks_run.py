@@ -22,11 +22,3 @@ def test_the_margin_experiment_runs():
     done = subprocess.run([sys.executable, script, "--queries", "40"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "structured-svm-tight" in done.stdout
-
-
-def test_the_artificial_experiment_runs():
-    script = HOME / "experiment_artificial.py"
-    options = ["--queries", "30", "10", "30", "--trees", "5", "--rankers", "mcrank,mcrank-ordinal", "--threads", "1"]
-    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "mcrank-ordinal" in done.stdout

@@ -97,14 +97,21 @@ def test_compare_with_given_parts_and_convention(capsys, folder):
 
 
 def test_compare_reads_fold_folders(capsys, folder, tmp_path):
-    for i in (1, 2):
-        home = tmp_path / f"Fold{i}"
-        home.mkdir()
-        for name, source in (("train", "train"), ("vali", "valid"), ("test", "test")):
-            (home / f"{name}.txt").write_bytes((folder / f"{source}.txt").read_bytes())
+    def lay_out(*sources):
+        for i, parts in enumerate(sources, start=1):
+            home = tmp_path / f"Fold{i}"
+            home.mkdir(exist_ok=True)
+            for name, source in zip(("train", "vali", "test"), parts, strict=True):
+                (home / f"{name}.txt").write_bytes((folder / f"{source}.txt").read_bytes())
+
+    lay_out(("train", "valid", "test"), ("train", "test", "valid"))
     code, out, _ = call(capsys, "compare", tmp_path, "--rankers", "regression", "--json")
     assert code == 0
     assert json.loads(out)["data"]["test_queries"] == [12, 12]
+    lay_out(("train", "valid", "test"), ("train", "valid", "test"))
+    assert "is in the test data of Fold1 and of Fold2" in refused(
+        capsys, "compare", tmp_path, "--rankers", "regression"
+    )
 
 
 @pytest.mark.parametrize(
@@ -171,6 +178,31 @@ def test_train_reports_and_early_stops(capsys, folder, tmp_path):
     assert found["iterations"] < 300
     assert 0 < found["validation ndcg@10"] <= 1
     assert gainful.load(tmp_path / "m").engine_params == {"max_depth": 3}
+
+
+def test_train_goes_on_from_a_model(capsys, folder, tmp_path):
+    few = ("--set", "n_leaves=5", "--set", "n_jobs=1", "--set", "min_docs_in_leaf=5", "--json")
+    first, longer = tmp_path / "first.gainful", tmp_path / "longer.gainful"
+    call(capsys, "train", "shf-sdcg", folder / "train.txt", "-o", first, "--set", "n_trees=4", *few)
+    more = ("--from", first, "--set", "n_trees=9", "--json")
+    code, out, _ = call(capsys, "train", "shf-sdcg", folder / "train.txt", "-o", longer, *more)
+    assert code == 0
+    assert json.loads(out)["iterations"] == 9
+    model = gainful.load(longer)
+    assert (model.best_iteration_, model.n_leaves, model.warm_start) == (9, 5, False)
+    wrong = refused(capsys, "train", "reg-shf-sdcg", folder / "train.txt", "-o", tmp_path / "no", *more)
+    assert "was trained with variant='shf', but reg-shf-sdcg means variant='reg-shf'" in wrong
+    wrong = refused(capsys, "train", "lambdamart", folder / "train.txt", "-o", tmp_path / "no", *more)
+    assert "holds a SmoothDCG, but lambdamart is a LambdaMART" in wrong
+
+
+def test_training_where_no_tree_can_grow_is_no_crash(capsys, tmp_path):
+    data = gainful.RankingData.from_rows(np.ones((20, 2)), np.arange(20) % 2, np.repeat([1, 2], 10))
+    gainful.write(data, tmp_path / "flat.txt")
+    for name in ("boosted", "gbrank", "mcrank"):
+        code, out, _ = call(capsys, "train", name, tmp_path / "flat.txt", "-o", tmp_path / name, "--json")
+        assert code == 0
+        assert json.loads(out)["iterations"] <= 1
 
 
 def test_rows_of_a_query_that_reappears_come_back_in_file_order(capsys, folder, model, tmp_path):

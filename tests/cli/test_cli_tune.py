@@ -54,6 +54,19 @@ def test_json_space_and_store(capsys, data, tmp_path):
     assert again["trials"] == found["trials"]
 
 
+def test_a_folder_needs_no_test_file_to_tune_on(capsys, data, tmp_path):
+    train, valid = gainful.split(gainful.read(data), (0.7, 0.3))
+    gainful.write(train, tmp_path / "train.txt")
+    gainful.write(valid, tmp_path / "vali.txt")
+    code, out, _ = call(capsys, "tune", "regression", tmp_path, "--trials", 2, "--json")
+    assert code == 0
+    alone = gainful.tune("regression", train, valid=valid, trials=2)
+    assert json.loads(out)["best_value"] == alone.best_value
+    code, _, err = call(capsys, "compare", tmp_path, "--rankers", "regression")
+    assert code == 2
+    assert "no test file" in err
+
+
 def test_a_folder_of_folds_is_tuned_on_all_of_them(capsys, tmp_path):
     parts = gainful.folds(gainful.make_artificial(12, n_docs=8, n_features=4, seed=1), 3)
     for i, part in enumerate(parts, start=1):
@@ -135,3 +148,23 @@ def test_ctrl_c_shows_the_best_so_far(data, tmp_path):
     assert "as given" in out
     assert "Interrupted: the best so far." in " ".join(out.split())
     assert "Traceback" not in err
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_training(capsys, data, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = call(capsys, "compare", data, "--rankers", "regression", "--report", tmp_path / "file" / "r")
+    assert code == 2
+    assert "cannot be written to" in err
+    assert "training" not in err
+    assert out == ""
+
+
+def test_a_report_that_fails_does_not_take_the_table_with_it(capsys, data, tmp_path, monkeypatch):
+    def fail(self, folder):
+        raise gainful.FormatError("cannot be written: no space left", path=folder)
+
+    monkeypatch.setattr(gainful.Comparison, "to_report", fail)
+    code, out, err = call(capsys, "compare", data, "--rankers", "regression", "--report", tmp_path / "r")
+    assert code == 2
+    assert "no space left" in err
+    assert "ndcg@10" in out

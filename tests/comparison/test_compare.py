@@ -13,6 +13,7 @@ from gainful import GainfulError, LambdaMART, ParameterError, RegressionRanker, 
 from gainful.comparison.result import CURVE_SUM
 
 TREES = LambdaMART(n_trees=20, n_leaves=8, n_jobs=1)
+DIVIDED = Split(*gainful.split(gainful.make_artificial(9)))
 RANKERS = {"ridge": RegressionRanker(), "trees": TREES}
 
 
@@ -167,6 +168,9 @@ def test_settings_may_hold_separators(parts):
         ({"tests": ["wilcoxn"]}, "did you mean 'wilcoxon'"),
         ({"baseline": "x"}, "no ranker in this comparison 'x'"),
         ({"alpha": 2}, "alpha of compare"),
+        ({"alpha": "x"}, "alpha of compare must be a number in"),
+        ({"seed": -1, "data": DIVIDED}, "seed of compare must be an integer ≥ 0"),
+        ({"seed": 1.5, "data": DIVIDED}, "seed of compare must be an integer ≥ 0"),
         ({"folds": 2}, "n_folds"),
         ({"data": 5}, "data of compare must be"),
         ({"valid": gainful.make_artificial(2)}, "valid is given without test"),
@@ -248,3 +252,75 @@ def test_labels_that_look_like_markup_are_printed_as_they_are(parts):
     found = gainful.compare({"[/x] a": RegressionRanker(), "[bold]b": TREES}, parts[0], test=parts[2])
     assert "[/x] a (baseline)" in found.table()
     assert "[bold]b" in found.table()
+
+
+def test_a_query_that_is_tested_twice_is_refused(parts):
+    train, valid, test = parts
+    part = Split(train, valid, test)
+    with pytest.raises(GainfulError, match="is in the test data of split 1 and of split 2 with the same rows"):
+        gainful.compare("regression", [part] * 2)
+    with pytest.raises(GainfulError, match="the tests would count it twice"):
+        gainful.compare("regression", [Split(train, valid, test[:6]), Split(train, valid, test[5:], name="second")])
+    # Files that number their queries alike are not the same queries.
+    anew = [part.replace(query_ids=np.arange(part.n_queries)) for part in (test[:10], test[10:])]
+    found = gainful.compare("regression", [Split(train, valid, one) for one in anew])
+    assert len(found.query_ids) == test.n_queries
+
+
+def test_a_metric_named_twice_is_one_column(parts):
+    found = gainful.compare("regression", parts[0], test=parts[2], metrics=("ndcg@5", "map", "ndcg@5"))
+    assert [m.name for m in found.metrics] == ["ndcg@5", "map"]
+
+
+class Broken(RegressionRanker):
+    def _fit(self, data, monitor):
+        raise ZeroDivisionError("no such\nthing")
+
+
+def test_any_error_of_a_ranker_is_its_own_failure(parts):
+    train, valid, test = parts
+    for tuning in ({}, {"tune": 2}):
+        events = []
+        found = gainful.compare(
+            {"broken": Broken(), "ridge": RegressionRanker()},
+            Split(train, valid, test),
+            progress=lambda event: events.append(event.finished_runs),  # noqa: B023
+            **tuning,
+        )
+        assert found.labels == ("ridge",)
+        assert "ZeroDivisionError: no such thing" in found.failures["broken"]
+        assert events[-1] == 1  # what failed is over too, so that the bar reaches its end
+
+
+def test_an_error_of_the_callback_is_the_callers(parts):
+    def broken(event):
+        if event.training is not None or event.tuning is not None:
+            raise ZeroDivisionError("of the callback")
+
+    for tuning in ({}, {"tune": 2}, {"tune": 3, "n_jobs": 2}):
+        with pytest.raises(ZeroDivisionError, match="of the callback"):
+            gainful.compare({"trees": TREES}, Split(*parts), progress=broken, **tuning)
+
+
+def test_the_test_part_of_lazy_folds_is_made_once_for_training(parts):
+    train, valid, test = parts
+    made = []
+
+    def lazy():
+        made.append(1)
+        return test
+
+    from gainful.comparison.compare import ComparisonJob
+
+    job = ComparisonJob(
+        {"ridge": RegressionRanker()},
+        [Split(train, valid, lazy)],
+        metrics=(gainful.metric("map"),),
+        curve=tuple(gainful.metric(f"ndcg@{k}") for k in range(1, 11)),
+        tests=(),
+        baseline=None,
+        alpha=0.05,
+        seed=0,
+    )
+    job.run()
+    assert len(made) == 1

@@ -39,10 +39,30 @@ def test_losses_keep_their_parameters_and_none_comes_twice():
     assert grid["lambda(k=5) on trees"].get_params()["loss"] == "lambda(k=5)"
 
 
+def test_a_loss_of_ones_own_goes_in_as_it_is(parts):
+    train, _, test = parts
+
+    def twice(scores, grades):
+        return float(((scores - grades) ** 2).sum()), 2.0 * (scores - grades)
+
+    grid = gainful.loss_grid([gainful.loss(twice, convex=True, smooth=True)], "linear", QUICK)
+    assert list(grid) == ["custom:twice on linear"]
+    assert np.ptp(grid["custom:twice on linear"].fit(train).predict(test)) > 0
+
+
 def test_a_loss_that_is_flat_at_the_start_starts_elsewhere():
     grid = gainful.loss_grid("sdcg", "linear,trees")
     assert grid["sdcg on linear"].init == "regression"
     assert grid["sdcg on trees"].start_trees > 0
+
+
+def test_commas_without_anything_between_them_say_nothing():
+    assert list(gainful.loss_grid("ranknet, lambda(k=5),", "linear,,trees, ")) == [
+        "ranknet on linear", "ranknet on trees", "lambda(k=5) on linear", "lambda(k=5) on trees",
+    ]  # fmt: skip
+    for losses, models in (("", "linear"), (" , ", "linear"), ("ranknet", ","), ([], "linear")):
+        with pytest.raises(gainful.GainfulError, match="the grid is empty"):
+            gainful.loss_grid(losses, models)
 
 
 def test_what_is_not_known_is_refused_with_the_nearest():

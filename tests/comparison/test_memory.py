@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gainful.comparison.memory import PeakGrowth
+from gainful.memory import PeakGrowth, available, workers_that_fit
 
 MIB = 2**20
 
@@ -39,3 +39,25 @@ def test_a_system_that_does_not_tell_measures_nothing(monkeypatch):
         pass
     monkeypatch.undo()
     assert growth.bytes is None
+
+
+def test_workers_are_as_many_as_there_is_room_for():
+    assert workers_that_fit(4, 100, 1000) == 4
+    assert workers_that_fit(4, 300, 1000) == 3
+    assert workers_that_fit(4, 300, 990) == 2  # a tenth is left to others
+    assert workers_that_fit(4, 5000, 1000) == 1
+    assert workers_that_fit(4, None, 1000) == workers_that_fit(4, 0, 1000) == workers_that_fit(4, 1, None) == 4
+
+
+def test_free_memory_keeps_to_the_limit_of_a_container(tmp_path, monkeypatch):
+    import gainful.memory
+
+    free = available()
+    assert free is None or free > MIB
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("700\n")
+    (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 50\n")
+    assert gainful.memory._free_in_container(tmp_path) == 350
+    (tmp_path / "memory.max").write_text("max\n")
+    assert gainful.memory._free_in_container(tmp_path) is None
+    assert gainful.memory._free_in_container(tmp_path / "absent") is None

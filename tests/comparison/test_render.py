@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
 import pytest
 from comparison_examples import made_up
+from rich.console import Console
 
 import gainful
 from gainful.comparison import render
@@ -75,9 +77,48 @@ def test_a_narrow_terminal_gets_fewer_columns(found):
 
 
 def test_one_line_tells_the_marks(found):
-    assert "▲ better, ▼ worse than base at level 0.05 (randomisation test, Holm-corrected); bold: best mean." in (
-        found.table().splitlines()
+    line = (
+        "▲ better, ▼ worse than base at level 0.05 (randomisation test, Holm-corrected over the rankers; other metrics "
+        "only where ndcg@10 is marked, over all of them); {}: best mean."
     )
+    assert line.format("*") in " ".join(found.table().split())
+    assert line.format("bold") in found._repr_html_()
+    one = made_up(["a", "b"], metrics=found.metrics[:1])
+    assert "Holm-corrected over the rankers); *: best mean." in " ".join(one.table().split())
+
+
+def test_text_without_bold_has_a_star_at_the_best(found):
+    best = f"{max(found.mean(label, 'map') for label in found.labels):.4f}"
+    assert f"{best}*" in found.table()
+    assert found.table().count("*") == len(found.metrics) + 1  # and the legend
+    coloured = Console(file=io.StringIO(), width=120, force_terminal=True, color_system="standard")
+    coloured.print(render.renderable(found))
+    assert "*" not in coloured.file.getvalue()
+    assert "bold: best mean" in coloured.file.getvalue()
+
+
+def test_a_narrow_table_breaks_labels_between_words_only():
+    labels = ["regression", "structured-svm-tight", "coordinate-ascent:n_restarts=2", "mcrank-regression:n_trees=60"]
+    words = {piece for label in labels for piece in re.findall(r"[^-:]+[-:]?", label)}
+    lines = made_up(labels, n_queries=50).table(80).splitlines()
+    assert max(map(len, lines)) <= 80
+    begin = next(i for i, line in enumerate(lines) if "───" in line and i > 8)  # the second table
+    column = [re.split(r"\s{2,}", line.strip())[0] for line in lines[begin + 1 : lines.index("", begin)]]
+    assert "structured-svm-" in column
+    assert all(piece in words for line in column for piece in re.findall(r"[^-:]+[-:]?", line))
+
+
+def test_the_p_value_that_marks_is_shown(found):
+    alone = made_up(["base", "middle", "best"], n_queries=50, tests=("wilcoxon",))
+    sheet = differences_sheet(alone)
+    assert sheet.head[-2:] == ("p Wilcoxon", "p Wilcoxon Σndcg")
+    for row in sheet.rows:
+        marking, whole = row[-2:]
+        assert marking.value == alone.paired_tests[row[0].value, "ndcg@10"].p_holm["wilcoxon"]
+        assert whole.value == alone.paired_tests[row[0].value, "sum of ndcg@1…10"].p_holm["wilcoxon"]
+        assert (row[1].verdict != 0) == (marking.value <= 0.05)
+    assert "p Wilcoxon" not in differences_sheet(found).head
+    assert differences_sheet(found).head[-3:] == ("p Wilcoxon Σndcg", "p paired t", "p random.")
 
 
 def test_labels_are_spelled_out_for_markdown_and_latex():
@@ -120,7 +161,8 @@ def test_undefined_means_are_told_and_last(found):
     for label in "ab":
         strange.runs[label][0].values[strange.headline][:] = float("nan")
     assert strange.by_mean == ["a", "b"]
-    assert "nan" in strange.table()
+    assert "nan" not in strange.table()
+    assert strange.cautions == ("ndcg@10 is undefined on every test query, so there is nothing to compare on it.",)
     assert strange.to_dict()["rankers"]["a"]["means"]["ndcg@10"] is None
     assert "<main>" in strange.to_html()
     assert skip.name == "map"

@@ -18,6 +18,7 @@ from gainful.comparison.statistics import (
     detectable,
     effect_size,
     holm,
+    least_p,
     p_values,
     paired_t,
     queries_needed,
@@ -211,13 +212,24 @@ def test_the_smallest_p_is_that_of_the_most_extreme_signs(k):
     d = np.concatenate([np.arange(1.0, k + 1), np.zeros(2)])
     flips = all_signs(k)
     exact = np.mean(np.abs(flips @ d[:k]) >= d.sum())
-    assert smallest_p(d, 1) == exact
-    assert smallest_p(d, 3) == min(1.0, 3 * exact)
-    assert wilcoxon(d) >= smallest_p(d, 1)
+    assert least_p("randomization", k) == least_p("wilcoxon", k) == exact
+    assert wilcoxon(d) == exact
+    assert smallest_p([1.0, 1.0, 1.0], 1, exact) == min(1.0, 3 * exact)
 
 
-def test_the_randomisation_test_has_a_floor(rng):
-    assert smallest_p(rng.random(100), 2) == 2 / 10_001
+def test_the_smallest_p_is_what_holm_would_make_of_the_most_extreme_result():
+    """Those that are more certain have taken the larger factors: the third of three is not multiplied at all."""
+    assert smallest_p([1e-6, 2e-6, 0.2], 2, 0.03) == 0.03
+    assert smallest_p([1e-6, 0.5, 0.2], 2, 0.03) == 0.06
+    assert smallest_p([0.5, 0.9, 0.2], 2, 0.03) == pytest.approx(0.09)
+    assert smallest_p([0.029], 0, 0.03) == 0.029  # drawn flips came out below
+
+
+def test_tests_have_different_floors():
+    assert least_p("randomization", 100) == 1 / 10_001
+    assert least_p("wilcoxon", 100) == 2.0**-99
+    assert least_p("t", 2) == 0.0
+    assert least_p("randomization", 0) == 1.0
 
 
 @pytest.mark.parametrize(("n", "rankers"), [(12, 1), (40, 4)])

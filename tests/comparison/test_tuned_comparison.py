@@ -127,6 +127,62 @@ def test_a_store_of_other_data_fails_in_words(artificial, tmp_path):
         gainful.compare("regression", artificial, store=tmp_path, seed=5)
 
 
+@pytest.mark.parametrize("tune", [None, 2])
+def test_a_store_that_does_not_fit_ends_the_comparison_before_any_training(artificial, tmp_path, tune):
+    """Also where it is the last fold of the last ranker that does not fit."""
+    settings = {"folds": 3, "tune": tune, "store": tmp_path}
+    gainful.compare({"last": gainful.RegressionRanker()}, artificial, **settings)
+    path = tmp_path / "last.fold-3.jsonl"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(head) | {"data": "other"}), *rows]) + "\n")
+    events = []
+    rankers = {"first": gainful.RegressionRanker(), "last": gainful.RegressionRanker()}
+    with pytest.raises(gainful.GainfulError, match=r"last\.fold-3\.jsonl: holds results of other data"):
+        gainful.compare(rankers, artificial, **settings, progress=events.append)
+    assert events == []
+
+
+def test_a_store_that_fails_later_is_no_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
+    from gainful.tuning.store import Store, StoreError
+
+    def full(self, row):
+        raise StoreError("cannot be written: no space left", path=self.path)
+
+    monkeypatch.setattr(Store, "append", full)
+    for tune in (None, 2):
+        with pytest.raises(gainful.GainfulError, match="no space left"):
+            gainful.compare(["regression"], artificial, tune=tune, store=tmp_path / str(tune))
+
+
+def test_what_tuning_cost_is_told(tuned, artificial):
+    spent = sum(row["seconds"] for run in tuned.runs[TREES] for row in run.trials)
+    assert tuned.tuning_seconds(TREES) == spent
+    head, *_ = (line for line in tuned.table().splitlines() if "ndcg@10" in line)
+    assert head.split()[-2:] == ["tuning", "fit"]
+    assert "A trial is not the same work" not in tuned.table()
+    assert "tuning" not in gainful.compare("regression", artificial).table()
+    paths = gainful.compare({"svm": gainful.RankSVM(C=[0.1, 1.0, 10.0])}, artificial, tune=1)
+    assert paths.models_tried("svm") == 3
+    assert "svm trained 3 models in 1 trials" in " ".join(paths.table().split())
+    page = tuned.to_html()
+    assert 'id="chosen"' in page
+    assert "Objectives of the first fold only" in page
+    chosen = page.split('id="chosen"')[1].split("</table>")[0]
+    for run in tuned.runs["regression"]:
+        assert f">{run.chosen['alpha']:.6g}<" in chosen
+
+
+def test_fewer_workers_than_asked_for_are_told(artificial, monkeypatch):
+    from gainful.tuning import trials
+
+    monkeypatch.setattr(trials, "workers_that_fit", lambda wanted, each, free: wanted - 1)
+    found = gainful.compare(["regression"], artificial, tune=3, n_jobs=3)
+    assert "Memory allowed fewer trials at once than asked for: regression (2)." in found.table()
+    assert found.runs["regression"][0].workers == 2
+    alone = gainful.compare(["regression"], artificial, tune=3)
+    assert "Memory allowed" not in alone.table()
+
+
 def test_stopping_within_a_search_keeps_finished_rankers(artificial, tmp_path):
     def stop(event):
         return event.ranker == TREES and event.tuning is not None and event.tuning.finished == 2

@@ -6,11 +6,12 @@ import inspect
 import pickle
 import warnings
 
+import cloudpickle
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -19,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gainful
+import sklearn
 from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
 
 # What makes a ranker quick enough for tests, where its defaults are not.
@@ -29,7 +31,7 @@ QUICK |= {
     name: {"n_trees": 12, "n_leaves": 7, "learning_rate": 0.1, "n_jobs": 1, "max_classes": 8}
     for name in ("mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression")
 }
-QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "n_jobs": 1}}
+QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "min_docs_in_leaf": 3, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
 CLOSED_FORM = {"regression"}  # nothing in the solution depends on the path that led there
 
@@ -298,7 +300,15 @@ def test_saved_and_loaded_models_score_the_same(name, parts, tmp_path):
     assert np.array_equal(again.predict(test), model.predict(test))
     assert again.n_iter_ == model.n_iter_
     assert again.get_params() == model.get_params()
-    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(test), model.predict(test))
+    assert again.training_ == model.training_
+    joblib.dump(model, tmp_path / "model.joblib", compress=1)
+    for copy in (
+        pickle.loads(pickle.dumps(model)),
+        cloudpickle.loads(cloudpickle.dumps(model)),
+        joblib.load(tmp_path / "model.joblib"),
+    ):
+        assert np.array_equal(copy.predict(test), model.predict(test))
+        assert copy.history_ == model.history_
 
 
 def test_clone_gives_an_unfitted_copy(name, parts):

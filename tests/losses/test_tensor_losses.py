@@ -103,8 +103,9 @@ def test_stages_are_those_of_the_compiled_form(iteration, total):
     np.testing.assert_allclose(slopes.numpy(), gradient, rtol=1e-10, atol=1e-12)
 
 
-def test_losses_without_a_form_say_so():
-    assert tensor_loss(loss("softrank"), np.array([1.0, 0.0]), np.array([0, 2]), FLOAT64) is None
+@pytest.mark.parametrize("name", [name for name in LOSSES if name not in FORMS])
+def test_losses_without_a_form_say_so(name):
+    assert tensor_loss(loss(name), np.array([1.0, 0.0]), np.array([0, 2]), FLOAT64) is None
 
 
 @given(counts=st.lists(st.integers(1, 3000), min_size=1, max_size=200))

@@ -328,7 +328,7 @@ def test_pieces_on_threads_give_the_same_values(monkeypatch):
     scores, y, qid = random_rows(8, 300)
     whole = [m.per_query(scores, y, qid=qid) for m in ALL]
     monkeypatch.setattr(kernels, "ROWS_PER_THREAD", 100)
-    monkeypatch.setattr(kernels.numba, "get_num_threads", lambda: 7)
+    monkeypatch.setattr(kernels, "thread_count", lambda: 7)
     for m, expected in zip(ALL, whole, strict=True):
         np.testing.assert_array_equal(m.per_query(scores, y, qid=qid), expected)
 

@@ -87,7 +87,7 @@ def test_first_trees_may_fit_the_grades(parts):
 def test_a_flat_start_without_gradient_is_said(rng):
     n = 1_000  # every smooth rank is n/2, far below the cut-off
     data = RankingData.from_rows(rng.normal(size=(n, 3)), rng.integers(0, 3, n), np.zeros(n))
-    with pytest.warns(ConvergenceWarning, match="next to no gradient where training starts.*start_trees="):
+    with pytest.warns(ConvergenceWarning, match="next to no gradient where its trees start.*start_trees="):
         BoostedRanker(loss="sdcg", **QUICK).fit(data)
 
 
@@ -232,3 +232,92 @@ def test_fifty_thousand_documents_and_a_hundred_grades(rng):
     data = RankingData.from_rows(X, np.clip(np.round(50 + 20 * X[:, 0]), 0, 99) / 10.0, np.zeros(n))
     model = BoostedRanker(loss="lambda", n_trees=2, n_leaves=8).fit(data)
     assert model.score(data) > 3 * gainful.metric("ndcg@10")(np.zeros(n), data)
+
+
+# -- samples, stages and what cannot be grown --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["boosted", "shf-sdcg", "gbrank", "mcrank-ordinal", "structured-boost", "lambdamart"])
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_sample_of_the_queries_still_learns(name, share, parts):
+    train, _, test = parts
+    settings = {"n_trees": 40, "n_leaves": 6, "n_jobs": 1, "min_docs_in_leaf": 10, "colsample": 1.0}
+    whole = gainful.ranker(name, **settings).fit(train)
+    some = gainful.ranker(name, **settings, subsample=share).fit(train)
+    assert not np.array_equal(some.predict(test), whole.predict(test))
+    assert len(np.unique(some.predict(test))) > 50
+    flat = gainful.metric("ndcg@10")(np.zeros(train.n_rows), train)
+    assert some.score(train) > flat + 0.5 * (whole.score(train) - flat)
+
+
+def test_a_tree_sees_the_queries_drawn_and_no_others(parts):
+    train = parts[0]
+
+    def squared(scores, grades):
+        return 0.0, scores - grades
+
+    model = BoostedRanker(loss=squared, n_trees=1, n_leaves=2, subsample=0.25, scale=1.0, n_jobs=1).fit(train)
+    weight = model.booster_.dump_model()["tree_info"][0]["tree_structure"]["internal_weight"]
+    assert weight == 0.25 * train.n_queries * 20  # 20 documents a query, each of curvature 1
+
+
+def test_a_tree_without_a_split_is_no_end_where_the_next_sees_another_sample(rng):
+    qid = np.repeat(np.arange(6), 12)
+    X = rng.normal(size=(72, 2))
+    data = RankingData.from_rows(X, (X[:, 0] > 1.2).astype(float), qid)
+    model = LambdaMART(n_trees=60, n_leaves=3, min_docs_in_leaf=5, subsample=0.3, n_jobs=1).fit(data)
+    assert model.n_iter_ == model.best_iteration_ == model.booster_.current_iteration() > 10
+
+
+def test_leaves_too_large_for_the_data_are_said(rng):
+    data = RankingData.from_rows(rng.normal(size=(80, 3)), rng.integers(0, 2, 80), np.repeat(np.arange(8), 10))
+    with pytest.warns(ConvergenceWarning, match="min_docs_in_leaf=100 leaves no room for a split among 80 documents"):
+        model = gainful.ranker("shf-sdcg", min_docs_in_leaf=100).fit(data)
+    assert (model.predict(data) == 0).all()
+
+
+def test_a_stop_before_the_loss_has_begun_leaves_its_scale_open(parts):
+    train, _, test = parts
+    settings = {"loss": "structured-ndcg", "n_trees": 16, "n_leaves": 6, "n_jobs": 1, "start_trees": 8}
+    whole = BoostedRanker(**settings).fit(train)
+    half = BoostedRanker(**settings)
+    with pytest.warns(gainful.InterruptedFitWarning):
+        half.fit(train, progress=lambda event: event.iteration == 5)
+    assert half.scale_ is None
+    half.set_params(warm_start=True).fit(train)
+    assert half.scale_ == pytest.approx(whole.scale_, rel=1e-6)
+    assert np.allclose(half.predict(test), whole.predict(test), rtol=1e-5, atol=1e-8)
+
+
+def test_more_trees_after_the_last_stage_stay_in_it(parts):
+    """Going on after all stages are through must not bring the regression of the first ones back."""
+    train = parts[0]
+    model = gainful.ranker("reg-shf-sdcg", n_trees=20, n_leaves=6, min_docs_in_leaf=20, n_jobs=1, warm_start=True)
+    model.fit(train).set_params(n_trees=30).fit(train)
+    assert model.n_stages_ == 20
+    assert model.best_iteration_ == 30
+
+
+def test_gradients_that_are_not_finite_are_refused(parts):
+    def broken(scores, grades):
+        return 0.0, np.full(len(scores), np.nan)
+
+    with pytest.raises(gainful.GainfulError, match="not finite"):
+        BoostedRanker(loss=broken, n_trees=3, n_jobs=1).fit(parts[0])
+
+
+def test_outputs_are_gainfuls_own_matter(parts):
+    with pytest.raises(ParameterError, match="must not set 'num_class'"):
+        BoostedRanker(engine_params={"num_class": 3}).fit(parts[0])
+
+
+def test_going_on_in_another_mode_is_refused(parts):
+    model = gainful.ranker("mcrank-regression", n_trees=3, n_leaves=4, n_jobs=1, warm_start=True).fit(parts[0])
+    with pytest.raises(ParameterError, match="were grown with mode='regression'"):
+        model.set_params(mode="ordinal", n_trees=6).fit(parts[0])
+
+
+def test_no_rows_have_no_scores(parts):
+    model = gainful.ranker("mcrank-ordinal", n_trees=3, n_leaves=4, n_jobs=1).fit(parts[0])
+    assert model.predict(parts[0].X[:0]).shape == (0,)
+    assert model.predict_proba(parts[0].X[:0]).shape == (0, len(model.classes_))

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import gainful
 from gainful.errors import FormatError
-from gainful.tuning.store import Store, file_name, fingerprint
+from gainful.tuning.store import Store, StoreError, file_name, fingerprint, libraries
 
 KEY = {"version": "1", "data": "abc", "seed": 0}
 
@@ -104,7 +104,6 @@ def test_fingerprints_tell_data_apart():
     assert fingerprint(same) == prints[0]
     assert len(set(prints)) == len(prints)
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 1, "b": 3})
-    assert fingerprint(lambda: 0) == fingerprint(lambda: 0)  # known by name, not by address
 
 
 def test_file_names_are_readable_and_different():
@@ -112,3 +111,36 @@ def test_file_names_are_readable_and_different():
     names = {file_name(label) for label in ("a/b", "a b", "a:b", "../a", "a" * 80, "a" * 81, "ä", "")}
     assert len(names) == 8
     assert all("/" not in name for name in names)
+
+
+def test_functions_are_told_apart_by_what_they_do():
+    def scaled(factor):
+        return lambda scores, grades: (float(factor * scores.sum()), np.full(len(scores), factor))
+
+    assert fingerprint(lambda: 0) == fingerprint(lambda: 0)  # by code, not by address
+    same, other = [gainful.loss(scaled(2.0)) for _ in range(2)], gainful.loss(scaled(3.0))
+    assert str(same[0]) == str(other)
+    assert fingerprint({"loss": same[0]}) == fingerprint({"loss": same[1]}) != fingerprint({"loss": other})
+    functions = [lambda r: r, lambda r: r + 1, lambda r: r + 2, lambda r: -r, np.sqrt]
+    assert len({fingerprint({"position_weights": one}) for one in functions}) == len(functions)
+
+
+def test_a_file_is_checked_without_being_opened(tmp_path):
+    path = tmp_path / "new" / "a.jsonl"
+    Store.check(path, KEY)
+    assert not path.exists()
+    with Store(path, KEY):
+        Store.check(path, KEY)
+    with pytest.raises(StoreError, match="another seed"):
+        Store.check(path, KEY | {"seed": 3})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store.check(tmp_path / "file" / "a.jsonl", KEY)
+
+
+def test_results_of_other_libraries_are_refused(tmp_path):
+    assert {"numpy", "lightgbm"} <= set(libraries())
+    with Store(tmp_path / "a.jsonl", KEY | {"libraries": libraries()}):
+        pass
+    with pytest.raises(StoreError, match="another version of a library"):
+        Store(tmp_path / "a.jsonl", KEY | {"libraries": libraries() | {"lightgbm": "3.0"}})

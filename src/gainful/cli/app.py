@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gainful.cli import compare, data, models, rankers, tune
+from gainful.cli import compare, data, explain, export, models, rankers, reproduce, serve, tune
 
 app = typer.Typer(
     name="gainful",
@@ -39,6 +39,10 @@ app.command("tune")(tune.tune)
 app.command("train")(models.train)
 app.command("predict")(models.predict)
 app.command("evaluate")(models.evaluate)
+app.command("export")(export.export)
+app.command("explain")(explain.explain)
+app.command("serve")(serve.serve)
 app.add_typer(data.app, name="data")
+app.add_typer(reproduce.app, name="reproduce")
 app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gainful.cli import INTERRUPTED, complain, options
-from gainful.errors import GainfulError
+from gainful.cli import options
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from gainful.comparison import CompareProgress, Comparison, ComparisonJob
+    from gainful.comparison import Comparison
 
 EMBEDDED_QUERIES = 1000
 DEFAULT_RANKERS = "all"
@@ -74,12 +68,14 @@ def compare(
 
     Without DATA it compares all rankers on an artificial data set with a known target.
     """
-    from gainful.cli.console import progress_bars, run_interruptibly, watch_compilation
+    from gainful.cli.console import watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.cli.jobs import run_job
     from gainful.comparison import ComparisonJob
     from gainful.comparison.compare import CURVE, check_comparison, how_to_choose
     from gainful.comparison.contestants import entries
     from gainful.comparison.protocol import as_splits, division
+    from gainful.formats.files import prepare_folder
 
     # Everything that can be wrong with the request is checked before the data is read.
     entered = entries(_contestants(rankers, losses, models))
@@ -87,12 +83,14 @@ def compare(
     measures = tuple(parse_metrics(metrics, convention, relevant))
     shares = parse_numbers(sizes, "--sizes")
     names = parse_names(tests)
-    check_comparison(fitting, measures, names, baseline, alpha)
+    check_comparison(fitting, measures, names, baseline, alpha, seed)
     refit = "all" if refit_all else True
     choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, jobs, seed)
     watch_compilation()
     how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
     how |= _load(data, test, valid, read_options(format, merge, read), seed)
+    if report is not None:
+        prepare_folder(report)  # before the training, whose result it would lose
     job = ComparisonJob(
         fitting,
         as_splits(**how),
@@ -107,21 +105,7 @@ def compare(
         store=store,
         divided=division(**how),
     )
-    with progress_bars() as bars:  # owned by this thread, so that an interrupt leaves the terminal as it was
-        interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, bars, stop))
-    job.interrupted = job.interrupted or interrupted
-    try:
-        _show(job.result(), report, json)
-    except GainfulError as error:
-        if not job.interrupted:
-            raise
-        complain(str(error))
-    if stuck:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(INTERRUPTED)  # a compiled kernel is still busy in its thread and cannot be stopped
-    if job.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    run_job(job, lambda: _show(job.result(), report, json))
 
 
 def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
@@ -140,14 +124,14 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
     from gainful.cli.console import has_compiled, print_json, say, stdout
     from gainful.comparison.render import renderable
 
-    if report is not None:
-        say(f"report: {result.to_report(report)}")
     if json:
         print_json(result.to_dict())
     else:
         stdout().print(renderable(result))
         if has_compiled():
             say("times include the compiling of kernels, which the next run need not do")
+    if report is not None:  # last: whatever befalls the files, the result has been told
+        say(f"report: {result.to_report(report)}")
 
 
 def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -172,35 +156,3 @@ def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[st
         return {"data": load_splits(data, how)}
     paths = {"data": data, "test": test, "valid": valid}
     return dict(align_features({name: load_data(path, how) for name, path in paths.items() if path is not None}))
-
-
-def _run_with_bars(job: ComparisonJob, bars: Progress, stop: threading.Event) -> None:
-    from gainful.cli.console import progress_note, say
-
-    # A step is a fit: every trial, and the final training.
-    trials = 0 if job.choosing is None else job.choosing.budget.trials or 0
-    each = trials + 1
-    runs = bars.add_task("rankers", total=len(job.splits) * len(job.models) * each, note="")
-    current = bars.add_task("", total=None, note="", visible=False)
-
-    def show(event: CompareProgress) -> bool:
-        name = f"{event.ranker}, fold {event.fold + 1}" if event.n_folds > 1 else event.ranker
-        done, note, training = event.finished_runs * each, "", event.training
-        if event.tuning is not None:
-            tuning, training = event.tuning, event.tuning.training
-            done += min(tuning.finished, trials)
-            name = f"{name}, trial {tuning.trial + 1}"
-            note = "" if tuning.best is None else f"best {tuning.best:.4f}"
-        elif training is not None:
-            done += trials
-        bars.update(runs, completed=done, note=note)
-        if training is None:
-            if event.tuning is None and not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
-                say(f"{'tuning' if job.choosing is not None else 'training'} {name}")
-            bars.reset(current, description=name, total=None, note="", visible=True)
-        else:
-            note = progress_note(training)
-            bars.update(current, description=name, completed=training.iteration, total=training.total, note=note)
-        return stop.is_set()
-
-    job.run(show)

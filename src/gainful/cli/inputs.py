@@ -56,12 +56,12 @@ def load_data(path: Path, options: dict[str, Any], least_features: int | None = 
     return data
 
 
-def load_splits(folder: Path, options: dict[str, Any]) -> list[Split]:
+def load_splits(folder: Path, options: dict[str, Any], *, needs_test: bool = True) -> list[Split]:
     from gainful.selection.layout import read_splits
 
     watch_compilation()
     with status(f"reading {folder}"):
-        return read_splits(folder, **options)
+        return read_splits(folder, needs_test=needs_test, **options)
 
 
 def is_model(path: Path) -> bool:

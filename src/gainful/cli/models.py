@@ -43,7 +43,6 @@ def train(
     from gainful.cli.console import key_value_table, print_json, say, stdout
     from gainful.cli.inputs import load_data, read_options
     from gainful.comparison.contestants import ranker_with_settings
-    from gainful.errors import InterruptedFitWarning
     from gainful.formats.files import refuse_unwritable
     from gainful.model_file import save
     from gainful.selection.layout import align_features
@@ -56,17 +55,20 @@ def train(
     parts = {name: load_data(path, how, least) for name, path in (("data", data), ("valid", valid)) if path is not None}
     parts = align_features(parts)
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", InterruptedFitWarning)
+        warnings.simplefilter("always", UserWarning)
         _fit_with_bar(model, parts["data"], parts.get("valid"), ranker)
     for warning in caught:
         say(f"note: {warning.message}")
-    save(model, output)
+    if start is not None:
+        model.set_params(warm_start=False)  # how it came about is no part of the model
+    reached = model.score(parts["data"])
+    save(model, output, metrics={"training ndcg@10": reached})
     facts: dict[str, Any] = {
         "model": str(output),
         "ranker": ranker,
         "iterations": model.n_iter_,
-        "seconds": model.history_[-1]["seconds"],
-        "training ndcg@10": model.score(parts["data"]),
+        "seconds": model.history_[-1]["seconds"] if model.history_ else 0.0,
+        "training ndcg@10": reached,
         "interrupted": model.interrupted_,
     }
     facts |= model._facts()
@@ -161,6 +163,7 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
     from gainful.comparison.contestants import ranker_with_settings
     from gainful.errors import ParameterError
     from gainful.parameters import parse_setting
+    from gainful.rankers.registry import RANKERS
 
     named = ranker_with_settings(ranker, settings)
     model = load_model(path)
@@ -169,6 +172,12 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
     if "warm_start" not in model.parameters:
         raise ParameterError(f"{ranker} cannot go on from a model; rankers of boosted trees can")
     given = dict(parse_setting(ranker, model.parameters, setting) for setting in settings)
+    for name, value in RANKERS[ranker].params.items():
+        if name not in given and getattr(model, name) != value:
+            raise ParameterError(
+                f"{path} was trained with {name}={getattr(model, name)!r}, but {ranker} means {name}={value!r}; name "
+                f"the ranker it was trained as, or say --set {name}=…"
+            )
     return model.set_params(**given, warm_start=True)
 
 

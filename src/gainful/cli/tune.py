@@ -132,7 +132,7 @@ def _load(data: Path, valid: Path | None, how: dict[str, Any]) -> dict[str, Any]
     if data.is_dir():
         if valid is not None:
             raise ParameterError(f"{data} is a folder with its own validation data; leave out --valid")
-        return {"data": load_splits(data, how), "valid": None}
+        return {"data": load_splits(data, how, needs_test=False), "valid": None}
     paths = {"data": data, "valid": valid}
     parts = align_features({name: load_data(path, how) for name, path in paths.items() if path is not None})
     return {"valid": None, **parts}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gainful.comparison.statistics import POWER
+from gainful.comparison.statistics import N_FLIPS, POWER, least_p
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
@@ -20,24 +20,48 @@ def cautions(comparison: Comparison) -> list[str]:
     tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
     if not tests or comparison.marking_test is None:
         return []
+    undefined = [t for t in tests if t.n_queries == 0]
+    tests = [t for t in tests if t.n_queries > 0]
     hopeless = [t for t in tests if t.wins + t.losses > 0 and t.smallest_p > comparison.alpha]
     same = [t for t in tests if t.wins + t.losses == 0]
     said = []
+    if undefined:
+        said.append(f"{heading} is undefined on every test query, so there is nothing to compare on it.")
     if same:
         names = _names([t.ranker for t in same])
         said.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
-    if hopeless:
-        said.append(_too_few(comparison, hopeless, len(tests)))
+    flips = [t for t in hopeless if _held_by_flips(comparison, t)]
+    few = [t for t in hopeless if t not in flips]
+    said += [_too_few(comparison, few, len(tests))] if few else []
+    said += [_too_few_flips(comparison, flips, len(tests))] if flips else []
     # Where no result could be significant, how much could be found is no longer a question.
     left = [t for t in tests if t not in hopeless and t not in same]
     return said + _undecided(comparison, heading, left)
+
+
+def _held_by_flips(comparison: Comparison, t: PairedTest) -> bool:
+    """Whether it is the number of sign flips drawn, and not the number of queries, that bounds the p-value."""
+    return comparison.marking_test == "randomization" and least_p("wilcoxon", t.wins + t.losses) < 1 / (N_FLIPS + 1)
+
+
+def _too_few_flips(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
+    best = min(t.smallest_p for t in tests)
+    return (
+        f"Too few sign flips: the randomisation test draws {N_FLIPS:,}, so no p-value of "
+        f"{_names([t.ranker for t in tests])} can be below {best:.2g}{_corrected(n_rankers)} and no difference can be "
+        f"called significant at {comparison.alpha:g}. Choose a larger alpha, or the t test alone."
+    )
+
+
+def _corrected(n_rankers: int) -> str:
+    return f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
 
 
 def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
     best = min(t.smallest_p for t in tests)
     differ = max(t.wins + t.losses for t in tests)
     queries = max(t.n_queries for t in tests)
-    over = f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
+    over = _corrected(n_rankers)
     return (
         f"Too few test queries: {_names([t.ranker for t in tests])} and {comparison.baseline} differ on {differ} "
         f"of {queries}, so no p-value can be below {best:.2g}{over} and no difference can be called significant at "

@@ -16,12 +16,14 @@ from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.data import RankingData
-from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors import ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
+from gainful.tuning.store import StoreError
+from gainful.tuning.trials import why
 from gainful.tuning.tune import refuse_without_validation
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
@@ -87,8 +89,8 @@ def compare(
     store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
     progress : called as training goes on; returning True ends the comparison with what is finished
 
-    A ranker that cannot take the data is reported as failed and does not stop the others. Ctrl-C ends the comparison
-    with what is finished.
+    A ranker that fails, whatever its error, is reported with its reason and does not stop the others. Ctrl-C ends the
+    comparison with what is finished.
     """
     measures = tuple(metric(m, convention=convention) for m in ([metrics] if isinstance(metrics, str) else metrics))
     choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
@@ -138,7 +140,12 @@ def how_to_choose(
 
 
 def check_comparison(
-    models: Mapping[str, Ranker], metrics: Sequence[Metric], tests: Sequence[str], baseline: str | None, alpha: float
+    models: Mapping[str, Ranker],
+    metrics: Sequence[Metric],
+    tests: Sequence[str],
+    baseline: str | None,
+    alpha: float,
+    seed: int = 0,
 ) -> None:
     """Refuse what can be refused before any data is read."""
     if not metrics:
@@ -148,8 +155,10 @@ def check_comparison(
             raise UnknownNameError.among("test", name, TESTS)
     if baseline is not None and baseline not in models:
         raise UnknownNameError.among("ranker in this comparison", baseline, models)
-    if not 0 < alpha < 1:
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < 1:
         raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ParameterError.of("compare", "seed", "an integer ≥ 0", seed)
     for model in models.values():
         model._check_parameters()
 
@@ -173,9 +182,9 @@ class ComparisonJob:
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
     ):
-        check_comparison(models, metrics, tests, baseline, alpha)
+        check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
-        self.metrics, self.curve = metrics, curve
+        self.metrics, self.curve = tuple(dict.fromkeys(metrics)), curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed
         self.choosing, self.fixed = choosing, fixed or {}
         self.store = None if store is None else Path(store)
@@ -186,17 +195,19 @@ class ComparisonJob:
         self.runs: list[Run] = []
         self.failures: dict[str, str] = {}
         self.interrupted = False
+        self._raised_by_callback: BaseException | None = None
 
     def run(self, progress: ProgressCallback | None = None) -> None:
         """Train and test every ranker on the first fold, then on the next.
 
-        In this order the finished folds compare like with like whenever the job ends.
+        In this order the finished folds compare like with like whenever the job ends. A ranker that fails does not end
+        it; a store that fails, or the callback, does.
         """
-        for m in (*self.metrics, *self.curve):  # the compiling and loading of kernels is no ranker's training time
-            m.per_query(np.zeros(self.splits[0].test.n_rows), self.splits[0].test)
+        prints = self._checked_prints()
         for fold, split in enumerate(self.splits):
             part = Split(split.train, split.valid, split.test, name=split.name)  # made once for all rankers
-            prints = None if self.store is None else Prints.of(part)
+            if fold == 0:
+                self._warm_up(part.test)
             for label in self.models:
                 if label in self.failures:
                     continue
@@ -205,16 +216,36 @@ class ComparisonJob:
                     self.interrupted = True
                     return
                 try:
-                    run = self._run(label, fold, part, prints, report)
+                    run = self._run(label, fold, part, prints[fold], report)
                 except InterruptedSearchError:
                     run = None
-                except GainfulError as error:
-                    self.failures[label] = str(error)
+                except Exception as error:
+                    # A warning here is one that the user wants to be an error.
+                    if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
+                        raise
+                    self.failures[label] = why(error)
                     continue
                 if run is None:
                     self.interrupted = True
                     return
                 self.runs.append(run)
+
+    def _warm_up(self, test: RankingData) -> None:
+        """The compiling and loading of kernels is no ranker's training time."""
+        for m in (*self.metrics, *self.curve):
+            m.per_query(np.zeros(test.n_rows), test)
+
+    def _checked_prints(self) -> list[Prints | None]:
+        """The fingerprints of every fold where results are stored. A file of other results is refused right away."""
+        if self.store is None:
+            return [None] * len(self.splits)
+        found: list[Prints | None] = []
+        for fold, part in enumerate(self.splits):
+            prints = Prints.of(part)
+            for label, model in self.models.items():
+                RunStore.check(self.store, label, fold, model, prints, self.choosing, self.fixed.get(label, ()))
+            found.append(prints)
+        return found
 
     def _run(
         self, label: str, fold: int, part: Split, prints: Prints | None, report: Callable[..., object]
@@ -237,14 +268,20 @@ class ComparisonJob:
             run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
             if run is None:
                 return None
-            return store.keep(replace(run, trials=found.trials, chosen=found.best_params))
+            return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))
 
     def _reporter(self, label: str, fold: int, progress: ProgressCallback | None) -> Callable[..., object]:
+        # By place: a ranker that failed is over and done with too.
+        counts = len(self.splits), len(self.models), fold * len(self.models) + list(self.models).index(label)
+
         def report(training: Progress | None = None, tuning: TuneProgress | None = None) -> object:
             if progress is None:
                 return False
-            counts = len(self.splits), len(self.models), len(self.runs)
-            return progress(CompareProgress(label, fold, *counts, training, tuning))
+            try:
+                return progress(CompareProgress(label, fold, *counts, training, tuning))
+            except Exception as error:
+                self._raised_by_callback = error
+                raise
 
         return report
 

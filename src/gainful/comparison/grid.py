@@ -31,7 +31,8 @@ def loss_grid(
 
     Parameters
     ----------
-    losses : "all" of ``gainful.LOSSES``, or names with or without parameters: ``"ranknet, lambda(k=10)"``
+    losses : "all" of ``gainful.LOSSES``, or names with or without parameters: ``"ranknet, lambda(k=10)"``; in a list
+        also losses of your own
     models : of "linear", "trees" and "net"; without any, those that are installed
     settings : further parameters of each model: ``{"trees": {"n_trees": 100}}``
 
@@ -51,7 +52,8 @@ def loss_grid(
         for name in names:
             start = AWAY_FROM_FLAT[name] if one.entry.flat else {}
             given = {**start, **(settings or {}).get(name, {})}
-            found[f"{one}{BETWEEN}{name}"] = RANKERS[MODELS[name]].create(loss=str(one), **given)
+            written = str(one) if one.name in LOSSES else one  # a function cannot be written down
+            found[f"{one}{BETWEEN}{name}"] = RANKERS[MODELS[name]].create(loss=written, **given)
     if not found:
         raise ParameterError("the grid is empty; name at least one loss and one model")
     return found
@@ -59,13 +61,18 @@ def loss_grid(
 
 def _losses(losses: str | Iterable[str | Loss]) -> list[Loss]:
     if isinstance(losses, str):
-        losses = list(LOSSES) if losses == "all" else split_outside_brackets(losses, ",")
+        losses = list(LOSSES) if losses == "all" else _parts(split_outside_brackets(losses, ","))
     return list(dict.fromkeys(loss(one) for one in losses))
 
 
 def _listed(models: str | Iterable[str]) -> list[str]:
-    names = models.split(",") if isinstance(models, str) else models
+    names = _parts(models.split(",")) if isinstance(models, str) else models
     return list(dict.fromkeys(name.strip() for name in names))
+
+
+def _parts(texts: Iterable[str]) -> list[str]:
+    """What stands between the commas, without the nothing after a last one."""
+    return [text for text in texts if text.strip()]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from gainful.data import RankingData
 from gainful.errors import DataError, ParameterError
 from gainful.selection.splits import Split, folds, split
+from gainful.tuning.store import fingerprint
 
 
 def as_splits(
@@ -43,6 +44,8 @@ def as_splits(
         splits = [_one_split(data, sizes, seed)]
     for part in splits:
         _check(part)
+    if not isinstance(data, RankingData):  # folds made here test every query once
+        _refuse_tested_twice(splits)
     return splits
 
 
@@ -80,6 +83,31 @@ def _check(split: Split) -> None:
         leaked = None if other is None else _shared_query(other, test)
         if leaked is not None:
             raise DataError(f"query {leaked!r} is in the {name} and in the test data; figures on it would be too good")
+
+
+def _refuse_tested_twice(splits: Sequence[Split]) -> None:
+    """The paired tests take queries for independent: one that is tested in two splits would count as two."""
+    if len(splits) < 2:
+        return
+    where: dict[Any, list[int]] = {}
+    for i, part in enumerate(splits):
+        for query in part.test.query_ids.tolist():
+            where.setdefault(query, []).append(i)
+    prints: dict[tuple[Any, str], int] = {}
+    for i, part in enumerate(splits):
+        test = part.test
+        for q, query in enumerate(test.query_ids.tolist()):
+            if len(where[query]) > 1:
+                first = prints.setdefault((query, fingerprint(test[q])), i)
+                if first != i:
+                    raise DataError(
+                        f"query {query!r} is in the test data of {_name(splits, first)} and of {_name(splits, i)} with "
+                        "the same rows; the tests would count it twice, so let every query be tested once"
+                    )
+
+
+def _name(splits: Sequence[Split], i: int) -> str:
+    return splits[i].name or f"split {i + 1}"
 
 
 def _shared_query(part: RankingData, test: RankingData) -> Any:

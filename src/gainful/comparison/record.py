@@ -33,6 +33,7 @@ def record(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]:
             "names": comparison.tests,
             "marking": comparison.marking_test,
             "correction": "holm over rankers",
+            "marks": "headline: over rankers; others: where the headline is marked, over rankers and other metrics",
             "alpha": comparison.alpha,
             "sign_flips": N_FLIPS,
             "seed": comparison.seed,
@@ -63,6 +64,8 @@ def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, An
         "intervals": {name: comparison.interval(label, name) for name in names},
         "means_of_folds": {name: comparison.mean(label, name, average="folds") for name in names},
         "fit_seconds": comparison.fit_seconds(label),
+        "tuning_seconds": comparison.tuning_seconds(label),
+        "models_tried": comparison.models_tried(label),
         "predict_seconds": sum(run.predict_seconds for run in runs),
         "memory_bytes": max(memory) if memory else None,
         "iterations": [run.n_iter for run in runs],
@@ -104,6 +107,7 @@ def _paired(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
         "detectable": t.detectable,
         "queries_needed": t.queries_needed,
         "significant": comparison.verdict(t.ranker, t.measure) != 0,
+        "marked": t.measure in comparison.headings.values() and comparison.mark(t.ranker, t.measure) != 0,
     }
 
 

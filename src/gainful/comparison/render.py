@@ -18,6 +18,8 @@ from gainful.comparison.sheets import Cell, Sheet, differences_sheet, legend, me
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
 WIDE = 100  # columns of a terminal from which the intervals are shown
+NARROWEST = 12  # the first column
+BETWEEN = 3  # blanks between two columns
 
 
 def sheets_of(comparison: Comparison, *, intervals: bool = True) -> list[Sheet]:
@@ -40,10 +42,11 @@ class _Shown:
         self.comparison = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        bold = console.color_system is not None  # a file or a pipe has no bold; a star stands in for it
         for sheet in sheets_of(self.comparison, intervals=options.max_width >= WIDE):
-            yield _rich_table(sheet)
+            yield rich_table(sheet, options.max_width, star=not bold)
         cautions = set(self.comparison.cautions)
-        for line in notes(self.comparison):
+        for line in notes(self.comparison, best="bold" if bold else "*"):
             yield Text(line, style="yellow" if line in cautions else "dim")
 
 
@@ -52,21 +55,61 @@ def renderable(comparison: Comparison) -> _Shown:
     return _Shown(comparison)
 
 
-def _rich_table(sheet: Sheet) -> Table:
-    """A table whose first column folds when space is short; figures are never cut."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column(Text(sheet.head[0]), overflow="fold", min_width=12)  # Text: a label may look like markup
+def rich_table(sheet: Sheet, width: int | None = None, *, star: bool = False) -> Table:
+    """A table whose first column folds, between words, when space is short; figures are never cut.
+
+    ``width`` is the room there is; ``star`` sets the best off by a star instead of bold type.
+    """
+    columns = range(1, len(sheet.head))
     marked = [any(row[j].verdict for row in sheet.rows) for j in range(len(sheet.head))]
-    for name in sheet.head[1:]:
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=min(max(len(name), 8), 18))
-    for row in sheet.rows:
-        table.add_row(*(_rich_cell(cell, marked[j]) for j, cell in enumerate(row)))
+    starred = [star and any(row[j].best for row in sheet.rows) for j in range(len(sheet.head))]
+    body = [[_rich_cell(row[j], marked[j], starred[j]) for j in columns] for row in sheet.rows]
+    least = [max([_longest_word(sheet.head[j]), 8, *(len(row[j - 1]) for row in body)]) for j in columns]
+    whole = max([_longest_line(sheet.head[0]), *(_longest_line(row[0].text) for row in sheet.rows)])
+    heads, room = list(sheet.head[1:]), None
+    if width is not None:
+        spare = width - sum(least) - BETWEEN * len(least) - 2
+        room = max(NARROWEST, spare)
+        for j, name in enumerate(heads):  # a heading on one line where that leaves room for the labels
+            spare -= max(0, len(name) - least[j])
+            heads[j] = name if spare >= whole else fold(name, least[j])
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    table.add_column(Text(fold(sheet.head[0], room)), overflow="fold", min_width=NARROWEST)
+    for name, most in zip(heads, least, strict=True):
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=most)
+    for row, cells in zip(sheet.rows, body, strict=True):
+        table.add_row(Text(fold(row[0].text, room)), *cells)  # Text: a label may look like markup
     return table
 
 
-def _rich_cell(cell: Cell, marked: bool) -> Text:
-    text = f"{cell.text} {MARKS[cell.verdict]}" if marked else cell.text
+def _rich_cell(cell: Cell, marked: bool, starred: bool) -> Text:
+    text = cell.text + ("*" if cell.best else " ") if starred else cell.text
+    text = f"{text} {MARKS[cell.verdict]}" if marked else text
     return Text(text, style=f"{'bold ' if cell.best else ''}{STYLES[cell.verdict]}".strip())
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def _longest_line(text: str) -> int:
+    return max(map(len, text.splitlines()), default=0)
+
+
+def fold(text: str, width: int | None) -> str:
+    """Lines of at most ``width``, broken where a word, a setting or a part of a name ends; inside one if need be.
+
+    >>> fold("coordinate-ascent:n_restarts=2", 20).splitlines()
+    ['coordinate-ascent:', 'n_restarts=2']
+    """
+    if width is None or len(text) <= width:
+        return text
+    lines = [""]
+    for piece in re.findall(r"[^ :,/-]*[ :,/-]+|[^ :,/-]+", text):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip(" ") for line in lines)
 
 
 def plain_text(comparison: Comparison, width: int) -> str:
@@ -133,24 +176,24 @@ MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|#&~$])")
 
 def markdown(comparison: Comparison) -> str:
     """Tables and notes for a README or an issue."""
-    parts = [_markdown_table(sheet) for sheet in sheets_of(comparison)]
-    parts.append("\n".join(f"- {_markdown_text(line)}" for line in notes(comparison)))
+    parts = [markdown_table(sheet) for sheet in sheets_of(comparison)]
+    parts.append("\n".join(f"- {markdown_text(line)}" for line in notes(comparison)))
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(sheet: Sheet) -> str:
+def markdown_table(sheet: Sheet) -> str:
     rule = ["---"] + ["---:"] * (len(sheet.head) - 1)
-    rows = [[_markdown_text(text) for text in sheet.head], rule]
+    rows = [[markdown_text(text) for text in sheet.head], rule]
     rows += [[_markdown_cell(cell) for cell in row] for row in sheet.rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = _markdown_text(cell.text)
+    text = markdown_text(cell.text)
     return f"{f'**{text}**' if cell.best else text} {MARKS[cell.verdict]}".strip()
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
     return MARKDOWN_MARKS.sub(r"\\\1", " ".join(text.split()))
 
 

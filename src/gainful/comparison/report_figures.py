@@ -171,7 +171,11 @@ def training(comparison: Comparison, facts: Facts) -> str:
     for label, runs in trained.items():
         small = [
             plots.spark(
-                [plots.thinned(_series(history, quantity), limit) for history in runs],
+                # With parameters of its own each fold has an objective of its own, which shares no axis.
+                [
+                    plots.thinned(_series(history, quantity), limit)
+                    for history in (runs[:1] if comparison.tuned and quantity == "objective" else runs)
+                ],
                 name=quantity,
                 x_name="iteration",
                 title=f"{quantity} of {label} over its iterations",
@@ -181,6 +185,8 @@ def training(comparison: Comparison, facts: Facts) -> str:
         ]
         cards.append(_card(label, small))
     several = " One line a fold, the first one strong." if comparison.data["folds"] > 1 else ""
+    if several and comparison.tuned:
+        several += " Objectives of the first fold only: the parameters chosen differ from fold to fold, and so do they."
     note = (
         "Objective and duality gap as each ranker defines them, the gap relative and on a log scale; validation is the "
         f"metric on the validation queries by which the ranker is chosen.{several}"

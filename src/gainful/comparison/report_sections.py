@@ -110,6 +110,8 @@ def cost(comparison: Comparison, facts: Facts) -> str:
     rows = [
         (
             Cell(label, label),
+            *([Cell(sheets.seconds(r["tuning_seconds"]), r["tuning_seconds"])] if comparison.tuned else []),
+            *([Cell(f"{r['models_tried']:,}", r["models_tried"])] if comparison.tuned else []),
             Cell(sheets.seconds(r["fit_seconds"]), r["fit_seconds"], picture=_bar(r["fit_seconds"] / longest)),
             Cell(sheets.seconds(r["predict_seconds"]), r["predict_seconds"]),
             Cell(
@@ -119,10 +121,12 @@ def cost(comparison: Comparison, facts: Facts) -> str:
         )
         for label, r in told.items()
     ]
-    sheet = Sheet("Time and memory", ("ranker", "fit", "predict", "memory", "iterations"), tuple(rows))
+    tuning = ("tuning", "models tried") if comparison.tuned else ()
+    sheet = Sheet("Time and memory", ("ranker", *tuning, "fit", "predict", "memory", "iterations"), tuple(rows))
     note = (
-        "Fit and predict: seconds over all folds, on the machine and beside the load of that day. Memory: by how much "
-        "the process grew at most while the ranker trained, as the operating system counts it (the largest of the "
+        ("Tuning: all trials, one after the other, and the models trained in them. " if comparison.tuned else "")
+        + "Fit and predict: seconds over all folds, on the machine and beside the load of that day. Memory: by how "
+        "much the process grew at most while the ranker trained, as the operating system counts it (the largest of the "
         "folds); a library or kernel loaded for the first time is included, so some 10 MiB mean nothing."
     )
     return f"{html_table(sheet, sortable=True, name='costs')}<p>{escape(note)}</p>"
@@ -146,8 +150,27 @@ def parameters(comparison: Comparison, facts: Facts) -> str:
     table = html_table(Sheet("Parameters", ("ranker", head), tuple(rows)), sortable=True, name="params")
     limit = max(3, TRIAL_BUDGET // max(len(tuned), 1))
     blocks = [_tuning(comparison, told[label], label, fold, trials, limit) for label, fold, trials in tuned]
-    found = f"<h3>Tuning</h3>{''.join(blocks)}" if blocks else ""
+    found = f"<h3>Tuning</h3>{_chosen(comparison, told)}{''.join(blocks)}" if blocks else ""
     return f'<div class="prose">{table}</div>{found}'
+
+
+def _chosen(comparison: Comparison, told: Facts) -> str:
+    """What tuning chose on each fold, a row for each parameter: how far the folds agree is seen at a glance."""
+    folds = range(comparison.data["folds"])
+    rows = []
+    for label in comparison.labels:
+        chosen = told[label].get("chosen") or []
+        for name in dict.fromkeys(name for one in chosen for name in one or ()):
+            values = [(chosen[fold] or {}).get(name) for fold in folds]
+            cells = (Cell(_short(v), v if isinstance(v, (int, float)) else str(v)) for v in values)
+            rows.append((Cell(label, label), Cell(name, name), *cells))
+    if not rows:
+        return ""
+    head = ("ranker", "parameter", *(f"fold {fold + 1}" for fold in folds)) if len(folds) > 1 else _ONE_FOLD
+    return html_table(Sheet("Chosen, by fold", head, tuple(rows)), sortable=True, name="chosen")
+
+
+_ONE_FOLD = ("ranker", "parameter", "chosen")
 
 
 def _tuning(

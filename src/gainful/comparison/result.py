@@ -17,6 +17,7 @@ from gainful.comparison.statistics import (
     detectable,
     effect_size,
     holm,
+    least_p,
     p_values,
     queries_needed,
     smallest_p,
@@ -49,6 +50,7 @@ class Run:
     facts: Mapping[str, Any] = field(default_factory=dict)  # told by the ranker; "path" has a row per C or l1
     trials: Sequence[Mapping[str, Any]] = ()  # of the tuning, as in ``TuneResult.trials``
     chosen: Mapping[str, Any] | None = None  # parameters that tuning chose; None without tuning
+    workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
 
 
 def path_of(model: Any) -> dict[str, Any]:
@@ -76,7 +78,7 @@ class PairedTest:
     interval: tuple[float, float]  # bootstrap, for the difference
     effect_size: float  # Cohen's d_z
     superiority: float  # probability of being better on a query, ties counted half
-    smallest_p: float  # what no pattern of signs could undercut, corrected
+    smallest_p: float  # what no pattern of signs could undercut in the marking test, corrected as the others stand
     detectable: float  # difference found in 80 % of cases at this spread
     queries_needed: float  # to find this difference in 80 % of cases
 
@@ -156,6 +158,10 @@ class Comparison:
         weighted = any(part.query_weights is not None for part in tested)
         if weighted:
             remarks.append("Means are weighted by query; the paired tests count every query once.")
+        fewer = {label: min([run.workers for run in done[label].values() if run.workers] or [0]) for label in standing}
+        if any(fewer.values()):
+            told = ", ".join(f"{label} ({n})" for label, n in fewer.items() if n)
+            remarks.append(f"Memory allowed fewer trials at once than asked for: {told}.")
         return cls(
             labels=tuple(standing),
             baseline=baseline or standing[0],
@@ -210,8 +216,21 @@ class Comparison:
         return np.concatenate(parts) if len(parts) == len(self.runs[label]) else None
 
     def fit_seconds(self, label: str) -> float:
-        """Training time, all folds together."""
+        """Training time, all folds together, without tuning."""
         return sum(run.fit_seconds for run in self.runs[label])
+
+    @property
+    def tuned(self) -> bool:
+        """Whether parameters were chosen in trials."""
+        return any(run.trials for runs in self.runs.values() for run in runs)
+
+    def tuning_seconds(self, label: str) -> float:
+        """Time of all trials, all folds together, as if one after the other."""
+        return float(sum(row["seconds"] for run in self.runs[label] for row in run.trials))
+
+    def models_tried(self, label: str) -> int:
+        """Models trained in all trials; a trial that follows a path of C or l1 trains one for each value."""
+        return sum(row.get("models", 1) for run in self.runs[label] for row in run.trials)
 
     @cached_property
     def headings(self) -> dict[Metric, str]:
@@ -233,7 +252,8 @@ class Comparison:
     def paired_tests(self) -> dict[tuple[str, str], PairedTest]:
         """(ranker, measure) → its test against the baseline, over all metrics and the sum of NDCG@1…10.
 
-        Holm's correction runs over the rankers, for each test and measure by itself.
+        Holm's correction runs over the rankers, for each test and measure by itself; see :meth:`mark` for looking at
+        several measures at once.
         """
         found: dict[tuple[str, str], PairedTest] = {}
         others = [label for label in self.labels if label != self.baseline]
@@ -242,8 +262,10 @@ class Comparison:
             raw = {test: p_values(test, columns, self.seed) for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
             low, high = bootstrap_intervals(np.column_stack(columns), level=self.level, seed=self.seed)
+            marking = [1.0] * len(others) if self.marking_test is None else raw[self.marking_test]
             for i, label in enumerate(others):
                 d = columns[i][~np.isnan(columns[i])]
+                least = least_p(self.marking_test or "", int((d != 0).sum()))
                 found[label, measure] = PairedTest(
                     ranker=label,
                     measure=measure,
@@ -257,7 +279,7 @@ class Comparison:
                     interval=(float(low[i]), float(high[i])),
                     effect_size=effect_size(d),
                     superiority=superiority(d),
-                    smallest_p=smallest_p(d, len(others)),
+                    smallest_p=smallest_p(marking, i, least),
                     detectable=detectable(d, self.alpha, len(others)),
                     queries_needed=queries_needed(d, self.alpha, len(others)),
                 )
@@ -296,11 +318,38 @@ class Comparison:
         return next((test for test in ("randomization", "t", "wilcoxon") if test in self.tests), None)
 
     def verdict(self, label: str, measure: str) -> int:
-        """+1 significantly better than the baseline on this measure, −1 significantly worse, 0 neither."""
+        """+1 significantly better than the baseline on this measure, −1 significantly worse, 0 neither.
+
+        This looks at one measure alone, corrected over the rankers: for a measure that was settled beforehand.
+        """
         test = self.paired_tests.get((label, measure))
         if test is None or self.marking_test is None or test.p_holm[self.marking_test] > self.alpha:
             return 0
         return 1 if test.difference > 0 else -1
+
+    def mark(self, label: str, measure: str) -> int:
+        """The verdict as the table shows it, where several metrics stand side by side.
+
+        On the headline metric it is :meth:`verdict`. Another metric has a mark only where the headline has one and
+        Holm's correction over all rankers and all other metrics together leaves it significant. So where no ranker
+        differs from the baseline, the chance of any mark in the whole table is at most ``alpha``.
+        """
+        headline = self.headings[self.headline]
+        on_headline = self.verdict(label, headline)
+        if measure == headline or on_headline == 0:
+            return on_headline
+        if self._p_over_metrics.get((label, measure), 1.0) > self.alpha:
+            return 0
+        return 1 if self.paired_tests[label, measure].difference > 0 else -1
+
+    @cached_property
+    def _p_over_metrics(self) -> dict[tuple[str, str], float]:
+        """(ranker, metric) → the marking test's p-value, Holm-corrected over rankers × metrics but the headline."""
+        if self.marking_test is None:
+            return {}
+        names = {self.headings[m] for m in self.metrics[1:]}
+        keys = [key for key in self.paired_tests if key[1] in names]
+        return dict(zip(keys, holm([self.paired_tests[key].p[self.marking_test] for key in keys]), strict=True))
 
     @cached_property
     def cautions(self) -> tuple[str, ...]:

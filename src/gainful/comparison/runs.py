@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from gainful.comparison.memory import PeakGrowth
 from gainful.comparison.result import Run, path_of
 from gainful.data import RankingData
 from gainful.errors import InterruptedFitWarning
 from gainful.jsonable import plain
+from gainful.memory import PeakGrowth
 from gainful.metrics import Metric
 from gainful.monitor import Progress
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split
-from gainful.tuning.store import Store, file_name, fingerprint, version
+from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
 from gainful.tuning.tune import Choosing, prepared, tuned_space
 
 
@@ -75,7 +75,11 @@ class Prints:
 
 @dataclass
 class RunStore:
-    """The stored trials of one ranker on one fold (``file``) and its stored result, if it is there (``run``)."""
+    """The stored trials of one ranker on one fold (``file``) and its stored result, if it is there (``run``).
+
+    Results are kept where ``folder`` and ``prints`` are given; :meth:`check` refuses a file that belongs to something
+    else before anything is trained.
+    """
 
     file: Store | None = None
     run: Run | None = None
@@ -97,22 +101,41 @@ class RunStore:
         """The store in ``folder``, or one that keeps nothing."""
         if folder is None or prints is None:
             return cls()
-        how: Mapping[str, Any]
-        if choosing is None:
-            how = {}
-            key = {
-                "version": version(),
-                "data": prints.training,
-                "ranker": fingerprint(label, type(model).__name__, model.get_params(deep=False)),
-            }
-        else:
-            base = prepared(model, choosing.metric, fixed)
-            how = choosing.described()
-            key = choosing.key(label, base, choosing.searching(base, tuned_space(model, None, fixed)), prints.training)
-        file = Store(folder / file_name(label, f"fold-{fold + 1}"), key)
+        file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
         # A result also depends on the budget and on the test data; trials do not.
+        how = {} if choosing is None else choosing.described()
         of = fingerprint(prints.test, how, [str(m) for m in measures])
         return cls(file, next((decode(r, measures) for r in file.rows if r.get("of") == of), None), of, measures)
+
+    @classmethod
+    def check(
+        cls,
+        folder: Path,
+        label: str,
+        fold: int,
+        model: Ranker,
+        prints: Prints,
+        choosing: Choosing | None,
+        fixed: Collection[str],
+    ) -> None:
+        """Refuse a file that :meth:`open` would refuse."""
+        Store.check(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
+
+    @staticmethod
+    def key(
+        label: str, model: Ranker, prints: Prints, choosing: Choosing | None, fixed: Collection[str]
+    ) -> dict[str, Any]:
+        """What the stored results belong to."""
+        if choosing is not None:
+            base = prepared(model, choosing.metric, fixed)
+            search = choosing.searching(base, tuned_space(model, None, fixed))
+            return choosing.key(label, base, search, prints.training)
+        return {
+            "version": version(),
+            "libraries": libraries(),
+            "data": prints.training,
+            "ranker": fingerprint(label, type(model).__name__, model.get_params(deep=False)),
+        }
 
     def keep(self, run: Run | None) -> Run | None:
         """Store a result. What comes back is what would be read, so that a resumed comparison is the same."""

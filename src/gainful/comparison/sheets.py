@@ -40,10 +40,10 @@ class Sheet:
 
 
 def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
-    """One row per ranker: means with marks, the interval of the headline metric, training time."""
+    """One row per ranker: means with marks, the interval of the headline metric, time of tuning and of training."""
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
-    head = ["ranker", *names, "fit"]
+    head = ["ranker", *names, *(["tuning"] if comparison.tuned else []), "fit"]
     if intervals:
         head.insert(2, f"{percent(comparison.level)} interval")
     rows = []
@@ -51,12 +51,14 @@ def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
         cells = [Cell(label_of(comparison, label), label)]
         for name in names:
             value = comparison.mean(label, name)
-            cells.append(Cell(f"{value:.4f}", value, value >= best[name], comparison.verdict(label, name)))
+            text = "–" if np.isnan(value) else f"{value:.4f}"
+            cells.append(Cell(text, value, value >= best[name], comparison.mark(label, name)))
         if intervals:
             low, high = comparison.interval(label, names[0])
             cells.insert(2, Cell(interval_text(low, high), low))
-        spent = comparison.fit_seconds(label)
-        rows.append((*cells, Cell(seconds(spent), spent)))
+        spent = [comparison.tuning_seconds(label)] if comparison.tuned else []
+        spent.append(comparison.fit_seconds(label))
+        rows.append((*cells, *(Cell(seconds(value), value) for value in spent)))
     return Sheet("Means over the test queries", tuple(head), tuple(rows))
 
 
@@ -64,7 +66,7 @@ def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Shee
     """One row per ranker but the baseline: its difference on the headline metric, queries won and lost, p-values."""
     head = [f"against {comparison.baseline}", f"Δ {comparison.headings[comparison.headline]}"]
     head += [f"{percent(comparison.level)} interval", "effect"] if intervals else []
-    head += ["won/tied/lost", *(f"p {TEST_NAMES[test]}" for test in comparison.tests)]
+    head += ["won/tied/lost", *(_p_heading(test, measure) for test, measure in tested(comparison))]
     rows = []
     for label in comparison.labels:
         if label != comparison.baseline:
@@ -74,19 +76,33 @@ def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Shee
             if intervals:
                 cells += [Cell(interval_text(*t.interval, "+"), t.interval[0]), Cell(_effect(t), t.effect_size)]
             cells.append(Cell(f"{t.wins}/{t.ties}/{t.losses}", t.wins - t.losses))
-            rows.append((*cells, *(_p_cell(comparison, label, test) for test in comparison.tests)))
+            rows.append((*cells, *(_p_cell(comparison, label, *one) for one in tested(comparison))))
     return Sheet(f"Differences to {comparison.baseline}", tuple(head), tuple(rows))
 
 
-def _p_cell(comparison: Comparison, label: str, test: str) -> Cell:
-    p = measure_of_test(comparison, label, test).p_holm[test]
+def tested(comparison: Comparison) -> list[tuple[str, str]]:
+    """(test, measure) of each p-value shown.
+
+    Wilcoxon looks at the whole top of the list, as Chapelle, Le and Smola do; the others at the headline metric, and so
+    does Wilcoxon where it decides the marks.
+    """
+    heading = comparison.headings[comparison.headline]
+    found = []
+    for test in comparison.tests:
+        if test != "wilcoxon" or comparison.marking_test == test:
+            found.append((test, heading))
+        if test == "wilcoxon":
+            found.append((test, CURVE_SUM))
+    return found
+
+
+def _p_heading(test: str, measure: str) -> str:
+    return f"p {TEST_NAMES[test]}{' Σndcg' if measure == CURVE_SUM else ''}"
+
+
+def _p_cell(comparison: Comparison, label: str, test: str, measure: str) -> Cell:
+    p = comparison.paired_tests[label, measure].p_holm[test]
     return Cell(p_value(p), p)
-
-
-def measure_of_test(comparison: Comparison, label: str, test: str) -> PairedTest:
-    """Wilcoxon looks at the whole top of the list, as Chapelle, Le and Smola do; the others at the headline metric."""
-    measure = CURVE_SUM if test == "wilcoxon" else comparison.headings[comparison.headline]
-    return comparison.paired_tests[label, measure]
 
 
 def label_of(comparison: Comparison, label: str) -> str:
@@ -96,32 +112,48 @@ def label_of(comparison: Comparison, label: str) -> str:
 # -- notes -------------------------------------------------------------------------------------------------------------
 
 
-def notes(comparison: Comparison) -> list[str]:
+def notes(comparison: Comparison, best: str = "bold") -> list[str]:
     """What the figures mean: marks, what they cannot support, data, conventions, tests, and what went wrong."""
     compared = len(comparison.labels) > 1 and bool(comparison.tests)
-    lines = [legend(comparison)] if compared else []
+    lines = [legend(comparison, best)] if compared else []
     lines += comparison.cautions
     lines += [data_note(comparison), f"Conventions: {'; '.join(conventions(comparison.metrics))}."]
+    if comparison.tuned:
+        lines.append(tuning_note(comparison))
     if compared:
         lines.append(tests_note(comparison))
     return lines + problems(comparison)
 
 
-def legend(comparison: Comparison) -> str:
-    """The marks, in one line."""
+def legend(comparison: Comparison, best: str = "bold") -> str:
+    """The marks, in one line; ``best`` is how the best mean stands out."""
     mark = FULL_NAMES[comparison.marking_test or ""].partition(" (")[0]
+    others = len(comparison.metrics) > 1
+    only = f"; other metrics only where {comparison.headings[comparison.headline]} is marked, over all of them"
     return (
-        f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected); "
-        "bold: best mean."
+        f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected over "
+        f"the rankers{only if others else ''}); {best}: best mean."
     )
 
 
 def tests_note(comparison: Comparison) -> str:
-    tested = ", ".join(_test_note(comparison, test) for test in comparison.tests)
+    told = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in tested(comparison))
     return (
-        f"p-values: {tested}; Holm-corrected over the rankers. Intervals: bootstrap over the test queries, each by "
+        f"p-values: {told}; Holm-corrected over the rankers. Intervals: bootstrap over the test queries, each by "
         "itself. Effect: mean difference over its standard deviation."
     )
+
+
+def tuning_note(comparison: Comparison) -> str:
+    """What the trials cost, and which rankers trained more models in them than there were trials."""
+    more = []
+    for label in comparison.labels:
+        trials = sum(len(run.trials) for run in comparison.runs[label])
+        models = comparison.models_tried(label)
+        if models > trials:
+            more.append(f"{label} trained {models:,} models in {trials:,} trials")
+    said = "Tuning: time of all trials on all folds, one after the other; fit: of the final trainings."
+    return f"{said} A trial is not the same work for all: {'; '.join(more)}." if more else said
 
 
 def data_note(comparison: Comparison) -> str:
@@ -148,10 +180,6 @@ def conventions(metrics: Sequence[Metric]) -> list[str]:
     for m in metrics:
         together.setdefault(str(m).partition("(")[2].rstrip(")"), []).append(m.name)
     return [f"{', '.join(names)} ({words})" for words, names in together.items()]
-
-
-def _test_note(comparison: Comparison, test: str) -> str:
-    return f"{FULL_NAMES[test]} on {CURVE_SUM if test == 'wilcoxon' else comparison.headings[comparison.headline]}"
 
 
 # -- figures as text ---------------------------------------------------------------------------------------------------

@@ -201,14 +201,26 @@ def superiority(differences: Array) -> float:
     return float(((differences > 0).sum() + 0.5 * (differences == 0).sum()) / len(differences))
 
 
-def smallest_p(differences: Array, n_rankers: int) -> float:
-    """The smallest Holm-corrected p-value that any pattern of signs of these differences could have given.
+def least_p(test: str, n_differing: int) -> float:
+    """The smallest p-value that a test could give, whatever the signs of the differences, before any correction.
 
     k queries that differ have 2^k patterns of signs, of which the two extreme ones are the farthest from 0; the drawn
-    patterns of the randomisation test cannot go below 1 / 10,001.
+    patterns of the randomisation test cannot go below 1 / 10,001. The t test has no such bound.
     """
-    differing = int((differences != 0).sum())
-    return min(1.0, n_rankers * max(2.0 ** (1 - differing), 1.0 / (N_FLIPS + 1)))
+    if test == "t":
+        return 0.0
+    patterns = 2.0 ** (1 - n_differing)
+    return min(1.0, max(patterns, 1.0 / (N_FLIPS + 1)) if test == "randomization" else patterns)
+
+
+def smallest_p(p_values: Sequence[float], i: int, least: float) -> float:
+    """What the Holm-corrected p-value of ranker i would be at its least, those of the others as they are.
+
+    Never above its corrected p-value as it is: a drawn p-value may come out below what all patterns of signs give.
+    """
+    best = list(p_values)
+    best[i] = min(best[i], least)
+    return holm(best)[i]
 
 
 def detectable(differences: Array, alpha: float, n_rankers: int) -> float:

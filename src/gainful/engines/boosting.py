@@ -11,12 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from gainful import streams
 from gainful.data import RankingData
 from gainful.engines.structured import query_shares
+from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
 from gainful.rows import Array
 from gainful.streams import Fill, read_only
 
-NO_GRADIENT = 1e-9  # a root mean square below this moves no tree
+# Gradients by score shrink as 1/n with the length n of a list. A root mean square below this part of 1/n is no start.
+FLAT = 1e-3
 
 
 class LossObjective:
@@ -27,6 +29,8 @@ class LossObjective:
     ``scale`` stretches it: "auto" makes the root mean square of the first one 1 (of the first curvature the mean), in
     the unit of one document, so that ``l2`` and LightGBM's smallest leaf weight mean the same for every loss.
 
+    A loss that changes as training goes on does so over ``n_stages`` trees and then stays as it is.
+
     ``value`` is the objective at the scores last asked about, where the loss computes it along with its gradient.
     """
 
@@ -34,7 +38,7 @@ class LossObjective:
         self,
         loss: Loss,
         data: RankingData,
-        n_trees: int,
+        n_stages: int,
         *,
         step: str = "auto",
         scale: float | str = "auto",
@@ -42,7 +46,7 @@ class LossObjective:
         threads: int | None = None,
     ):
         y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
-        self.loss, self.n_trees, self.start_trees = loss, n_trees, start_trees
+        self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
         self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets)
         self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
@@ -51,12 +55,18 @@ class LossObjective:
         self.y = y
         self.scale = None if scale == "auto" else float(scale)
         self.value: float | None = None
+        self.changes = loss.staged or start_trees > 0
 
     def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
         if iteration <= self.start_trees:
             return (scores - self.y) * self.row_weights, self.row_weights
         scores = read_only(np.ascontiguousarray(scores, dtype=np.float64))
         gradient, curvature = self._derivatives(scores, iteration)
+        if not np.isfinite(gradient).all() or (curvature is not None and not np.isfinite(curvature).all()):
+            raise DataError(
+                f"the loss {self.loss} gave a gradient that is not finite at tree {iteration} (scores from "
+                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or scale may help"
+            )
         if self.scale is None:
             self.scale = self._natural_scale(gradient, curvature)
         gradient *= self.row_weights * self.scale
@@ -69,21 +79,30 @@ class LossObjective:
         fill: Fill = self.fill
         if self.loss.staged:
             staged: StagedFill = self.fill
-            fill = staged.at(min(iteration, self.n_trees), self.n_trees)
+            fill = staged.at(min(iteration, self.n_stages), self.n_stages)
         values, gradient = streams.values_and_gradient(fill, self.offsets, scores, self.threads)
         self.value = float(self.shares @ values) / len(values)
         return gradient, None
 
     def _natural_scale(self, gradient: Array, curvature: Array | None) -> float:
-        size = float(np.sqrt(np.mean(gradient**2))) if curvature is None else float(curvature.mean())
-        if curvature is None and size < NO_GRADIENT and self._has_pairs():
+        if curvature is not None:
+            mean = float(curvature.mean())
+            return 1.0 / mean if mean > 0.0 else 1.0
+        size = float(np.sqrt(np.mean(gradient**2)))
+        least = FLAT * len(self.shares) / len(gradient)
+        if size < least and self._has_pairs():
+            what = (
+                "let the first trees learn the grades with start_trees="
+                if self.start_trees == 0
+                else f"even after start_trees={self.start_trees}; take a smoother form of the loss, or another loss"
+            )
             warnings.warn(
-                f"the loss {self.loss} has next to no gradient where training starts (root mean square {size:.1e}); "
-                "let the first trees learn the grades with start_trees=",
+                f"the loss {self.loss} has next to no gradient where its trees start (root mean square {size:.1e}); "
+                + what,
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return 1.0 / size if size >= NO_GRADIENT else 1.0
+        return 1.0 / max(size, least)
 
     def _has_pairs(self) -> bool:
         """Whether any query has documents of different grades, so that there is something to learn."""

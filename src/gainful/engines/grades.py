@@ -80,7 +80,7 @@ class Grades:
         """Pr(g ≥ k), (n_rows, K − 1), from the trees' sums, (n_rows,) or (n_rows, K − 1)."""
         from scipy.special import expit
 
-        return np.asarray(expit(raw.reshape(len(raw), -1) + self.start))
+        return np.asarray(expit(raw.reshape(-1, len(self.start)) + self.start))
 
     def expected(self, at_least: Array) -> Array:
         """Σ_k Pr(g = k) T(k), summed by parts: T(1) + Σ_{k ≥ 2} (T(k) − T(k − 1)) Pr(g ≥ k)."""
@@ -91,7 +91,11 @@ class Grades:
 
     @classmethod
     def unpack(cls, state: Mapping[str, Any]) -> Self:
-        return cls(**{name: np.asarray(state[name], dtype=np.float64) for name in cls.__dataclass_fields__})
+        fields = {name: np.asarray(state[name], dtype=np.float64) for name in cls.__dataclass_fields__}
+        n = fields["lows"].size
+        if n == 0 or any(field.shape != (n - (name == "start"),) for name, field in fields.items()):
+            raise ValueError("the classes of grades do not fit together")
+        return cls(**fields)
 
 
 def _start(labels: Array, n: int, weights: Array | None) -> Array:

@@ -13,6 +13,8 @@ This module imports PyTorch: import it on use.
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,6 +34,7 @@ from gainful.losses import Loss
 from gainful.losses.tensors import tensor_loss
 from gainful.monitor import Monitor
 from gainful.rows import Array, rows_of_queries
+from gainful.solvers.certificate import ConvergenceWarning
 from gainful.streams import read_only
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -39,6 +42,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 MEMORY_SHARE = 0.6  # of a GPU's free memory that X may take; beyond, batches are sent as they come
 SCORE_ROWS = 1 << 17  # rows scored together on a GPU
+ORDER, DROPOUT = 1, 2  # streams of random numbers
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class NetSettings:
     device: str
     dtype: str
     seed: int
+    output_scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Net:
         self.device = torch.device(tensor_device(settings.device))
         self.dtype = getattr(torch, settings.dtype)
         self.weights = first_weights(n_features, settings, self.dtype, self.device)
-        self.generator = torch.Generator(self.device).manual_seed(settings.seed)
+        self.generator = torch.Generator(self.device).manual_seed(own_seed(settings.seed, DROPOUT))
 
     def __call__(self, x: Tensor, train: bool = False) -> Tensor:
         for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
@@ -106,7 +111,8 @@ class Net:
 def first_weights(n_features: int, settings: NetSettings, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
     """Uniform with the variance that keeps signals in range (He for rectifiers, Glorot else); biases 0.
 
-    Drawn on the CPU, so that every device starts from the same net.
+    Those of the output layer are multiplied by ``output_scale``. Drawn on the CPU, so that every device starts from the
+    same net.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     sizes = [n_features, *settings.hidden, 1]
@@ -116,7 +122,13 @@ def first_weights(n_features: int, settings: NetSettings, dtype: torch.dtype, de
         limit = (6.0 / n) ** 0.5 if rectified else (6.0 / (n + m)) ** 0.5
         drawn = torch.rand((n, m), generator=generator, dtype=torch.float64) * (2.0 * limit) - limit
         weights += [drawn, torch.zeros(m)]
+    weights[-2] *= settings.output_scale
     return [weight.to(device=device, dtype=dtype).requires_grad_() for weight in weights]
+
+
+def own_seed(seed: int, stream: int) -> int:
+    """The seed of one of several streams of random numbers that have nothing in common."""
+    return int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
 
 
 # -- losses on batches -------------------------------------------------------------------------------------------------
@@ -170,12 +182,12 @@ class Batch:
 
 
 class Batches:
-    """The training queries, shuffled and cut into batches of about ``batch_queries``."""
+    """The training queries, shuffled and cut into batches of at most ``batch_queries``."""
 
     def __init__(self, loss: Loss, data: RankingData, settings: NetSettings, inputs: Inputs, at: Tensor):
         self.X, self.inputs, self.at = data.X, inputs, at
         shuffled = np.random.default_rng(settings.seed).permutation(data.n_queries)
-        n = max(1, round(data.n_queries / settings.batch_queries))
+        n = math.ceil(data.n_queries / settings.batch_queries)
         tensors = settings.device != "cpu"
         weights = query_shares(data) * data.n_queries
         self.all = []
@@ -228,31 +240,48 @@ def train_net(
 ) -> list[Array]:
     """The weights of the best epoch on the validation data, or of the last one without such data.
 
-    ``validate`` measures weights on the host; without it, validation data are scored on the device.
+    ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss is
+    not itself before its schedule has passed the middle: only later epochs are measured.
     """
     net = Net(data.n_features, settings)
     batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
     optimizer = _optimizer(net, settings)
-    order = np.random.default_rng([settings.seed, 1])
+    order = np.random.default_rng([settings.seed, ORDER])
     kept = net.arrays()
     with monitor:
         for epoch in range(1, settings.epochs + 1):
             for batch in batches.all:
                 batch.loss.stage(epoch, settings.epochs)
             objective = run_epoch(net, batches, optimizer, order.permutation(len(batches)))
-            if not np.isfinite(objective):
-                raise DataError(
-                    f"the loss became {objective} in epoch {epoch}; take a lower learning_rate, and standardize=True "
-                    "where features have different units"
-                )
             weights = net.arrays()
-            validation = _validation(net, inputs, monitor, validate, weights)
+            if _ran_away(objective, weights, epoch, monitor):
+                break
+            judged = not loss.staged or epoch > 0.5 * settings.epochs
+            validation = _validation(net, inputs, monitor, validate, weights) if judged else None
             # As the monitor will judge; before it is told, since Ctrl-C may come from its callback.
             if validation is None or np.isnan(validation) or validation > monitor.best_value:
                 kept = weights
             if monitor.step(objective=objective, validation=validation):
                 break
     return kept
+
+
+def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monitor) -> bool:
+    """Whether this epoch ended in numbers that are none; an error where no measured epoch came before it."""
+    sound = all(np.isfinite(weight).all() for weight in weights)
+    if np.isfinite(objective) and sound:
+        return False
+    what = f"the loss became {objective}" if not np.isfinite(objective) else "the weights became infinite"
+    advice = "take a lower learning_rate, and standardize=True where features have different units"
+    if not np.isfinite(monitor.best_value):
+        raise DataError(f"{what} in epoch {epoch}; {advice}")
+    warnings.warn(
+        f"{what} in epoch {epoch}, and training stopped; kept is epoch {monitor.best_iteration}, the best on the "
+        f"validation data; {advice}",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    return True
 
 
 def _validation(

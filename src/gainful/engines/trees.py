@@ -6,14 +6,16 @@ Ctrl-C keeps what is grown, and an objective may change from one iteration to th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from gainful.data import RankingData
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
-from gainful.frames import CODES
+from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
 from gainful.randomness import seed_from
 from gainful.rows import BLOCK_VALUES, Array
@@ -43,6 +45,7 @@ OWNED: dict[str, tuple[str, ...]] = {
 
 
 MOST_BINS = 65_536  # two bytes a value
+FEW_ROWS = 1000  # scored on one thread
 
 
 def lightgbm_params(
@@ -133,47 +136,105 @@ def grow_trees(
     import lightgbm as lgb
 
     monitor.total = n_trees
-    if exact_bins:
-        params = params | bins_of_values(data.X)
-    if objective is not None:
-        params = params | {"objective": "none"}
     grown = 0 if start is None else start.current_iteration()
     params = params | {"seed": (params["seed"] + grown) % 2**31}  # going on must not draw the same samples again
-
-    def own(scores: Array, _: Any) -> tuple[Array, Array]:
-        assert objective is not None
-        return objective(scores, grown + 1)
-
-    fobj = None if objective is None else own
+    another_may_split = draws_at_random(params) or getattr(objective, "changes", False)
+    if exact_bins:
+        params = params | bins_of_values(data.X)
+    fobj = None
+    tree = [grown]  # the number of the one to grow; the objective is told
+    if objective is not None:
+        gradients, params = _with_own_sample(objective, data, params | {"objective": "none"})
+        fobj = lambda scores, _: gradients(scores, tree[0])  # noqa: E731
     try:
-        # categories are binned by how often they occur; going on predicts the rows, which LightGBM cannot do in blocks
-        in_blocks = exact_bins and data.X.dtype in CODES and not categorical and start is None
-        bins = None
-        if in_blocks:
-            from gainful.engines.codes import NOT_BY_FREQUENCY, bins_of_codes
-
-            params = params | NOT_BY_FREQUENCY
-            bins = bins_of_codes(data.X, params)
-        train = _dataset(data, labels, params, categorical, bins, in_blocks)
-        valid = None
-        if monitor.valid is not None:
-            valid = _dataset(monitor.valid, np.zeros(monitor.valid.n_rows), params, categorical, train, in_blocks)
+        train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, start)
         booster = None if start is not None else _new_booster(params, train, valid)
         if booster is not None and objective is not None and not _can_split(train):
-            return booster  # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
+            # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
+            _say_if_leaves_are_too_large(data, params)
+            return booster
         with monitor:
-            while grown < n_trees:
+            for tree[0] in range(grown + 1, n_trees + 1):
+                before = grown if booster is None else booster.current_iteration()
                 if booster is None:
-                    booster, finished = _go_on(start, params, train, valid, fobj), False
+                    booster, stuck = _go_on(start, params, train, valid, fobj), False
                 else:
-                    finished = booster.update(fobj=fobj)  # True when no leaf could be split any more
-                grown += 1
+                    stuck = booster.update(fobj=fobj)  # True when no leaf could be split
+                if stuck and booster.current_iteration() == before:
+                    if another_may_split:
+                        continue
+                    break
                 validation = None if valid is None else _validation_metric(booster, monitor, to_scores)
-                if monitor.step(objective=getattr(objective, "value", None), validation=validation) or finished:
+                if monitor.step(objective=getattr(objective, "value", None), validation=validation):
                     break
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
     return start if booster is None else booster
+
+
+def _training_and_validation(
+    data: RankingData,
+    labels: Array,
+    params: dict[str, Any],
+    monitor: Monitor,
+    categorical: Sequence[int],
+    exact_bins: bool,
+    start: Any,
+) -> tuple[Any, Any]:
+    """LightGBM's data sets, the second None without validation data."""
+    # categories are binned by how often they occur; going on predicts the rows, which LightGBM cannot do in blocks
+    in_blocks = exact_bins and data.X.dtype in CODES and not categorical and start is None
+    bins = None
+    if in_blocks:
+        from gainful.engines.codes import NOT_BY_FREQUENCY, bins_of_codes
+
+        params |= NOT_BY_FREQUENCY
+        bins = bins_of_codes(data.X, params)
+    train = _dataset(data, labels, params, categorical, bins, in_blocks)
+    if monitor.valid is None:
+        return train, None
+    return train, _dataset(monitor.valid, np.zeros(monitor.valid.n_rows), params, categorical, train, in_blocks)
+
+
+def draws_at_random(params: Mapping[str, Any]) -> bool:
+    """Whether one tree may find a split where another found none, because each sees a sample."""
+    shares = ("feature_fraction", "feature_fraction_bynode", "bagging_fraction")
+    return any(float(params.get(name, 1.0)) < 1.0 for name in shares) or bool(params.get("extra_trees"))
+
+
+def _with_own_sample(
+    objective: Objective, data: RankingData, params: dict[str, Any]
+) -> tuple[Objective, dict[str, Any]]:
+    """The objective on a sample of the queries, drawn anew for each tree.
+
+    LightGBM's own sampling by query leaves out nothing where the gradients come from outside (seen in 4.7: all rows
+    counted, and below a share of one half no split at all).
+    """
+    if not params.get("bagging_by_query"):
+        return objective, params
+    share, seed = float(params["bagging_fraction"]), int(params["seed"])
+    rest = {name: value for name, value in params.items() if not name.startswith("bagging_")}
+
+    def sampled(scores: Array, iteration: int) -> tuple[Array, Array]:
+        gradient, curvature = objective(scores, iteration)
+        drawn = np.zeros(data.n_queries)
+        rng = np.random.default_rng([seed, iteration])
+        drawn[rng.permutation(data.n_queries)[: max(1, round(share * data.n_queries))]] = 1.0
+        rows = np.repeat(drawn, data.counts).reshape((-1,) + (1,) * (gradient.ndim - 1))
+        return gradient * rows, curvature * rows
+
+    return sampled, rest
+
+
+def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
+    least = int(params["min_data_in_leaf"])
+    if data.n_rows < 2 * least:
+        warnings.warn(
+            f"min_docs_in_leaf={least} leaves no room for a split among {data.n_rows} documents, so all scores are "
+            "equal; lower it",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
 
 def _new_booster(params: dict[str, Any], train: Any, valid: Any) -> Any:
@@ -232,7 +293,25 @@ def predict_rows(booster: Any, X: Any, iterations: int) -> Array:
         from gainful.engines.codes import predict_blocks
 
         return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations)
-    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations))
+    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **_threads(X.shape[0], FEW_ROWS)))
+
+
+def contributions_of_rows(booster: Any, X: Any, iterations: int) -> Array:
+    """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
+    import lightgbm as lgb
+
+    rows = as_lightgbm(without_codes(X))
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # LightGBM would answer with a list of matrices
+    try:
+        found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, **_threads(len(rows), 1))
+    except lgb.basic.LightGBMError as error:
+        raise GainfulError(f"LightGBM: {error}") from error
+    return np.asarray(found, dtype=np.float64)
+
+
+def _threads(n_rows: int, few: int) -> dict[str, int]:
+    """LightGBM's setting for so many rows: waking its threads takes longer than scoring a few rows on one."""
+    return {"num_threads": 1} if n_rows <= few else {}
 
 
 def as_lightgbm(X: Any) -> Any:

@@ -25,6 +25,7 @@ from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.inference.stream import apply_gradient
 from gainful.rows import Array
 from gainful.streams import each
+from gainful.threads import thread_count
 
 CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
@@ -236,9 +237,7 @@ def within_query_spread(X: Any, offsets: Array, shares: Array, threads: int | No
 
 def n_threads(threads: int | None, work: float) -> int:
     """As many as asked for, or as the machine has and the work is worth."""
-    import numba
-
-    return threads or max(1, min(int(numba.get_num_threads()), int(work / WORK_PER_THREAD)))
+    return threads or max(1, min(thread_count(), int(work / WORK_PER_THREAD)))
 
 
 def _kernels() -> Any:

@@ -133,8 +133,9 @@ def decompressed(path: PathLike) -> Iterator[bytes]:
     kind = compression_of(path)
     try:
         with pa.CompressedInputStream(pa.OSFile(os.fspath(path), "rb"), "gzip" if kind == "gz" else "zstd") as stream:
-            while piece := stream.read(PIECE_BYTES):
-                yield piece
+            piece = bytearray(PIECE_BYTES)  # ours: Arrow's read loses the memory of its own when the file is damaged
+            while n := stream.readinto(piece):
+                yield bytes(memoryview(piece)[:n])
     except OSError as error:
         raise FormatError(f"the {kind} file is damaged or cut short: {reason(error)}", path=path) from None
 
@@ -169,6 +170,17 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
         if isinstance(error, OSError):
             raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
         raise
+
+
+def prepare_folder(folder: PathLike) -> None:
+    """Make a folder, unless it is there, and refuse one that files cannot be written to, before they are computed."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        probe = Path(folder) / f".{secrets.token_hex(8)}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise FormatError(f"cannot be written to: {reason(error)}", path=folder) from None
 
 
 def refuse_unwritable(path: PathLike) -> None:

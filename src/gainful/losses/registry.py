@@ -20,6 +20,8 @@ from gainful.parameters import Constraint, split_outside_brackets
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
     {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
 )
+"""Every loss by name, a read-only mapping; an entry tells formula, parameters, and whether it is convex or smooth."""
+
 SPEC = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 

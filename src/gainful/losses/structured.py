@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.inference import RankingProblem
 from gainful.losses.base import LossEntry, Parameter
-from gainful.parameters import Integer
+from gainful.parameters import Integer, Real
 from gainful.rows import Array
 from gainful.streams import Fill
 
@@ -19,25 +19,27 @@ def _bind(tight: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> F
     from gainful.inference import ndcg
 
     k = int(params["k"])
-    problem = RankingProblem.ndcg(y, offsets, k, position_weights=np.arange(float(k), 0.0, -1.0))
+    problem = RankingProblem.ndcg(y, offsets, k, position_weights=params["weight"] * np.arange(float(k), 0.0, -1.0))
     return lambda s, a, b, values, c: ndcg.fill_violations(problem, s, a, b, tight, None, values, c)
 
 
 PAPER = "Chapelle, Le and Smola 2007, Large margin optimization of ranking measures"
+# Δ is at most 1: the larger A(r) = weight·(k + 1 − r), the smaller the scores that satisfy the bound.
+PARAMETERS = {"k": Parameter(Integer(low=1), 10), "weight": Parameter(Real(low=0, open_low=True), 1.0)}
 STRUCTURED = (
     LossEntry(
         "structured-ndcg",
         "Structured hinge: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s − Ψ(perfect)·s.",
         partial(_bind, False),
         convex=True,
-        parameters={"k": Parameter(Integer(low=1), 10)},
+        parameters=PARAMETERS,
         paper=PAPER,
     ),
     LossEntry(
         "structured-ndcg-tight",
         "The tighter bound: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s, less max over y of Ψ(y)·s.",
         partial(_bind, True),
-        parameters={"k": Parameter(Integer(low=1), 10)},
+        parameters=PARAMETERS,
         paper=PAPER,
     ),
 )

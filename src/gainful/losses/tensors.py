@@ -29,8 +29,8 @@ from gainful.losses.listwise import gain_shares, top_one
 from gainful.rows import Array
 
 PAIRS_AT_ONCE = 1 << 25  # of (query, document, document) in one step: bounds the memory of a step
-FEW_PAIRS = 1 << 20  # so few are done in one step: launching more would take longer
-SLACK = 1 << 18  # padded pairs that cost less than another bucket
+FEW_PAIRS = 1 << 25  # so few are done in one step: launching more would take longer
+SLACK = 1 << 24  # padded pairs that cost less than another bucket
 
 Form = Callable[[Tensor], tuple[Tensor, Tensor]]  # padded scores (m, n) → values (m,), gradient (m, n)
 

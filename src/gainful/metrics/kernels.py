@@ -21,9 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit
+
+from gainful.threads import thread_count
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
 BY_MIN, BY_ALL = 0, 1  # what average precision is divided by
@@ -40,7 +41,7 @@ def over_queries(kernel: Any, scores: Any, y: Any, offsets: Any, *rest: Any) -> 
     n_queries, n_rows = len(offsets) - 1, len(y)
     out = np.empty(n_queries)
     scores, y, offsets = _locked(scores, np.float64), _locked(y, np.float64), _locked(offsets, np.int64)
-    n_pieces = max(1, min(numba.get_num_threads(), n_rows // ROWS_PER_THREAD))
+    n_pieces = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     pieces = [(scores, y, offsets, a, b, *rest, out) for a, b in pairwise(cuts)]

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gainful.data import RankingData
-from gainful.errors import DataError, InterruptedFitWarning, ParameterError, UnknownNameError
+from gainful.errors import DataError, GainfulError, InterruptedFitWarning, ParameterError, UnknownNameError
 from gainful.frames import as_features, without_codes
 from gainful.metrics import Metric, metric
-from gainful.monitor import Monitor, ProgressCallback
+from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
 from gainful.parameters import Constraint, check_parameters
 from gainful.rows import Array, group_rows, linear_scores, refuse_infinite
 from gainful.space import Space
@@ -36,6 +36,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # The query id travels with the rows through scikit-learn's pipelines and searches without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.accepts_missing
+        return tags
 
     # -- training ------------------------------------------------------------------------------------------------------
 
@@ -76,6 +83,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.history_ = monitor.history
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
+        self.training_ = training_facts(data, monitor)
+        self.__dict__.pop("metrics_", None)  # figures kept with a model file are those of that model
         if monitor.interrupted:
             warnings.warn(
                 f"{type(self).__name__}: training was interrupted after iteration {self.n_iter_}; the model kept is "
@@ -83,6 +92,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 InterruptedFitWarning,
                 stacklevel=2,
             )
+        for told in tuple(AFTER_FIT):
+            told(self)
         return self
 
     def _validation_metric(self) -> Metric:
@@ -136,6 +147,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
         data = self._as_data(X, y, qid, sample_weight, "X")
         return metric("ndcg@10")(self.predict(data), data)
+
+    # -- explanation ---------------------------------------------------------------------------------------------------
+
+    def contributions(self, X: Any) -> Array:
+        """What each feature adds to each score, (n_rows, n_features + 1); the last column is the base.
+
+        A row sums to the score that :meth:`predict` gives. Linear rankers: w_j x_j, base the intercept. Boosted trees:
+        SHAP values, base the mean score. Sums of step functions: the steps of each feature, base 0. Other rankers
+        refuse.
+        """
+        self._check_fitted()
+        reason = self._why_no_contributions()
+        if reason is not None:
+            raise GainfulError(reason)
+        return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
+
+    def _why_no_contributions(self) -> str | None:
+        """The line that refuses contributions; None where there are some."""
+        return (
+            f"a score of {type(self).__name__} is no sum over features, so it has no contributions; linear rankers, "
+            "boosted trees, RankBoost and FRank have them"
+        )
+
+    def _contributions(self, X: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} must say what its features contribute")
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -228,12 +264,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Parameters as a model file holds them."""
         return dict(self.get_params(deep=False))
 
+    def _preprocessing(self) -> dict[str, Any]:
+        """What ``predict`` does to features before it scores them: name → formula; a model file tells it to people."""
+        return {}
+
     def _pack(self) -> dict[str, Any]:
         """Fitted state by name: numbers, texts, lists (JSON) and arrays."""
         raise TypeError(f"{type(self).__name__} must say what a model file holds")
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`_pack` gave."""
+        """Take back what :meth:`_pack` gave; ``n_features_in_`` is known. What does not fit together raises."""
         raise TypeError(f"{type(self).__name__} must say how to read a model file")
 
 
@@ -242,16 +282,57 @@ class LinearScores:
 
     coef_: Array
     intercept_: float
+    n_features_in_: int
 
     def _predict(self, X: Any) -> Array:
         return linear_scores(X, self.coef_) + self.intercept_
+
+    def _why_no_contributions(self) -> str | None:
+        return None
+
+    def _contributions(self, X: Any) -> Array:
+        parts = np.empty((X.shape[0], len(self.coef_) + 1))
+        parts[:, :-1] = X if isinstance(X, np.ndarray) else X.toarray()
+        parts[:, :-1] *= self.coef_
+        parts[:, -1] = self.intercept_
+        return parts
 
     def _pack(self) -> dict[str, Any]:
         return {"coef": self.coef_, "intercept": self.intercept_}
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        self.coef_ = np.asarray(state["coef"], dtype=np.float64)
+        self.coef_ = stored_array(state, "coef", (self.n_features_in_,))
         self.intercept_ = float(state["intercept"])
+
+
+def training_facts(data: RankingData, monitor: Monitor) -> dict[str, Any]:
+    """What a model was trained and validated on, in numbers."""
+    facts: dict[str, Any] = {
+        "queries": data.n_queries,
+        "rows": data.n_rows,
+        "weighted": data.query_weights is not None,
+        "lowest_grade": float(data.y.min()),
+        "highest_grade": float(data.y.max()),
+    }
+    if monitor.valid is not None:
+        facts["validation"] = {
+            "metric": str(monitor.metric),
+            "queries": monitor.valid.n_queries,
+            "best": float(monitor.best_value) if np.isfinite(monitor.best_value) else None,
+            "iteration": monitor.best_iteration,
+        }
+    return facts
+
+
+def stored_array(state: Mapping[str, Any], name: str, shape: tuple[int | None, ...], dtype: Any = np.float64) -> Array:
+    """An array of a model file as ``dtype`` (None: as it is), of this shape (None: any length), all of it finite."""
+    array = np.asarray(state[name], dtype=dtype)
+    fits = array.ndim == len(shape) and all(want in (None, had) for want, had in zip(shape, array.shape, strict=True))
+    if array.dtype.kind not in "fiub" or not fits:
+        raise ValueError(f"{name} has not the shape that the model needs")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds numbers that are infinite or none")
+    return array
 
 
 def has_missing(X: Any) -> bool:

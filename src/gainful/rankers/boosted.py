@@ -39,25 +39,28 @@ class LossTrees(TreeRanker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         self.loss_ = self._loss()
-        before: float | None = getattr(self, "scale_", None) if self.warm_start else None
+        goes_on = self.warm_start and hasattr(self, "booster_")
+        scale: float | str | None = getattr(self, "scale_", None) if goes_on and self.scale == "auto" else self.scale
+        self.n_stages_ = int(getattr(self, "n_stages_", self.n_trees)) if goes_on else self.n_trees
         objective = LossObjective(
             self.loss_,
             data,
-            self.n_trees,
+            self.n_stages_,
             step=self._step(),
-            scale=before if before is not None and self.scale == "auto" else self.scale,
+            scale="auto" if scale is None else scale,
             start_trees=self.start_trees,
             threads=self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None,
         )
         self._grow(data, data.y, monitor, objective=objective)
-        self.scale_ = 1.0 if objective.scale is None else objective.scale
+        self.scale_ = objective.scale
 
     def _pack(self) -> dict[str, Any]:
-        return super()._pack() | {"scale": self.scale_}
+        return super()._pack() | {"scale": self.scale_, "n_stages": self.n_stages_}
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
-        self.loss_, self.scale_ = self._loss(), float(state["scale"])
+        self.loss_, self.n_stages_ = self._loss(), int(state["n_stages"])
+        self.scale_ = None if state["scale"] is None else float(state["scale"])
 
 
 @dataclass(repr=False, eq=False)
@@ -79,7 +82,9 @@ class BoostedRanker(LossTrees):
 
     Attributes, beside those of every :class:`TreeRanker`
     ----------
-    loss_ : the loss as a value; scale_ : the factor used
+    loss_ : the loss as a value
+    scale_ : the factor used; None where no tree has fitted the loss yet
+    n_stages_ : trees over which a loss that changes does so: ``n_trees`` of the first training
     """
 
     parameters: ClassVar[Mapping[str, Constraint]] = {

@@ -16,8 +16,10 @@ from gainful.errors import ParameterError
 from gainful.losses import loss
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Real
+from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
 from gainful.rows import Array
+from gainful.space import Space
 from gainful.streams import read_only
 
 
@@ -70,6 +72,8 @@ class GBRank(TreeRanker):
         **TREE_PARAMETERS,
     }
 
+    space: ClassVar[Space] = GBRANK_SPACE
+
     tau: float = 1.0
     update: str = "gradient"
 
@@ -90,7 +94,7 @@ class GBRank(TreeRanker):
     def _predict(self, X: Any) -> Array:
         return super()._predict(X) * self._factor()
 
-    def _contributions(self, X: Any) -> Any:
+    def _contributions(self, X: Any) -> Array:
         return super()._contributions(X) * self._factor()
 
     def _pack(self) -> dict[str, Any]:

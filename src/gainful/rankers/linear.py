@@ -14,6 +14,7 @@ from gainful.engines.linear import LinearRisk, feature_scales, pair_shares
 from gainful.engines.structured import query_shares
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss
+from gainful.losses.registry import loss_text
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.rankers.base import Ranker
@@ -99,8 +100,8 @@ class LinearRanker(PathOverC, Ranker):
     early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
         best; None keeps the solution. Not with the bundle solver
     eval_metric : what is measured on ``eval_set``
-    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one. On a GPU the features are held and
-        multiplied there (dense ones only; the extra ``neural``), and the solver stays here
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one and the features are dense. On a GPU
+        the features are held and multiplied there (the extra ``neural``), and the solver stays here
     random_state : nothing is drawn at random; taken so that all rankers take it
 
     Attributes
@@ -232,8 +233,9 @@ class LinearRanker(PathOverC, Ranker):
 
     def _risk(self, data: RankingData, scales: Array | None) -> LinearRisk | TensorLinearRisk:
         """What the solvers see of the data, on the device asked for; all of them take either."""
-        device = chosen_device(type(self).__name__, getattr(self, "device", "cpu"))
-        if device == "cpu":
+        asked = getattr(self, "device", "cpu")
+        device = chosen_device(type(self).__name__, asked)
+        if device == "cpu" or (asked == "auto" and not isinstance(data.X, np.ndarray)):  # sparse ones stay here
             return LinearRisk(self.loss_, data, self._shares(data), scales=scales)
         pytorch(f"{type(self).__name__} with device={device!r}")
         from gainful.engines.tensor_linear import TensorLinearRisk
@@ -295,9 +297,8 @@ class LinearRanker(PathOverC, Ranker):
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """A loss is written as its text. A function cannot be written down, only named."""
         params = super()._file_params()
-        return params | {"loss": params["loss"] if isinstance(params["loss"], str) else str(loss(params["loss"]))}
+        return params | {"loss": loss_text(params["loss"])}
 
     def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"loss": str(self.loss_), "solver": self.solver_}

@@ -11,7 +11,7 @@ import numpy as np
 from gainful.data import RankingData
 from gainful.engines.grades import CumulativeLogits, Grades, proper_probabilities, relevance_of
 from gainful.engines.trees import predict_rows
-from gainful.errors import DataError, GainfulError
+from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
@@ -72,6 +72,15 @@ class McRank(TreeRanker):
     # -- training ------------------------------------------------------------------------------------------------------
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        before: str = getattr(self, "mode_", self.mode)
+        if self.warm_start and hasattr(self, "booster_") and before != self.mode:
+            raise ParameterError(
+                f"the trees to go on from were grown with mode={before!r}; keep that, or set warm_start=False"
+            )
+        self._fit_mode(data, monitor)
+        self.mode_ = self.mode
+
+    def _fit_mode(self, data: RankingData, monitor: Monitor) -> None:
         if self.mode == "regression":
             self._grow(data, relevance_of(data.y, self.relevance), monitor, params={"objective": "regression"})
             return
@@ -147,13 +156,13 @@ class McRank(TreeRanker):
             return predicted
         return proper_probabilities(self._grades.at_least(predicted), np.diff(self._grades.relevance))
 
-    def contributions(self, X: Any) -> Array:
-        if self.mode != "regression":
-            raise GainfulError(
-                f"the expected relevance of McRank in {self.mode} mode is no sum of trees, so it has no contributions; "
-                'see class_contributions, or choose mode="regression"'
-            )
-        return super().contributions(X)
+    def _why_no_contributions(self) -> str | None:
+        if self.mode == "regression":
+            return None
+        return (
+            f"the expected relevance of McRank in {self.mode} mode is no sum of trees, so it has no contributions; "
+            'see class_contributions, or choose mode="regression"'
+        )
 
     def class_contributions(self, X: Any) -> Array:
         """SHAP values of the classes' raw scores, (n_rows, models, n_features + 1), base last.
@@ -166,8 +175,7 @@ class McRank(TreeRanker):
         matrix = self._features_to_score(X)
         if self._is_constant:
             return np.zeros((matrix.shape[0], 0, matrix.shape[1] + 1))
-        values = self._contributions(matrix)
-        values = np.asarray(values).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
+        values = self._contributions(matrix).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
         if self.mode == "ordinal":
             values[:, :, -1] += self._grades.start
         return values
@@ -200,3 +208,6 @@ class McRank(TreeRanker):
             self.best_iteration_ = 0
         else:
             super()._unpack(state)
+            models = 1 if self.mode == "regression" else self._grades.n - (self.mode == "ordinal")
+            if self.booster_.num_model_per_iteration() != models:
+                raise ValueError("the trees do not fit the classes")

@@ -85,7 +85,6 @@ class NDCGReduction(LinearScores, Ranker):
         "random_state": Maybe(inner=Seed(), help="seed"),
     }
     space: ClassVar[Space] = {
-        "n_rounds": IntRange(1, 20, log=True, why="the best round is kept, so more cost time only"),
         "max_pairs": IntRange(5_000, 200_000, log=True, why="more pairs, less chance in the draw"),
     }
 

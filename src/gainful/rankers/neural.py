@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,10 +13,11 @@ from gainful.data import RankingData
 from gainful.engines.device import DeviceName, chosen_device, pytorch
 from gainful.engines.linear import feature_scales
 from gainful.losses import LossSpec, loss
+from gainful.losses.registry import loss_text
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
-from gainful.rankers.base import Ranker
+from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.spaces import NET_SPACE
 from gainful.rows import Array, value_blocks
 from gainful.space import Space
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from gainful.engines.nets import NetSettings
 
 BLOCK_ROWS = 256  # scored together; always so many, so that a score does not depend on its neighbours
+LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
 class NeuralRanker(Ranker):
@@ -36,15 +39,18 @@ class NeuralRanker(Ranker):
     ----------
     loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
-    hidden : units of each hidden layer; one number is what the papers call a two-layer net
+    hidden : units of each hidden layer; one number is what the papers call a two-layer net, none a linear one
     activation : "relu", "tanh", "sigmoid" or "silu" between the layers
     dropout : share of the hidden units left out at random in each step
+    output_scale : factor on the first weights of the output layer: below 1 for losses that want small scores to begin
+        with, as those with a margin
     batch_queries : queries a step
     optimizer : "adam", "adamw" (weight decay apart from the gradient) or "sgd" (Nesterov momentum 0.9)
     learning_rate, weight_decay : of the optimizer; weight decay spares the biases
     epochs : most passes over the training queries
     early_stopping : with ``eval_set``, stop after so many epochs without a better one; None never stops. The best epoch
-        on ``eval_set`` is kept in any case
+        on ``eval_set`` is kept in any case. Losses that change from one epoch to the next take all epochs, of which
+        the second half is measured
     eval_metric : what is measured on ``eval_set``
     standardize : divide features by their standard deviation after taking off their mean, both of the training data
     device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one
@@ -60,13 +66,16 @@ class NeuralRanker(Ranker):
 
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
-        "hidden": ListOf(inner=Integer(low=1), help="units of each hidden layer"),
+        "hidden": ListOf(inner=Integer(low=1), empty=True, help="units of each hidden layer"),
         "activation": Choice(of=("relu", "tanh", "sigmoid", "silu"), help="between the layers"),
         "dropout": Real(low=0, high=1, open_high=True, help="share of hidden units left out in a step"),
+        "output_scale": Real(
+            low=0, open_low=True, high=LARGEST, help="factor on the first weights of the output layer"
+        ),
         "batch_queries": Integer(low=1, help="queries a step"),
         "optimizer": Choice(of=("adam", "adamw", "sgd"), help="how steps are taken"),
-        "learning_rate": Real(low=0, open_low=True, help="length of the steps"),
-        "weight_decay": Real(low=0, help="shrinks the weights, not the biases"),
+        "learning_rate": Real(low=0, open_low=True, high=LARGEST, help="length of the steps"),
+        "weight_decay": Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"),
         "epochs": Integer(low=1, help="most passes over the training queries"),
         "early_stopping": Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping"),
         "eval_metric": MetricSpec(help="metric on eval_set that chooses the best epoch"),
@@ -83,9 +92,10 @@ class NeuralRanker(Ranker):
         hidden: Sequence[int] = (64,),
         activation: str = "relu",
         dropout: float = 0.0,
+        output_scale: float = 1.0,
         batch_queries: int = 32,
         optimizer: str = "adam",
-        learning_rate: float = 0.001,
+        learning_rate: float = 0.01,
         weight_decay: float = 0.0,
         epochs: int = 100,
         early_stopping: int | None = 10,
@@ -99,6 +109,7 @@ class NeuralRanker(Ranker):
         self.hidden = hidden
         self.activation = activation
         self.dropout = dropout
+        self.output_scale = output_scale
         self.batch_queries = batch_queries
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -111,42 +122,48 @@ class NeuralRanker(Ranker):
         self.dtype = dtype
         self.random_state = random_state
 
+    def _search_space(self) -> Space:
+        idle = () if len(self.hidden) else ("dropout",)  # of hidden units
+        return {name: dimension for name, dimension in self.space.items() if name not in idle}
+
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         pytorch(type(self).__name__)
         from gainful.engines.nets import Inputs, train_net
 
-        self.loss_ = loss(self.loss)
-        self.device_ = chosen_device(type(self).__name__, self.device)
-        self.shift_, self.scale_ = self._standard(data)
+        chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
+        shift, scale = self._standard(data)
         monitor.total = self.epochs
-        if monitor.valid is not None:
+        if monitor.valid is not None and not chosen.staged:
             monitor.patience = self.early_stopping
-        self.weights_ = train_net(
-            self.loss_,
+        weights = train_net(
+            chosen,
             data,
-            Inputs(self.shift_, self.scale_, self.dtype),
-            self._settings(),
+            Inputs(shift, scale, self.dtype),
+            self._settings(device),
             monitor,
             # What is validated is what will score; on a GPU that would mean to leave it.
-            partial(self._validation, monitor) if self.device_ == "cpu" else None,
+            partial(self._validation, monitor, shift, scale) if device == "cpu" else None,
         )
-        self.best_epoch_ = monitor.best_iteration
+        # All at once: a fit that fails leaves the model of the last one as it was.
+        self.loss_, self.device_, self.best_epoch_ = chosen, device, monitor.best_iteration
+        self.weights_, self.shift_, self.scale_ = weights, shift, scale
 
-    def _settings(self) -> NetSettings:
+    def _settings(self, device: str) -> NetSettings:
         from gainful.engines.nets import NetSettings
 
         return NetSettings(
             hidden=tuple(int(units) for units in self.hidden),
             activation=self.activation,
             dropout=float(self.dropout),
+            output_scale=float(self.output_scale),
             batch_queries=int(self.batch_queries),
             optimizer=self.optimizer,
             learning_rate=float(self.learning_rate),
             weight_decay=float(self.weight_decay),
             epochs=int(self.epochs),
-            device=self.device_,
+            device=device,
             dtype=self.dtype,
             seed=seed_from(self.random_state),
         )
@@ -155,31 +172,19 @@ class NeuralRanker(Ranker):
         """Shift and scale, in the precision of X: then x − shift has no rounding of its own."""
         if not self.standardize:
             return np.zeros(data.n_features), np.ones(data.n_features)
+        kind = data.X.dtype
         shift, scale = feature_means(data.X), feature_scales(data.X)
-        return shift.astype(data.X.dtype).astype(np.float64), scale.astype(data.X.dtype).astype(np.float64)
+        scale = np.where(scale < np.finfo(kind).tiny, 1.0, scale)  # too little to divide by: as good as constant
+        return shift.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64)
 
-    def _validation(self, monitor: Monitor, weights: list[Array]) -> float:
+    def _validation(self, monitor: Monitor, shift: Array, scale: Array, weights: list[Array]) -> float:
         assert monitor.valid is not None
-        self.weights_ = weights
-        return monitor.evaluate(self._predict(monitor.valid.X))
+        return monitor.evaluate(net_scores(monitor.valid.X, self.activation, shift, scale, weights))
 
     # -- scoring: without PyTorch --------------------------------------------------------------------------------------
 
     def _predict(self, X: Any) -> Array:
-        """The net in float64, by blocks of equally many rows."""
-        scores, block = np.empty(X.shape[0]), np.zeros((BLOCK_ROWS, X.shape[1]))
-        weights = [np.asarray(weight, dtype=np.float64) for weight in self.weights_]
-        for start in range(0, len(scores), BLOCK_ROWS):
-            rows = X[start : start + BLOCK_ROWS]
-            n = rows.shape[0]
-            block[:n] = rows if isinstance(rows, np.ndarray) else rows.toarray()
-            scores[start : start + n] = self._scores((block - self.shift_) / self.scale_, weights)[:n]
-        return scores
-
-    def _scores(self, z: Array, weights: list[Array]) -> Array:
-        for W, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-            z = activate(self.activation, z @ W + b)
-        return np.asarray((z * weights[-2][:, 0]).sum(axis=1) + weights[-1][0])
+        return net_scores(X, self.activation, self.shift_, self.scale_, self.weights_)
 
     def _facts(self) -> dict[str, Any]:
         return {"loss": str(self.loss_), "device": self.device_, "best epoch": self.best_epoch_}
@@ -187,9 +192,11 @@ class NeuralRanker(Ranker):
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """A loss is written as its text. A function cannot be written down, only named."""
         params = super()._file_params()
-        return params | {"loss": params["loss"] if isinstance(params["loss"], str) else str(loss(params["loss"]))}
+        return params | {"loss": loss_text(params["loss"])}
+
+    def _preprocessing(self) -> dict[str, Any]:
+        return {"standardize": "(x - shift) / scale"} if self.standardize else {}
 
     def _pack(self) -> dict[str, Any]:
         weights = {f"weights_{place}": weight for place, weight in enumerate(self.weights_)}
@@ -199,11 +206,30 @@ class NeuralRanker(Ranker):
         }  # fmt: skip
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        self.weights_ = [np.asarray(state[f"weights_{place}"]) for place in range(int(state["n_weights"]))]
-        self.shift_, self.scale_ = np.asarray(state["shift"]), np.asarray(state["scale"])
+        self.hidden = tuple(self.hidden)  # as it was before JSON
+        units = (self.n_features_in_, *self.hidden, 1)
+        shapes: list[tuple[int, ...]] = [s for a, b in itertools.pairwise(units) for s in ((a, b), (b,))]
+        if state["n_weights"] != len(shapes):
+            raise ValueError("n_weights does not fit the hidden layers")
+        self.weights_ = [stored_array(state, f"weights_{i}", shape, None) for i, shape in enumerate(shapes)]
+        self.shift_, self.scale_ = (stored_array(state, name, units[:1]) for name in ("shift", "scale"))
         self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
         self.best_epoch_ = int(state["best_epoch"])
-        self.hidden = tuple(self.hidden)  # as it was before JSON
+
+
+def net_scores(X: Any, activation: str, shift: Array, scale: Array, weights: Sequence[Array]) -> Array:
+    """The net in float64, by blocks of equally many rows."""
+    scores, block = np.empty(X.shape[0]), np.zeros((BLOCK_ROWS, X.shape[1]))
+    weights = [np.asarray(weight, dtype=np.float64) for weight in weights]
+    for start in range(0, len(scores), BLOCK_ROWS):
+        rows = X[start : start + BLOCK_ROWS]
+        n = rows.shape[0]
+        block[:n] = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        z = (block - shift) / scale
+        for W, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
+            z = activate(activation, z @ W + b)
+        scores[start : start + n] = ((z * weights[-2][:, 0]).sum(axis=1) + weights[-1][0])[:n]
+    return scores
 
 
 def activate(name: str, z: Array) -> Array:

@@ -314,9 +314,9 @@ RANKERS = Registry(
         "structured-boost",
         "gainful.rankers.boosted",
         "BoostedRanker",
-        "Boosted trees; tight structured bound of NDCG@k, after a start by regression.",
+        "Boosted trees; structured hinge on NDCG@k, after a start by regression.",
         kind="trees",
-        params={"loss": "structured-ndcg-tight", "start_trees": 40},
+        params={"loss": "structured-ndcg(weight=0.01)", "start_trees": 20},
         paper=CHAPELLE,
     ),
     RankerEntry(
@@ -370,7 +370,7 @@ RANKERS = Registry(
         "NeuralRanker",
         "Two-layer net; large margin on NDCG@k itself.",
         kind="net",
-        params={"loss": "structured-ndcg"},
+        params={"loss": "structured-ndcg", "output_scale": 0.01},
         paper=CHAPELLE,
         needs="torch",
     ),
@@ -410,6 +410,7 @@ RANKERS = Registry(
         paper="Friedman 2001, Greedy function approximation: a gradient boosting machine",
     ),
 )
+"""Every ranker by name, a read-only mapping; an entry tells its class, kind, preset parameters and paper."""
 
 
 def ranker(name: str, **params: Any) -> Ranker:

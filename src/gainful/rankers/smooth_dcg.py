@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from gainful.losses import Loss, loss
 from gainful.parameters import Choice, Constraint, Integer, Maybe, Real
 from gainful.rankers.boosted import STEP_PARAMETERS, LossTrees
+from gainful.rankers.spaces import SMOOTH_DCG_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS
+from gainful.space import Space
 
 VARIANTS = {"sdcg": "sdcg", "shf": "shf-sdcg", "reg-shf": "reg-shf-sdcg"}
 
@@ -41,7 +43,7 @@ class SmoothDCG(LossTrees):
 
     Attributes, beside those of every :class:`TreeRanker`
     ----------
-    loss_ : the loss as a value; scale_ : the factor used
+    loss_, scale_, n_stages_ : as of :class:`BoostedRanker`
     """
 
     parameters: ClassVar[Mapping[str, Constraint]] = {
@@ -56,6 +58,8 @@ class SmoothDCG(LossTrees):
         **STEP_PARAMETERS,
     }
 
+    space: ClassVar[Space] = SMOOTH_DCG_SPACE
+
     variant: str = "shf"
     alpha: float = 2.0
     beta: float = 1.0
@@ -64,10 +68,13 @@ class SmoothDCG(LossTrees):
     tied: str = "all"
     regression: float = 0.1
     n_trees: int = field(default=250, kw_only=True)
-    n_leaves: int = field(default=8, kw_only=True)
-    learning_rate: float = field(default=0.05, kw_only=True)
+    n_leaves: int = field(default=16, kw_only=True)
     min_docs_in_leaf: int = field(default=100, kw_only=True)
     colsample: float = field(default=0.3, kw_only=True)
+
+    def _search_space(self) -> Space:
+        idle = () if self.variant == "reg-shf" else ("regression",)
+        return {name: dimension for name, dimension in self.space.items() if name not in idle}
 
     def _loss(self) -> Loss:
         given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, "k": self.k, "target": self.target}

@@ -14,7 +14,7 @@ from gainful.metrics import Metric
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Integer, Maybe, Real
 from gainful.randomness import seed_from
-from gainful.rankers.base import Ranker
+from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.paths import FitsPath
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.rows import Array
@@ -180,8 +180,8 @@ class KernelStructuredSVM(FitsPath, Ranker):
     def _unpack(self, state: Mapping[str, Any]) -> None:
         from gainful.solvers.certificate import Certificate
 
-        self.landmarks_ = np.asarray(state["landmarks"])
-        self.dual_coef_ = np.asarray(state["dual_coef"], dtype=np.float64)
+        self.landmarks_ = stored_array(state, "landmarks", (None, self.n_features_in_), None)
+        self.dual_coef_ = stored_array(state, "dual_coef", (len(self.landmarks_),))
         self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), list(state["path"])
         self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
         weights = state.get("position_weights")

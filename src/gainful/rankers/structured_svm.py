@@ -168,7 +168,9 @@ class StructuredSVM(PathOverC, Ranker):
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _search_space(self) -> Space:
-        idle = () if self.bound == "tight" else ("start_alpha",)
+        idle = {"start_alpha"} if self.bound != "tight" else set()
+        if metric(self.metric).name == "map":  # its feature map has no position weights
+            idle.add("position_weights")
         return {name: dimension for name, dimension in self.space.items() if name not in idle}
 
     def _validation_metric(self) -> Metric:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 from gainful.data import RankingData
 from gainful.inference.features import locked
 from gainful.parameters import Choice, Either, Integer
+from gainful.rankers.base import stored_array
 from gainful.rows import Array
 from gainful.streams import each
+from gainful.threads import thread_count
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
@@ -97,9 +99,7 @@ def _code_type(largest: int) -> Any:
 
 def in_pieces(piece: Callable[[int, int], Any], n: int, n_pieces: int) -> list[Any]:
     """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    import numba
-
-    n_pieces = max(1, min(n_pieces, n, numba.get_num_threads()))
+    n_pieces = max(1, min(n_pieces, n, thread_count()))
     return each(piece, [n * i // n_pieces for i in range(n_pieces + 1)])
 
 
@@ -166,13 +166,28 @@ class StepScores:
         self.weights_ = np.array([step[2] for step in steps], dtype=np.float64)
 
     def _predict(self, X: Any) -> Array:
-        scores, columns = np.zeros(X.shape[0]), Columns(X)
+        scores = np.zeros(X.shape[0])
+        for _, part in self._parts(X):
+            scores += part
+        return scores
+
+    def _parts(self, X: Any) -> Iterator[tuple[int, Array]]:
+        """Each feature that has steps, with what they add to the score of each row."""
+        columns = Columns(X)
         for j in np.unique(self.features_):
             mine = self.features_ == j
             order = np.argsort(self.thresholds_[mine], kind="stable")
             heights = np.concatenate([[0.0], np.cumsum(self.weights_[mine][order])])
-            scores += heights[np.searchsorted(self.thresholds_[mine][order], columns[j], side="right")]
-        return scores
+            yield int(j), heights[np.searchsorted(self.thresholds_[mine][order], columns[j], side="right")]
+
+    def _why_no_contributions(self) -> str | None:
+        return None
+
+    def _contributions(self, X: Any) -> Array:
+        parts = np.zeros((X.shape[0], self.n_features_in_ + 1))
+        for j, part in self._parts(X):
+            parts[:, j] = part
+        return parts
 
     @property
     def feature_importances_(self) -> Array:
@@ -183,6 +198,8 @@ class StepScores:
         return {"features": self.features_, "thresholds": self.thresholds_, "weights": self.weights_}
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        self.features_ = np.asarray(state["features"], dtype=np.int64)
-        self.thresholds_ = np.asarray(state["thresholds"], dtype=np.float64)
-        self.weights_ = np.asarray(state["weights"], dtype=np.float64)
+        self.features_ = stored_array(state, "features", (None,), np.int64)
+        self.thresholds_ = stored_array(state, "thresholds", (len(self.features_),))
+        self.weights_ = stored_array(state, "weights", (len(self.features_),))
+        if ((self.features_ < 0) | (self.features_ >= self.n_features_in_)).any():
+            raise ValueError("features names one that is not there")

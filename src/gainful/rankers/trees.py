@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.trees import Objective, as_lightgbm, grow_trees, lightgbm_params, predict_rows
+from gainful.engines.booster_text import check_booster_text
+from gainful.engines.trees import Objective, contributions_of_rows, grow_trees, lightgbm_params, predict_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.monitor import Monitor
 from gainful.parameters import (
@@ -31,7 +32,7 @@ from gainful.rankers.spaces import TREE_SPACE
 from gainful.rows import Array
 from gainful.space import Space
 
-OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
 FEATURE = Either(of=(Integer(low=0), Name()))
 
 TREE_PARAMETERS: dict[str, Constraint] = {
@@ -129,7 +130,7 @@ class TreeRanker(Ranker):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             owner=type(self).__name__,
-            also_owned={"another ranker": OBJECTIVE_NAMES, **self._owned()},
+            also_owned={**self._owned(), "another ranker": OBJECTIVE_NAMES},
             engine_params=self.engine_params,
         )
 
@@ -243,16 +244,11 @@ class TreeRanker(Ranker):
             self.booster_.feature_importance(importance_type="gain", iteration=self.best_iteration_), dtype=np.float64
         )
 
-    def contributions(self, X: Any) -> Array:
-        """SHAP values (n_rows, n_features + 1): what each feature adds to each score; the last column is the base.
+    def _why_no_contributions(self) -> str | None:
+        return None
 
-        A row sums to the score that :meth:`predict` gives.
-        """
-        self._check_fitted()
-        return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
-
-    def _contributions(self, X: Any) -> Any:
-        return self.booster_.predict(as_lightgbm(X), num_iteration=self.best_iteration_, pred_contrib=True)
+    def _contributions(self, X: Any) -> Array:
+        return contributions_of_rows(self.booster_, X, self.best_iteration_)
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
@@ -265,5 +261,7 @@ class TreeRanker(Ranker):
     def _unpack(self, state: Mapping[str, Any]) -> None:
         import lightgbm as lgb
 
-        self.booster_ = lgb.Booster(model_str=state["booster"])
         self.best_iteration_ = int(state["best_iteration"])
+        if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
+            raise ValueError("best_iteration is none of the iterations")
+        self.booster_ = lgb.Booster(model_str=state["booster"])

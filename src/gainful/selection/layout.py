@@ -18,11 +18,11 @@ PART_NAMES = {
 }
 
 
-def read_splits(folder: str | Path, **options: Any) -> list[Split]:
+def read_splits(folder: str | Path, *, needs_test: bool = True, **options: Any) -> list[Split]:
     """The splits of a folder: one per ``Fold*`` folder in it, or the one made of its own train and test files.
 
-    A validation file may be absent. LETOR text leaves out trailing zero features, so the parts are brought to the width
-    of the widest.
+    A validation file may be absent, and without ``needs_test`` a test file too; then its part cannot be asked for.
+    LETOR text leaves out trailing zero features, so the parts are brought to the width of the widest.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -31,17 +31,21 @@ def read_splits(folder: str | Path, **options: Any) -> list[Split]:
         (f for f in folder.iterdir() if f.is_dir() and re.fullmatch(r"(?i)fold[ _-]?\d+", f.name)), key=_number
     )
     if homes:
-        return [_read_split(home, home.name, options) for home in homes]
-    return [_read_split(folder, "", options)]
+        return [_read_split(home, home.name, needs_test, options) for home in homes]
+    return [_read_split(folder, "", needs_test, options)]
 
 
-def _read_split(folder: Path, name: str, options: dict[str, Any]) -> Split:
+def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, Any]) -> Split:
     parts = {part: _find(folder, part) for part in PART_NAMES}
-    for part in ("train", "test"):
+    for part in ("train", "test") if needs_test else ("train",):
         if parts[part] is None:
             raise FormatError(f"the folder has no {part} file (such as {part}.txt) and no Fold1, Fold2, …", path=folder)
     data = align_features({part: read(path, **options) for part, path in parts.items() if path is not None})
-    return Split(data["train"], data.get("valid"), data["test"], name=name)
+
+    def absent() -> RankingData:
+        raise FormatError("the folder has no test file (such as test.txt)", path=folder)
+
+    return Split(data["train"], data.get("valid"), data.get("test", absent), name=name)
 
 
 def align_features(parts: dict[str, RankingData]) -> dict[str, RankingData]:

@@ -20,7 +20,8 @@ class TuneResult:
     """The trials of a search and the best of them. ``print`` it for the table.
 
     ``trials`` has a mapping for each trial: ``trial`` (its number; 0 is the ranker as it stood), ``params``, ``state``
-    ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``.
+    ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``,
+    ``models`` (trained in it) and ``kept`` (of several C or l1 the one that validation chose).
     ``model`` is the ranker trained with the best parameters, or None where none was asked for.
     """
 
@@ -36,6 +37,7 @@ class TuneResult:
     trials: tuple[Mapping[str, Any], ...]
     interrupted: bool = False
     model: Ranker | None = None
+    workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
 
     @property
     def trials_by_number(self) -> dict[int, Mapping[str, Any]]:
@@ -91,6 +93,8 @@ class TuneResult:
             parts.append(f"{self.gain:+.4f} on the parameters given")
         parts.append(f"{len(states)} trials by {self.search} search, seed {self.seed}")
         parts += [f"{states.count(state)} {state}" for state in ("pruned", "failed") if state in states]
+        if self.workers is not None:
+            parts.append(f"memory allowed {self.workers} at a time")
         return "; ".join(parts) + (". Interrupted: the best so far." if self.interrupted else ".")
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gainful.space import Dimension, IntRange, Range, Space, Values
 
 Params = dict[str, Any]
 SEARCHES = ("random", "grid", "optuna")
+DRAWS = "sobol"  # what the spread draws are; goes into the key of stored trials
 STARTUP = 8  # spread draws before TPE has anything to learn from
 
 
@@ -62,20 +64,23 @@ class Search:
 
 
 def spread(space: Space, seed: int, i: int) -> Params:
-    """Draw ``i`` ≥ 1 of a sequence whose every beginning covers the space evenly.
+    """Draw ``i`` ≥ 1 of a scrambled Sobol sequence: uniform like independent draws, with fewer gaps and clusters.
 
-    Dimension d (from 1) is at the fractional part of U_d + i·φ^(−d), with U_d drawn from the seed and φ the root of
-    φ^(D+1) = φ + 1 (Roberts 2018): uniform like independent draws, without their gaps and clusters, which matters where
-    there are a dozen trials.
+    The first 2^m draws put one into each of the 2^m equal pieces of every dimension, and pairs of dimensions are
+    covered nearly as evenly, which matters where there are a dozen trials.
     """
-    root = 2.0
-    for _ in range(60):
-        root = (1.0 + root) ** (1.0 / (len(space) + 1))
-    starts = np.random.default_rng(seed).random(len(space))
-    return {
-        name: dimension.at(float((start + i * root ** -(d + 1)) % 1.0))
-        for d, ((name, dimension), start) in enumerate(zip(space.items(), starts, strict=True))
-    }
+    if not space:
+        return {}
+    shares = _sobol(len(space), seed, i.bit_length())[i - 1]
+    return {name: dimension.at(float(u)) for (name, dimension), u in zip(space.items(), shares, strict=True)}
+
+
+@lru_cache(maxsize=64)
+def _sobol(n_dimensions: int, seed: int, exponent: int) -> Any:
+    """The first 2^exponent points, (2^exponent, n_dimensions); those of a smaller exponent are its beginning."""
+    from scipy.stats import qmc
+
+    return qmc.Sobol(n_dimensions, scramble=True, seed=np.random.default_rng(seed)).random_base2(exponent)
 
 
 def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:

@@ -8,13 +8,15 @@ written and flushed to the disk before the next piece of work begins. A line tha
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
+from functools import partial
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,13 @@ from gainful.data import RankingData
 from gainful.errors import FormatError
 from gainful.formats.files import reason
 from gainful.jsonable import plain
+from gainful.losses import Loss
 
-FORMAT = 1
+FORMAT = 2
 WHAT = {
     "format": "a newer or older layout",
     "version": "another version of gainful",
+    "libraries": "another version of a library that training rests on",
     "data": "other data, or of another division of it",
     "metric": "another metric",
     "ranker": "another ranker, or other parameters of it",
@@ -37,6 +41,22 @@ WHAT = {
     "seed": "another seed",
     "pruning": "another choice of pruning",
 }
+
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
+
+
+class StoreError(FormatError):
+    """A file of results that cannot be read or written, or belongs to something else: no fault of a ranker."""
+
+
+def libraries() -> dict[str, str]:
+    """The versions of the libraries that a result may depend on, of those installed."""
+    found = {}
+    for name in LIBRARIES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def version() -> str:
@@ -51,10 +71,33 @@ def fingerprint(*values: Any) -> str:
         if isinstance(value, RankingData):
             _digest_data(digest, value)
         else:
-            text = json.dumps(plain(value), sort_keys=True, ensure_ascii=True)
-            digest.update(re.sub(r" at 0x[0-9a-f]+", "", text).encode())  # a function is known by its name
+            text = json.dumps(plain(_told(value)), sort_keys=True, ensure_ascii=True)
+            digest.update(re.sub(r" at 0x[0-9a-f]+", "", text).encode())
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+def _told(value: Any) -> Any:
+    """``value`` with functions as their code: names may be shared, and are by all functions without one."""
+    if isinstance(value, Mapping):
+        return {name: _told(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_told(item) for item in value]
+    if isinstance(value, partial):
+        return [_told(value.func), _told(value.args), _told(value.keywords)]
+    if isinstance(value, Loss):
+        return [str(value), _told(value.entry.bind)]
+    function = getattr(value, "py_func", value)  # of what numba compiled
+    if not inspect.isfunction(function):
+        return value
+    held = [one for cell in function.__closure__ or () if (one := cell.cell_contents) is not function]
+    return [function.__module__, function.__qualname__, _told([held, function.__defaults__]), _code(function.__code__)]
+
+
+def _code(code: Any) -> list[Any]:
+    """What a function does, without where it stands in its file."""
+    inner = [_code(one) if inspect.iscode(one) else plain(one) for one in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), inner]
 
 
 def _digest_data(digest: Any, data: RankingData) -> None:
@@ -77,13 +120,30 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self.path, "a+b")  # noqa: SIM115  (closed by close)
         except OSError as error:
-            raise FormatError(f"cannot be written: {reason(error)}", path=self.path) from None
+            raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
         try:
             self._refuse_company()
             self.rows = self._read()
         except BaseException:
             self._file.close()
             raise
+
+    @staticmethod
+    def check(path: str | Path, key: Mapping[str, Any]) -> None:
+        """Refuse a file that could not be opened as ``Store(path, key)``, without opening it for good."""
+        path = Path(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise StoreError("cannot be written: permission denied", path=path)
+            head = b""
+            if path.exists():
+                with open(path, "rb") as file:
+                    head = file.readline()
+        except OSError as error:
+            raise StoreError(f"cannot be written: {reason(error)}", path=path) from None
+        if head.endswith(b"\n"):
+            _refuse_other_key(path, _parsed(path, 1, head), plain({"format": FORMAT, **key}))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one result; it is on the disk when this returns."""
@@ -107,7 +167,7 @@ class Store:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise FormatError(f"cannot be written: {reason(error)}", path=self.path) from None
+            raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
 
     def _refuse_company(self) -> None:
         """Two runs that write one file would each lose track of it."""
@@ -118,7 +178,7 @@ class Store:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 message = "another run is writing it; give this one a folder of its own"
-                raise FormatError(message, path=self.path) from None
+                raise StoreError(message, path=self.path) from None
 
     def _read(self) -> list[dict[str, Any]]:
         self._file.seek(0)
@@ -130,29 +190,32 @@ class Store:
         if not lines:
             self._write(json.dumps({"gainful": "results", **self._key}).encode() + b"\n")
             return []
-        rows = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError("no object")
-            except ValueError:
-                raise FormatError(
-                    "is damaged; remove the file and its results are computed anew", path=self.path, line=number
-                ) from None
-            rows.append(row)
-        self._refuse_other_key(rows[0])
+        rows = [_parsed(self.path, number, line) for number, line in enumerate(lines, start=1)]
+        _refuse_other_key(self.path, rows[0], self._key)
         return rows[1:]
 
-    def _refuse_other_key(self, head: Mapping[str, Any]) -> None:
-        if head.get("gainful") != "results":
-            raise FormatError("does not hold results of gainful; give another folder", path=self.path)
-        for name in (*WHAT, *self._key):
-            if head.get(name) != self._key.get(name):
-                raise FormatError(
-                    f"holds results of {WHAT.get(name, f'another {name}')}; give another folder, or remove the file",
-                    path=self.path,
-                )
+
+def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise ValueError("no object")
+    except ValueError:
+        raise StoreError(
+            "is damaged; remove the file and its results are computed anew", path=path, line=number
+        ) from None
+    return row
+
+
+def _refuse_other_key(path: Path, head: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+    if head.get("gainful") != "results":
+        raise StoreError("does not hold results of gainful; give another folder", path=path)
+    for name in (*WHAT, *key):
+        if head.get(name) != key.get(name):
+            raise StoreError(
+                f"holds results of {WHAT.get(name, f'another {name}')}; give another folder, or remove the file",
+                path=path,
+            )
 
 
 def file_name(label: str, part: str = "") -> str:

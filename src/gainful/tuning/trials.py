@@ -12,7 +12,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from sklearn.base import clone
 
 from gainful.errors import GainfulError
 from gainful.jsonable import plain
-from gainful.metrics import Metric
+from gainful.memory import PeakGrowth, available, workers_that_fit
+from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split
@@ -31,6 +33,7 @@ from gainful.tuning.store import Store
 LAG = 4
 Trial = dict[str, Any]
 FINISHED = ("done", "pruned", "failed")
+PATHS = {"C": "C_", "l1": "l1_"}  # parameters that may be several values, and where the one kept is
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,12 @@ class Trials:
         self.budget, self._store, self._progress = budget, store, progress
         self.rows: dict[int, Trial] = {row["trial"]: row for row in _stored_trials(store)}
         self.interrupted = False
+        self.workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
         self._stop = threading.Event()
         self._told = threading.Lock()
+        self._raised_by_callback: BaseException | None = None
+        # A ranker that was told to watch another metric has curves that say nothing about the one that chooses.
+        self._curves_count = _watched(model) in (None, measure)
         spent = max((row["elapsed"] for row in self.rows.values()), default=0.0)
         self._started = time.perf_counter() - spent
         self.rows = {i: row for i, row in self.rows.items() if row["state"] in FINISHED}
@@ -101,24 +108,42 @@ class Trials:
 
     def run(self) -> None:
         """Run what is left of the budget. Ctrl-C, or a callback that says so, ends it with what is finished."""
-        limit = self._limit()  # the store may hold more, of a longer search
-        self.rows = {i: row for i, row in self.rows.items() if limit is None or i < limit}
+        limit, seconds = self._limit(), self.budget.seconds  # the store may hold more, of a longer search
+        self.rows = {
+            i: row
+            for i, row in self.rows.items()
+            if (limit is None or i < limit) and (i == 0 or seconds is None or row["elapsed"] < seconds)
+        }
         workers = min(self.budget.n_jobs, LAG) if self._waits else self.budget.n_jobs
         # The final training says again what concerns the parameters chosen. Set once: all threads share the filters.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             try:
+                numbers = self._numbers()
+                if workers > 1:
+                    workers = self._first_alone(numbers, workers)
                 if workers == 1:
-                    for i in self._numbers():
+                    for i in numbers:
                         self._keep(self._run(i))
                 else:
-                    self._run_in_threads(workers)
+                    self._run_in_threads(numbers, workers)
             except KeyboardInterrupt:
                 self._end()
 
-    def _run_in_threads(self, workers: int) -> None:
+    def _first_alone(self, numbers: Iterator[int], workers: int) -> int:
+        """Run one trial by itself, to see what memory it takes; how many at once there is room for then."""
+        first = next(numbers, None)
+        if first is None:
+            return workers
+        with PeakGrowth() as growth:
+            self._keep(self._run(first))
+        fitting = workers_that_fit(workers, growth.bytes, available())
+        if fitting < workers:
+            self.workers = fitting
+        return fitting
+
+    def _run_in_threads(self, numbers: Iterator[int], workers: int) -> None:
         running: dict[Future[Trial], int] = {}
-        numbers = self._numbers()
         following = next(numbers, None)
         with ThreadPoolExecutor(workers) as pool:
             try:
@@ -164,7 +189,7 @@ class Trials:
     @property
     def _prunes(self) -> bool:
         # On several parts a trial that is behind on the first may be ahead on the rest.
-        return self.budget.prune and len(self.parts) == 1
+        return self.budget.prune and len(self.parts) == 1 and self._curves_count
 
     def _end(self) -> None:
         self.interrupted = True
@@ -182,32 +207,39 @@ class Trials:
         row: Trial = {"trial": i, "params": plain(params), "state": "done", "value": None}
         if self._tell(i, None):
             return row | {"state": "stopped"}
+        fits = _Fits()
         try:
-            values, lengths = self._fit_and_measure(params, watch)
-        except GainfulError as error:
-            row |= {"state": "failed", "reason": str(error)}
-            values, lengths = [], []
+            self._fit_and_measure(params, watch, fits)
         except KeyboardInterrupt:
             self._end()
             return row | {"state": "stopped"}
+        except Exception as error:
+            # A warning here is one that the user wants to be an error.
+            if error is self._raised_by_callback or isinstance(error, Warning):
+                raise
+            row |= {"state": "failed", "reason": why(error)}
+            fits = _Fits(models=fits.models)
+        if i > 0 and watch.verdict is None and self._late():
+            watch.verdict = "cut"  # a fit that does not report on its way ended too late
         if watch.verdict is not None:
             row["state"] = watch.verdict
-        elif values:
-            row["value"] = float(np.mean(values))
+        elif fits.values:
+            row["value"] = float(np.mean(fits.values))
             if np.isnan(row["value"]):
                 row |= {"state": "failed", "value": None, "reason": f"{self.measure.name} is undefined on every query"}
-        reached = row["value"] if watch.verdict is None else (watch.curve[-1][1] if watch.curve else None)
+        curve = watch.curve if len(self.parts) == 1 and self._curves_count else []
         return row | {
-            "reached": reached,
+            "reached": row["value"] if watch.verdict is None else (curve[-1][1] if curve else None),
             "iterations": watch.iterations,
-            "best_iteration": max(1, round(float(np.mean(lengths)))) if lengths else None,
-            "curve": [list(point) for point in watch.curve] if len(self.parts) == 1 else [],
+            "best_iteration": max(1, round(float(np.mean(fits.lengths)))) if fits.lengths else None,
+            "models": fits.models,
+            "kept": {name: median_low(values) for name, values in fits.kept.items()},
+            "curve": [list(point) for point in curve],
             "seconds": time.perf_counter() - began,
             "elapsed": self._elapsed(),
         }
 
-    def _fit_and_measure(self, params: Mapping[str, Any], watch: _Watch) -> tuple[list[float], list[int]]:
-        values, lengths = [], []
+    def _fit_and_measure(self, params: Mapping[str, Any], watch: _Watch, fits: _Fits) -> None:
         for part in self.parts:
             valid = part.valid
             assert valid is not None
@@ -218,9 +250,7 @@ class Trials:
                 if watch.verdict == "stopped":
                     self._end()
                 break
-            values.append(self.measure(model.predict(valid), valid))
-            lengths.append(length_of(model))
-        return values, lengths
+            fits.add(model, self.measure(model.predict(valid), valid))
 
     def _keep(self, row: Trial) -> None:
         if row["state"] == "stopped":
@@ -244,9 +274,31 @@ class Trials:
                 training,
             )
             with self._told:
-                if self._progress(event):
-                    self._end()
+                try:
+                    if self._progress(event):
+                        self._end()
+                except Exception as error:
+                    self._raised_by_callback = error
+                    raise
         return self._stop.is_set()
+
+
+@dataclass
+class _Fits:
+    """What the fits of one trial, one on each part, came to."""
+
+    values: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    models: int = 0
+    kept: dict[str, list[float]] = field(default_factory=dict)  # of parameters that were several values
+
+    def add(self, model: Ranker, value: float) -> None:
+        self.values.append(value)
+        self.lengths.append(length_of(model))
+        self.models += len(getattr(model, "path_", None) or (0,))
+        for name, attribute in PATHS.items():
+            if hasattr(model, attribute) and not isinstance(getattr(model, name, 0.0), (int, float)):
+                self.kept.setdefault(name, []).append(float(getattr(model, attribute)))
 
 
 class _Watch:
@@ -268,6 +320,19 @@ class _Watch:
         elif self._trials._prunes and hopeless(self.curve, event.iteration, event.total, self._others):
             self.verdict = "pruned"
         return self.verdict is not None
+
+
+def why(error: BaseException) -> str:
+    """The reason for a failure in one line; what is not an error of this package is told with its type."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, GainfulError) else f"{type(error).__name__}{': ' + text if text else ''}"
+
+
+def _watched(model: Ranker) -> Metric | None:
+    """The metric that a ranker validates with as it trains; None where it does not say."""
+    now = model.get_params(deep=False)
+    named = now.get("eval_metric") or (now.get("metric") if "eval_metric" in now else None)
+    return None if named is None else metric(named)
 
 
 def length_of(model: Ranker) -> int:

@@ -20,8 +20,8 @@ from gainful.rankers.specs import ranker_from_spec, settings_of
 from gainful.selection.splits import Split, folds, split
 from gainful.space import Dimension, Space
 from gainful.tuning.result import TuneResult
-from gainful.tuning.search import Search
-from gainful.tuning.store import Store, file_name, fingerprint, version
+from gainful.tuning.search import DRAWS, Search
+from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
 from gainful.tuning.trials import Budget, ProgressCallback, Trials
 
 HELD_OUT = 0.25  # of the queries, where nothing else is said
@@ -136,11 +136,12 @@ class Choosing:
         """What stored trials belong to; ``data`` is the fingerprint of the training and validation parts."""
         return {
             "version": version(),
+            "libraries": libraries(),
             "data": data,
             "metric": str(self.metric),
             "ranker": fingerprint(label, type(base).__name__, base.get_params(deep=False)),
             "space": {name: str(dimension) for name, dimension in search.space.items()},
-            "search": self.search if self.search != "grid" else f"grid of {self.budget.trials}",
+            "search": f"{self.search} ({DRAWS})" if self.search != "grid" else f"grid of {self.budget.trials}",
             "seed": self.seed,
             "pruning": self.budget.prune,
         }
@@ -151,7 +152,7 @@ class Choosing:
         if self.refit != "all":
             return model, part.train, part.valid
         assert part.valid is not None
-        return _bounded(model, found), RankingData.concatenate([part.train, part.valid]), None
+        return _settled(model, found), together(part.train, part.valid), None
 
     def refitted(self, found: TuneResult, parts: Sequence[Split], whole: RankingData | None) -> Ranker | None:
         """The final model; None where there are several splits and so no one training set."""
@@ -160,7 +161,7 @@ class Choosing:
             return model.fit(train, eval_set=valid)
         if whole is None:
             return None
-        return _bounded(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
+        return _settled(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
 
 
 class InterruptedSearchError(GainfulError):
@@ -195,6 +196,10 @@ class TuningJob:
     def run(self, progress: ProgressCallback | None = None) -> None:
         """Run what is left of the budget."""
         store, choosing = self._store, self.choosing
+        if choosing.refit == "all" and len(self.parts) == 1:
+            train, valid = self.parts[0].train, self.parts[0].valid
+            assert valid is not None
+            together(train[:1], valid[:1])  # what cannot be joined is refused before the search
         if store is None and choosing.store is not None:
             data = fingerprint(*(one for part in self.parts for one in (part.train, part.valid)))
             key = choosing.key(self.label, self.base, self.search, data)
@@ -230,6 +235,7 @@ class TuningJob:
             best_trial=int(best["trial"]),
             trials=tuple(rows),
             interrupted=interrupted,
+            workers=None if self.trials is None else self.trials.workers,
         )
 
 
@@ -349,10 +355,24 @@ def check_budget(budget: Budget) -> None:
         raise ParameterError.of("tune", "n_jobs", "an integer ≥ 1", n_jobs)
 
 
-def _bounded(model: Ranker, found: TuneResult) -> Ranker:
-    """The ranker bounded to the iterations that validation chose: without validation data it could not stop there."""
+def together(train: RankingData, valid: RankingData) -> RankingData:
+    """Both parts as one data set; the queries are numbered anew where the parts share ids."""
+    parts = [train, valid]
+    if set(train.query_ids.tolist()) & set(valid.query_ids.tolist()):
+        starts = (0, train.n_queries)
+        parts = [p.replace(query_ids=np.arange(s, s + p.n_queries)) for p, s in zip(parts, starts, strict=True)]
+    return RankingData.concatenate(parts)
+
+
+def _settled(model: Ranker, found: TuneResult) -> Ranker:
+    """The ranker bounded to the iterations, and set to the one of several C or l1, that validation chose.
+
+    Without validation data it could not choose them itself.
+    """
+    best = found.trials_by_number[found.best_trial]
+    model.set_params(**best["kept"])
     now = model.get_params(deep=False)
-    length = found.trials_by_number[found.best_trial]["best_iteration"]
+    length = best["best_iteration"]
     name = next((name for name in LENGTHS if name in now), None)
     if length is not None and name is not None and now.get("early_stopping") is not None and now[name] is not None:
         model.set_params(**{name: min(int(length), now[name])})

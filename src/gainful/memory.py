@@ -1,4 +1,4 @@
-"""How much a block of code makes this process grow, as the operating system counts it.
+"""How much a block of code makes this process grow, as the operating system counts it, and how much there is left.
 
 Counted are the pages resident in memory, whoever asked for them: NumPy, compiled kernels, LightGBM and PyTorch alike. A
 tracer of Python's allocator would not see the last three. The figure is the highest point inside the block less the
@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+SPARED = 0.1  # of what is free, for everybody else
 RESET_PEAK = "5"  # proc(5), /proc/pid/clear_refs
 
 
@@ -45,3 +47,33 @@ class PeakGrowth:
 def _resident(field: str) -> int:
     with open("/proc/self/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
+
+
+def available() -> int | None:
+    """Bytes that could be asked for without swapping, within the limit of the container; None where nobody tells."""
+    found = [_free_in_machine(), _free_in_container(Path("/sys/fs/cgroup"))]
+    known = [value for value in found if value is not None]
+    return min(known) if known else None
+
+
+def workers_that_fit(wanted: int, each: int | None, free: int | None) -> int:
+    """How many of the ``wanted`` workers there is memory for, one at least, if each needs ``each`` bytes."""
+    if not each or free is None:
+        return wanted
+    return max(1, min(wanted, int((1 - SPARED) * free / each)))
+
+
+def _free_in_machine() -> int | None:
+    with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    return None
+
+
+def _free_in_container(folder: Path) -> int | None:
+    """The limit of the control group less what it uses; files that are only cached can be dropped."""
+    with suppress(OSError, ValueError):
+        limit = (folder / "memory.max").read_text().strip()
+        used = int((folder / "memory.current").read_text())
+        rows = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return None if limit == "max" else max(0, int(limit) - used + int(rows.get("inactive_file", 0)))
+    return None

@@ -1,0 +1,177 @@
+"""``gainful explain``: what each feature adds to the scores of a query's documents, or why one is above another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gainful.cli import options
+from gainful.cli.models import Model
+
+if TYPE_CHECKING:
+    from gainful.data import RankingData
+    from gainful.explanation import PairExplanation
+    from gainful.rankers.base import Ranker
+    from gainful.rows import Array
+
+
+def explain(
+    model: Model,
+    data: options.Data,
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", metavar="ID", help="The query to explain. Default: the first.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Features shown, those that add most first.")] = 10,
+    documents: Annotated[int, typer.Option("--documents", min=1, help="Documents shown, best first.")] = 3,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--pair", metavar="A B", help="Why is A above B: document ids, or row numbers of the file from 1."
+        ),
+    ] = None,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Explain scores: what each feature adds, for the best documents of a query or for the difference of a pair."""
+    from gainful.cli.console import print_json, stdout
+    from gainful.cli.inputs import load_data, load_model, read_options
+
+    fitted = load_model(model)
+    fitted._check_fitted()
+    rows = load_data(data, read_options(format, merge, read), fitted.n_features_in_)
+    if pair is not None:
+        places = [_row_of(rows, name, query) for name in pair]
+        found = _pair(fitted, rows, places)
+        if json:
+            print_json({"a": _label(rows, places[0]), "b": _label(rows, places[1])} | found.to_dict(top))
+        else:
+            stdout().print(_pair_view(found, pair, top))
+        return
+    chosen = 0 if query is None else _query_number(rows, query)
+    explained = _best_documents(fitted, rows, chosen, documents)
+    if json:
+        shown = [{**_label(rows, row), "rank": r, **told.to_dict(top)} for r, row, told in explained]
+        print_json({"query": rows.query_ids[chosen], "documents": shown})
+    else:
+        stdout().print(_query_view(rows, chosen, explained, top))
+
+
+def _best_documents(model: Ranker, rows: RankingData, query: int, most: int) -> list[tuple[int, int, Any]]:
+    """(rank, row, explanation) of the best documents of a query."""
+    import numpy as np
+
+    from gainful.explanation import explain as explain_rows
+
+    start, end = int(rows.offsets[query]), int(rows.offsets[query + 1])
+    order = np.argsort(-model.predict(rows.X[start:end]), kind="stable")[:most]
+    explained = explain_rows(model, rows.X[start + order])
+    return [(r + 1, start + int(order[r]), told) for r, told in enumerate(explained)]
+
+
+def _pair(model: Ranker, rows: RankingData, places: list[int]) -> PairExplanation:
+    from gainful.explanation import explain_pair
+
+    a, b = (_values(rows, place) for place in places)
+    return explain_pair(model, a, b)
+
+
+def _values(rows: RankingData, row: int) -> Array:
+    return rows.X[row] if not rows.is_sparse else rows.X[[row]].toarray()[0]  # type: ignore[no-any-return]
+
+
+# -- which query, which row --------------------------------------------------------------------------------------------
+
+
+def _query_number(rows: RankingData, query: str) -> int:
+    from gainful.errors import UnknownNameError
+
+    names = [str(name) for name in rows.query_ids]
+    if query not in names:
+        raise UnknownNameError.among("query", query, names[:20])
+    return names.index(query)
+
+
+def _row_of(rows: RankingData, name: str, query: str | None) -> int:
+    """The row of a document id (in the query, where one is named), or of a row number of the file, from 1."""
+    import numpy as np
+
+    from gainful.errors import ParameterError
+
+    inside = range(rows.n_rows)
+    if query is not None:
+        q = _query_number(rows, query)
+        inside = range(int(rows.offsets[q]), int(rows.offsets[q + 1]))
+    if rows.doc_ids is not None:
+        found = [row for row in inside if str(rows.doc_ids[row]) == name]
+        if len(found) > 1:
+            raise ParameterError(f"document {name!r} stands in {len(found)} rows; name its query with --query")
+        if found:
+            return found[0]
+    if name.isdecimal() and 1 <= int(name) <= rows.n_rows:
+        place = int(name) - 1
+        return place if rows.input_order is None else int(np.flatnonzero(rows.input_order == place)[0])
+    raise ParameterError(
+        f"there is no document {name!r}; give a document id of the data, or a row number from 1 to {rows.n_rows}"
+    )
+
+
+def _label(rows: RankingData, row: int) -> dict[str, Any]:
+    number = row if rows.input_order is None else int(rows.input_order[row])
+    name = None if rows.doc_ids is None else rows.doc_ids[row]
+    return {"row": number + 1, "document": name}
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def _query_view(rows: RankingData, query: int, explained: list[tuple[int, int, Any]], top: int) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Any] = [Text(f"query {rows.query_ids[query]}: {len(explained)} of {int(rows.counts[query])} documents")]
+    for r, row, told in explained:
+        label = _label(rows, row)
+        name = "" if label["document"] is None else f" {label['document']}"
+        parts.append(Text(f"\nrank {r}: row {label['row']}{name}, score {told.score:.6g}", style="bold"))
+        table = _table("feature", "value", "adds")
+        for share in told.shares[:top]:
+            table.add_row(Text(share.feature), _number(share.value), f"{share.contribution:+.6g}")
+        _close(table, 2, sum(s.contribution for s in told.shares[top:]), len(told.shares) - top)
+        table.add_row("base", "", f"{told.base:+.6g}", style="dim")
+        parts.append(table)
+    return Group(*parts)
+
+
+def _pair_view(found: PairExplanation, names: tuple[str, str], top: int) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    where = "above" if found.difference > 0 else "below" if found.difference < 0 else "level with"
+    told = f"{names[0]} is {where} {names[1]}: {found.score_a:.6g} − {found.score_b:.6g} = {found.difference:+.6g}"
+    table = _table("feature", "value a", "value b", "adds")
+    for share in found.shares[:top]:
+        table.add_row(Text(share.feature), _number(share.value_a), _number(share.value_b), f"{share.difference:+.6g}")
+    _close(table, 3, sum(s.difference for s in found.shares[top:]), len(found.shares) - top)
+    return Group(Text(told, style="bold"), table)
+
+
+def _table(*columns: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    return table
+
+
+def _close(table: Any, place: int, rest: float, n_rest: int) -> None:
+    if n_rest > 0:
+        table.add_row(f"{n_rest} more", *[""] * (place - 1), f"{rest:+.6g}", style="dim")
+
+
+def _number(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.6g}"

@@ -1,0 +1,64 @@
+"""``gainful export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gainful.cli import options
+from gainful.cli.models import Model
+
+
+def export(
+    model: Model,
+    to: Annotated[str, typer.Option("--to", help="onnx, elasticsearch, opensearch, solr or json.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
+    format: Annotated[
+        str | None,
+        typer.Option("--format", help="Of trees for elasticsearch and opensearch: xgboost (default) or ranklib."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="DATA", help="Data whose rows are checked too.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the model in the engine.")] = "gainful",
+    feature_set: Annotated[
+        str, typer.Option("--feature-set", help="Feature set of elasticsearch and opensearch.")
+    ] = "features",
+    store: Annotated[str | None, typer.Option("--store", help="Feature store of solr.")] = None,
+    missing: Annotated[
+        str, typer.Option("--missing", help="Missing values: as the model has them, or zero for 0 everywhere.")
+    ] = "model",
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Write a model for a search engine or runtime, after checking that it scores as the model does."""
+    from gainful.cli.console import key_value_table, print_json, say, stdout
+    from gainful.cli.inputs import load_data, load_model, parse_format_options
+    from gainful.exports import export as write
+
+    fitted = load_model(model)
+    rows = None if check is None else load_data(check, parse_format_options(read), fitted.n_features_in_)
+    done = write(
+        fitted, output, to=to, format=format, check_on=rows, name=name, feature_set=feature_set, store=store,
+        missing=missing,
+    )  # fmt: skip
+    if json:
+        print_json(
+            {
+                "to": done.to,
+                "files": [str(file) for file in done.files],
+                "features": len(done.features),
+                "largest_difference": done.largest_difference,
+                "checks": {what: vars(found) for what, found in done.checks.items()},
+                "constant": done.constant,
+                "notes": list(done.notes),
+            }
+        )
+        return
+    facts: list[tuple[str, Any]] = [("written", ", ".join(str(file) for file in done.files))]
+    facts += [(f"check, {what} rows", str(found)) for what, found in done.checks.items()]
+    stdout().print(key_value_table(facts))
+    for note in done.notes:
+        say(f"note: {note}")

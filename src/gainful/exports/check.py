@@ -1,0 +1,192 @@
+"""The check of an export: rows scored by the model and by the format's own rules must come out alike.
+
+Rows are made up around the model's thresholds (on them, just above, just below, zero, missing), and taken from data
+where some are given. They are float32, which is what an engine sees of a feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import DataError
+from gainful.exports.describe import Described
+from gainful.exports.floats import below
+from gainful.exports.formats import Written
+from gainful.exports.scorers import Ensemble, Kernel, Linear, Net, Scorer
+from gainful.rows import Array
+
+MADE_UP = 2000
+MOST_ROWS = 10_000
+MISSING_SHARE = 0.1
+FAR = np.float32(1e38)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far an export is from its model on some rows.
+
+    ``difference`` is the largest, ``allowed`` the tolerance of the row that comes nearest to it. ``swapped`` counts the
+    rows at another rank; ``swapped_gap`` is the largest difference of the model's scores of two documents that changed
+    places or became equal. ``good`` says whether every row is within its tolerance, and the order with it.
+    """
+
+    n_rows: int
+    difference: float
+    allowed: float
+    swapped: int
+    swapped_gap: float
+    good: bool
+
+    def __str__(self) -> str:
+        if not self.swapped:
+            order = "ranks equal"
+        else:
+            order = f"{self.swapped} rows at other ranks, all among scores closer than {self.swapped_gap:.2g}"
+        return f"{self.n_rows:,} rows: largest difference {self.difference:.2g}, {order}"
+
+
+def compare_scores(reference: Array, exported: Array, tolerance: Array, offsets: Array) -> Comparison:
+    """Scores of the same rows by the model and by its export; ``tolerance`` by row; ranks within queries."""
+    reference, exported = np.asarray(reference, dtype=np.float64), np.asarray(exported, dtype=np.float64)
+    differences = np.nan_to_num(np.abs(exported - reference), nan=np.inf)
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    before, after = (np.lexsort((-scores, query)) for scores in (reference, exported))
+    gap = max(swapped_gap(reference[a:b], exported[a:b]) for a, b in pairwise(offsets))
+    return Comparison(
+        n_rows=len(reference),
+        difference=float(differences.max()),
+        allowed=float(tolerance[np.argmax(differences / tolerance)]),
+        swapped=int((before != after).sum()),
+        swapped_gap=gap,
+        good=bool((differences <= tolerance).all()) and gap <= 2.0 * float(tolerance.max()),
+    )
+
+
+def swapped_gap(reference: Array, exported: Array) -> float:
+    """The largest reference difference of two items that the export has in the other order, or equal."""
+    if len(reference) < 2:
+        return 0.0
+    order = np.lexsort((-reference, exported))  # among equals the highest reference first
+    highest = np.maximum.accumulate(reference[order])
+    return float((highest - reference[order]).max())
+
+
+def compare_rows(
+    described: Described, model: Any, written: Written, X: Array, offsets: Array, zero: bool
+) -> Comparison:
+    """Of all files of an export that can be scored, the one farthest from the model. X is float32."""
+    X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
+    seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
+    reference = model.predict(seen.astype(np.float64)) - written.constant
+    tolerance = written.precision * magnitude(described.scorer, seen.astype(np.float64))
+    found = [compare_scores(reference, scores, tolerance, offsets) for scores in written.read(written.files, X)]
+    return max(found, key=lambda one: (not one.good, one.difference))
+
+
+def magnitude(scorer: Scorer, X: Array) -> Array:
+    """The size of what is summed for each row: rounding errors are in proportion to it."""
+    if isinstance(scorer, Linear):
+        folded = scorer.folded()
+        return np.asarray(np.abs(X) @ np.abs(folded.weights) + np.abs(folded.intercept) + 1e-30)
+    if isinstance(scorer, Net):
+        size = (np.abs(X) + np.abs(scorer.inputs.shift)) / scorer.inputs.scale
+        for W, b in scorer.layers:
+            size = size @ np.abs(W) + np.abs(b)
+        return np.asarray(size[:, 0] + 1e-30)
+    if isinstance(scorer, Kernel):
+        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + float(np.nanmax(np.abs(X)) ** 2)))
+    total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
+    if scorer.link is not None:
+        total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())
+    return np.full(len(X), total + 1e-30)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def made_up_rows(scorer: Scorer, n_features: int, *, missing: bool, n: int | None = None, seed: int = 0) -> Array:
+    """Rows that try every threshold of every feature, (n, n_features) float32."""
+    n = MADE_UP if n is None else n
+    rng = np.random.default_rng(seed)
+    X = np.asarray(_spread(scorer, rng, n, n_features), dtype=np.float32)
+    if isinstance(scorer, Ensemble):
+        thresholds, categories = _tried(scorer)
+        for j in range(n_features):
+            if j in categories:
+                X[:, j] = rng.integers(0, max(categories[j]) + 3, n)
+            elif j in thresholds:
+                X[:, j] = _around(thresholds[j], rng, n)
+    if missing:
+        X[rng.random(X.shape) < MISSING_SHARE] = np.nan
+    return X
+
+
+def _tried(ensemble: Ensemble) -> tuple[dict[int, Array], dict[int, set[int]]]:
+    """Thresholds and categories of each feature."""
+    values: dict[int, list[Array]] = {}
+    categories: dict[int, set[int]] = {}
+    for tree in ensemble.trees:
+        for split, inside in tree.categories.items():
+            categories.setdefault(int(tree.feature[split]), set()).update(inside)
+        for j in np.unique(tree.feature):
+            values.setdefault(int(j), []).append(below(tree.threshold[tree.feature == j]))
+    # a threshold at the end of float32 parts numbers from missing values
+    return {j: np.unique(np.clip(np.concatenate(parts), -FAR, FAR)) for j, parts in values.items()}, categories
+
+
+def _around(thresholds: Array, rng: np.random.Generator, n: int) -> Array:
+    """On a threshold, the next float32 on either side, between thresholds, zero."""
+    on = rng.choice(thresholds, n)
+    low, high = float(thresholds[0]), float(thresholds[-1])
+    with np.errstate(over="ignore"):
+        width = np.float32(min(high - low + 1.0, 1e30))
+        kinds = [
+            on,
+            np.nextafter(on, np.float32(np.inf)),
+            np.nextafter(on, np.float32(-np.inf)),
+            (np.float32(low) + width * rng.uniform(-0.2, 1.2, n)).astype(np.float32),
+            np.zeros(n, dtype=np.float32),
+        ]
+    values = np.choose(rng.choice(len(kinds), n, p=[0.3, 0.15, 0.15, 0.3, 0.1]), kinds)
+    return np.asarray(values)
+
+
+def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -> Array:
+    """Values of the size that the model was made for, as far as it tells."""
+    normal = rng.standard_normal((n, n_features))
+    if isinstance(scorer, Net):
+        return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
+    if isinstance(scorer, Kernel):
+        landmarks = scorer.landmarks
+        return np.asarray(landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal)
+    if isinstance(scorer, Linear):
+        if scorer.inputs is not None:
+            return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
+        weights = np.abs(scorer.weights)
+        largest = weights.max(initial=0.0)
+        return np.asarray(normal * largest / np.maximum(weights, largest * 1e-6)) if largest > 0 else normal
+    return np.asarray(normal)
+
+
+def data_rows(data: Any) -> tuple[Array, Array, Array]:
+    """Values as given, as float32, and the offsets of the queries: of the first whole queries up to 10,000 rows."""
+    from gainful.data import RankingData
+    from gainful.frames import as_features
+
+    if isinstance(data, RankingData):
+        X, offsets = data.X, data.offsets
+        last = max(1, int(np.searchsorted(offsets, MOST_ROWS, side="right")) - 1)
+        offsets = offsets[: last + 1]
+    else:
+        X = as_features(data)[0]
+        offsets = np.array([0, min(X.shape[0], MOST_ROWS)])
+    if offsets[-1] == 0:
+        raise DataError("the data to check on have no rows")
+    rows = X[: int(offsets[-1])]
+    values = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return values, values.astype(np.float32), offsets

@@ -1,0 +1,217 @@
+"""The learning-to-rank plugin of Elasticsearch and OpenSearch: linear weights, XGBoost's tree dump, RankLib's XML.
+
+The plugin computes in float32. A split of an XGBoost dump goes to ``yes`` when value < split_condition, so the number
+written is the next float32 above ours. A feature that did not match is missing (NaN) for trees and goes where
+``missing`` points; for linear models and RankLib's it is 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import UnknownNameError
+from gainful.exports import ranklib
+from gainful.exports.describe import Described
+from gainful.exports.floats import above, below, single
+from gainful.exports.formats import Settings, Written, check_trees, nest, refuse
+from gainful.exports.scorers import Ensemble, Linear, Tree
+from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rows import Array
+
+REQUEST = ".request.json"
+TYPES = {"linear": "model/linear", "xgboost": "model/xgboost+json", "ranklib": "model/ranklib"}
+MISSING_SINCE = {
+    "opensearch": "missing values go where the model sends them from OpenSearch 3.8 on; earlier ones send them right",
+    "elasticsearch": "missing values go where the model sends them in plugins since 2024; earlier ones send them right",
+}
+
+
+def write(described: Described, settings: Settings) -> Written:
+    linear = isinstance(described.scorer, Linear)
+    form = settings.format or ("linear" if linear else "xgboost")
+    if form not in TYPES:
+        raise UnknownNameError.among(f"form of {settings.to}", form, TYPES)
+    if linear != (form == "linear"):
+        instead = "leave --format out" if linear else "take --format xgboost"
+        raise refuse(
+            described, f"{settings.to} as {form}", "linear models are written as weights, trees as trees", instead
+        )
+    if isinstance(described.scorer, Linear):
+        return _linear(described, described.scorer, settings)
+    ensemble = check_trees(described, settings.to)
+    if form == "ranklib":
+        return _ranklib(described, ensemble, settings)
+    return _xgboost(described, ensemble, settings)
+
+
+def _request(settings: Settings, kind: str, definition: str, normalizers: dict[str, Any] | None = None) -> bytes:
+    """The body of POST _ltr/_featureset/FEATURE_SET/_createmodel."""
+    model: dict[str, Any] = {"type": TYPES[kind], "definition": definition}
+    model |= {"feature_normalizers": normalizers} if normalizers else {}
+    return (json.dumps({"model": {"name": settings.name, "model": model}}, indent=1) + "\n").encode()
+
+
+def _upload(settings: Settings) -> tuple[str, ...]:
+    return (f"upload: POST _ltr/_featureset/{settings.feature_set}/_createmodel with the request file as body",)
+
+
+# -- linear ------------------------------------------------------------------------------------------------------------
+
+
+def _linear(described: Described, linear: Linear, settings: Settings) -> Written:
+    """The model itself has the weights of the features as they are; the request standardises where the model does."""
+    names, folded = described.features, linear.folded()
+    plain = _weights(folded.weights, names)
+    definition, normalizers, notes = plain, None, _upload(settings)
+    if linear.inputs is not None and not linear.inputs.idle:
+        definition, normalizers = _weights(linear.weights, names), _normalizers(linear, names)
+        notes += (f"the model file has the weights of features as they are: its scores lack {folded.intercept:.6g}",)
+    files = {"": (plain + "\n").encode(), REQUEST: _request(settings, "linear", definition, normalizers)}
+
+    def read(files: Mapping[str, bytes], X: Array) -> list[Array]:
+        # the two differ by what standardising adds to every score, which the weights alone cannot hold
+        moved = np.float64(linear.intercept - folded.intercept)
+        alone = linear_scores(json.loads(files[""]), {}, names, X).astype(np.float64)
+        return [alone - moved, *_request_scores(files[REQUEST], names, X)]
+
+    return Written(files, read, constant=linear.intercept, notes=notes)
+
+
+def _weights(weights: Array, names: tuple[str, ...]) -> str:
+    """Features that are not named weigh 0."""
+    kept = np.flatnonzero(weights)
+    return json.dumps({names[j]: single(weights[j]) for j in (kept if len(kept) else range(len(names)))}, indent=1)
+
+
+def _normalizers(linear: Linear, names: tuple[str, ...]) -> dict[str, Any]:
+    assert linear.inputs is not None
+    return {
+        names[j]: {
+            "standard": {
+                "mean": single(linear.inputs.shift[j]),
+                "standard_deviation": single(linear.inputs.scale[j]),
+            }
+        }
+        for j in np.flatnonzero(linear.weights)
+    }
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+def _xgboost(described: Described, ensemble: Ensemble, settings: Settings) -> Written:
+    names = described.features
+    definition = json.dumps([_dump(tree, names) for tree in ensemble.trees])
+    files = {"": (definition + "\n").encode(), REQUEST: _request(settings, "xgboost", definition)}
+
+    def read(files: Mapping[str, bytes], X: Array) -> list[Array]:
+        return [dump_scores(json.loads(files[""]), names, X), *_request_scores(files[REQUEST], names, X)]
+
+    return Written(files, read, notes=(*_upload(settings), MISSING_SINCE[settings.to]))
+
+
+def _dump(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
+    """XGBoost's dump: splits are numbered from 0 down, then the leaves."""
+    conditions = above(below(tree.threshold))
+    number = [int(child) if child >= 0 else tree.n_splits - int(child) - 1 for child in (*tree.left, *tree.right)]
+    yes, no = number[: tree.n_splits], number[tree.n_splits :]
+    depth = np.zeros(tree.n_splits, dtype=np.int64)
+    todo = [0] if tree.n_splits else []
+    while todo:
+        place = todo.pop()
+        for child in (int(tree.left[place]), int(tree.right[place])):
+            if child >= 0:
+                depth[child] = depth[place] + 1
+                todo.append(child)
+
+    def split(place: int, left: Any, right: Any) -> dict[str, Any]:
+        return {
+            "nodeid": place,
+            "depth": int(depth[place]),
+            "split": names[int(tree.feature[place])],
+            "split_condition": single(conditions[place]),
+            "yes": yes[place],
+            "no": no[place],
+            "missing": yes[place] if tree.nan_left[place] else no[place],
+            "children": [left, right],
+        }
+
+    def leaf(place: int) -> dict[str, Any]:
+        return {"nodeid": tree.n_splits + place, "leaf": single(tree.leaves[place])}
+
+    nested: dict[str, Any] = nest(tree, leaf, split)
+    return nested
+
+
+def _ranklib(described: Described, ensemble: Ensemble, settings: Settings) -> Written:
+    where = f"{settings.to} as ranklib"
+    if not ensemble.missing_is_zero:
+        raise refuse(
+            described,
+            where,
+            "it was trained with missing values, which have a way of their own in its splits; RankLib reads them as 0",
+            "take --format xgboost, or --missing zero to have them read as 0 in any case",
+        )
+    definition = ranklib.text_of(ensemble)
+    files = {"": definition.encode(), REQUEST: _request(settings, "ranklib", definition)}
+    order = f"RankLib knows features by number: the feature set must have all {len(described.features)}, in this order"
+    return Written(files, _read_ranklib, notes=(*_upload(settings), order))
+
+
+def _read_ranklib(files: Mapping[str, bytes], X: Array) -> list[Array]:
+    return [ranklib.scores(files[""].decode(), X), *_request_scores(files[REQUEST], (), X)]
+
+
+# -- reading by the plugin's rules -------------------------------------------------------------------------------------
+
+
+def _request_scores(body: bytes, names: tuple[str, ...], X: Array) -> list[Array]:
+    """What a model uploaded by this request scores."""
+    model = json.loads(body)["model"]["model"]
+    definition = model["definition"]
+    if model["type"] == "model/ranklib":
+        return [ranklib.scores(definition, X)]
+    if model["type"] == "model/linear":
+        return [linear_scores(json.loads(definition), model.get("feature_normalizers", {}), names, X)]
+    return [dump_scores(json.loads(definition), names, X)]
+
+
+def linear_scores(weights: dict[str, float], normalizers: dict[str, Any], names: tuple[str, ...], X: Array) -> Array:
+    """Sums in float32, in the order of the feature set; what is missing is 0."""
+    values = np.where(np.isnan(X), 0.0, X).astype(np.float32)
+    total = np.zeros(len(X), dtype=np.float32)
+    for j, name in enumerate(names):
+        column = values[:, j]
+        if name in normalizers:
+            standard = normalizers[name]["standard"]
+            column = (column - np.float32(standard["mean"])) / np.float32(standard["standard_deviation"])
+        total += np.float32(weights.get(name, 0.0)) * column
+    return total
+
+
+def dump_scores(trees: list[dict[str, Any]], names: tuple[str, ...], X: Array) -> Array:
+    """A value goes to ``yes`` when it is < split_condition in float32, a missing one where ``missing`` points."""
+    column = {name: j for j, name in enumerate(names)}
+    values, total = X.astype(np.float32), np.zeros(len(X), dtype=np.float32)
+
+    def read(node: dict[str, Any]) -> Split | np.float32:
+        if "leaf" in node:
+            return np.float32(node["leaf"])
+        left, right = node["children"]
+        if (left["nodeid"], right["nodeid"]) != (node["yes"], node["no"]):
+            raise ValueError(f"node {node['nodeid']} does not name its children in their order")
+        missing_left = node["missing"] == node["yes"]
+        return Split(column[node["split"]], np.float32(node["split_condition"]), missing_left, left, right)
+
+    for tree in trees:
+        nodes: Nodes = flatten(tree, read, np.float32)
+
+        def decide(x: Array, at: Array, nodes: Nodes = nodes) -> Array:
+            return np.where(np.isnan(x), nodes.missing_left[at], x < nodes.threshold[at])
+
+        total += nodes.outputs(values, decide)
+    return total

@@ -1,0 +1,139 @@
+"""Export: a model as a file of a search engine or runtime, written only when it scores as the model does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import ExportError, ParameterError, UnknownNameError
+from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
+from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
+from gainful.exports.describe import Described, describe
+from gainful.exports.formats import Settings, Written
+from gainful.exports.scorers import Ensemble
+from gainful.formats.files import atomic_write, refuse_unwritable
+
+TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
+    "onnx": onnx_graph.write,
+    "elasticsearch": elasticsearch.write,
+    "opensearch": elasticsearch.write,
+    "solr": solr.write,
+    "json": plain_json.write,
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What :func:`export` wrote and how it was checked.
+
+    ``checks`` has one comparison for rows made up around the model's thresholds, and one for the rows of ``check_on``.
+    ``constant`` is what the format leaves off every score (an intercept), which changes no ranking.
+    """
+
+    to: str
+    files: tuple[Path, ...]
+    features: tuple[str, ...]
+    checks: dict[str, Comparison]
+    constant: float
+    notes: tuple[str, ...]
+
+    @property
+    def largest_difference(self) -> float:
+        return max(check.difference for check in self.checks.values())
+
+
+def export(
+    model: Any,
+    path: str | Path,
+    *,
+    to: str,
+    format: str | None = None,
+    check_on: Any = None,
+    name: str = "gainful",
+    feature_set: str = "features",
+    store: str | None = None,
+    missing: str = "model",
+) -> Exported:
+    """Write a fitted ranker for a search engine or runtime, after checking that it scores as the ranker does.
+
+    Parameters
+    ----------
+    model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
+    path : file to write; nothing is written when the check fails
+    to : "onnx", "elasticsearch", "opensearch", "solr" or "json"
+    format : of trees for Elasticsearch and OpenSearch: "xgboost" (default) or "ranklib"
+    check_on : data whose rows are checked too, up to 10,000: a RankingData, array or frame
+    name : of the model in the engine
+    feature_set : of Elasticsearch and OpenSearch: what the model is created in
+    store : of Solr: its feature store
+    missing : "model": a missing value goes where the model sends it, refused where the format cannot do that; "zero":
+        it counts as 0 in the exported model
+
+    Returns
+    -------
+    Exported : files, largest difference, notes on what the engine has to be told
+    """
+    if to not in TARGETS:
+        raise UnknownNameError.among("export", to, TARGETS)
+    if missing not in ("model", "zero"):
+        raise ParameterError.of("export", "missing", "'model' or 'zero'", missing)
+    for what, text in (("name", name), ("feature_set", feature_set)):
+        if not isinstance(text, str) or not text.strip():
+            raise ParameterError.of("export", what, "a name", text)
+    if format is not None and to not in ("elasticsearch", "opensearch"):
+        raise ParameterError(f"format of export goes with elasticsearch and opensearch, {to} has one only")
+    refuse_unwritable(path)
+    described = describe(model)
+    if missing == "zero" and isinstance(described.scorer, Ensemble):
+        described = replace(described, scorer=described.scorer.with_missing_as_zero())
+    written = TARGETS[to](described, Settings(to, format, name, feature_set, store))
+    checks, notes = _checked(described, model, written, check_on, missing == "zero", to)
+    files = []
+    for suffix, content in written.files.items():
+        file = Path(path) if not suffix else Path(path).with_name(Path(path).stem + suffix)
+        with atomic_write(file) as out:
+            out.write(content)
+        files.append(file)
+    if written.constant:
+        notes += (
+            f"every score is lower by {written.constant:.6g}: the format has no intercept, and rankings need none",
+        )
+    return Exported(to, tuple(files), described.features, checks, written.constant, written.notes + notes)
+
+
+def _checked(
+    described: Described, model: Any, written: Written, check_on: Any, zero: bool, to: str
+) -> tuple[dict[str, Comparison], tuple[str, ...]]:
+    """All comparisons, or an error."""
+    ranker, d = described.ranker, len(described.features)
+    missing = bool(ranker.accepts_missing) and isinstance(described.scorer, Ensemble) and not hasattr(model, "steps")
+    X = made_up_rows(described.scorer, d, missing=missing)
+    checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
+    notes: tuple[str, ...] = ()
+    if check_on is not None:
+        values, X, offsets = data_rows(check_on)
+        checks["data"] = compare_rows(described, model, written, X, offsets, zero)
+        notes = _rounding_note(described, model, values, X)
+    for what, check in checks.items():
+        if not check.good:
+            raise ExportError(
+                f"the export of {described.title} to {to} does not score as the model does ({what} rows, {check}; "
+                f"{check.allowed:.2g} is allowed); nothing was written"
+            )
+    return checks, notes
+
+
+def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tuple[str, ...]:
+    """Trees: values that only float64 tells apart may fall on the other side of a threshold in any engine."""
+    if not isinstance(described.scorer, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
+        return ()
+    changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
+    if not changed:
+        return ()
+    return (
+        f"{changed} of {len(X)} rows of the data score differently once their values are float32, as in any engine",
+    )

@@ -1,0 +1,101 @@
+"""What all formats share: the settings they are given, what they give back, refusals in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gainful.errors import ExportError
+from gainful.exports.describe import Described
+from gainful.exports.scorers import Ensemble, Kernel, Linear, Net, Tree
+from gainful.rows import Array
+
+DEEPEST = 400  # splits above a leaf in a nested text; readers of JSON refuse a thousand levels, two a split
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an export was asked for."""
+
+    to: str
+    format: str | None = None
+    name: str = "gainful"
+    feature_set: str = "features"
+    store: str | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of an export, by what is added to the path asked for ("" the model itself).
+
+    ``read`` scores rows (float32, NaN where missing) from those files alone, by the rules of the format; one array of
+    scores for each file that can be scored by itself. ``constant`` is what the format could not hold of each score: the
+    same for all rows, so that it changes no ranking.
+    """
+
+    files: Mapping[str, bytes]
+    read: Callable[[Mapping[str, bytes], Array], list[Array]]
+    constant: float = 0.0
+    precision: float = 1e-5  # differences allowed, relative to the size of what is summed
+    tiny: float = 0.0  # values nearer to 0 are read as 0
+    notes: tuple[str, ...] = field(default=())
+
+
+def refuse(described: Described, where: str, why: str, instead: str) -> ExportError:
+    return ExportError(f"{described.title} cannot be exported to {where}: {why}; {instead}")
+
+
+def kind_of(scorer: Any) -> str:
+    """In words."""
+    if isinstance(scorer, Ensemble):
+        return "several sums of trees" if scorer.link else "trees"
+    return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(scorer)]
+
+
+def check_trees(described: Described, where: str) -> Ensemble:
+    """The trees of a model that a search engine's format can hold, at least one."""
+    scorer = described.scorer
+    if not isinstance(scorer, Ensemble):
+        raise refuse(described, where, f"it is {kind_of(scorer)}", "take --to onnx or --to json")
+    if scorer.link is not None:
+        raise refuse(
+            described, where, "its score is no sum of trees but an expectation over grades",
+            'take --to onnx, or train mode="regression"',
+        )  # fmt: skip
+    if scorer.categorical:
+        raise refuse(described, where, "it has splits by category, the format only thresholds", "take --to onnx")
+    if any(tree.depth > DEEPEST for tree in scorer.trees):
+        raise refuse(
+            described, where, f"a tree is more than {DEEPEST} splits deep, and the format nests them",
+            'take --to onnx, or train with engine_params={"max_depth": 60}',
+        )  # fmt: skip
+    return scorer if scorer.trees else constant_trees(scorer.n_features)
+
+
+def constant_trees(n_features: int) -> Ensemble:
+    """What stands for no tree where a format wants one."""
+    none = np.zeros(0, dtype=np.int64)
+    tree = Tree(none, np.zeros(0), np.zeros(0, dtype=bool), none, none, np.zeros(1))
+    return Ensemble((tree,), n_features)
+
+
+def nest(tree: Tree, leaf: Callable[[int], Any], split: Callable[[int, Any, Any], Any]) -> Any:
+    """A nested form of a tree, from the leaves up, without recursion."""
+    if not tree.n_splits:
+        return leaf(0)
+    done: dict[int, Any] = {}
+    order, todo = [], [0]
+    while todo:
+        place = todo.pop()
+        order.append(place)
+        todo += [int(child) for child in (tree.left[place], tree.right[place]) if child >= 0]
+    for place in reversed(order):
+        sides = [
+            done.pop(int(child)) if child >= 0 else leaf(-int(child) - 1)
+            for child in (tree.left[place], tree.right[place])
+        ]
+        done[place] = split(place, *sides)
+    return done[0]

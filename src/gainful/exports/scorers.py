@@ -1,0 +1,149 @@
+"""What a fitted model computes, free of how it was trained: the form that all formats are written from.
+
+Trees are binary. A split sends a value x of its feature left when x ≤ threshold, or, where it has categories, when the
+whole part of x is one of them; a missing value goes where ``nan_left`` says. LightGBM's rules for missing values (none
+were seen: they count as 0; some were seen: a side was chosen) become that one flag when a model is described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gainful.rows import Array
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model sees of a row: (x − shift)/scale, (n_features,) each."""
+
+    shift: Array
+    scale: Array
+
+    def __call__(self, X: Array) -> Array:
+        return np.asarray((X - self.shift) / self.scale)
+
+    def after(self, first: Inputs) -> Inputs:
+        """Both, ``first`` applied first."""
+        return Inputs(first.shift + first.scale * self.shift, first.scale * self.scale)
+
+    @property
+    def idle(self) -> bool:
+        return not self.shift.any() and bool((self.scale == 1.0).all())
+
+
+@dataclass(frozen=True)
+class Linear:
+    """inputs(x)·weights + intercept."""
+
+    weights: Array
+    intercept: float = 0.0
+    inputs: Inputs | None = None
+
+    def folded(self) -> Linear:
+        """The same scores from the features as they are."""
+        if self.inputs is None:
+            return self
+        weights = self.weights / self.inputs.scale
+        return Linear(weights, float(self.intercept - weights @ self.inputs.shift))
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as arrays, one entry per split; a child ≥ 0 is a split, a child < 0 the leaf −child − 1.
+
+    ``categories[i]`` holds those of split i, where it is a categorical one. A tree without splits is its only leaf.
+    """
+
+    feature: Array
+    threshold: Array
+    nan_left: Array
+    left: Array
+    right: Array
+    leaves: Array
+    categories: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.feature)
+
+    @property
+    def depth(self) -> int:
+        """Splits on the longest way to a leaf."""
+        deepest, todo = 0, [(0, 1)] if self.n_splits else []
+        while todo:
+            split, level = todo.pop()
+            deepest = max(deepest, level)
+            todo += [(int(child), level + 1) for child in (self.left[split], self.right[split]) if child >= 0]
+        return deepest
+
+    @property
+    def zero_left(self) -> Array:
+        """Where the value 0 goes, by split."""
+        zero = self.threshold >= 0.0
+        for split, inside in self.categories.items():
+            zero[split] = 0 in inside
+        return np.asarray(zero)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Expected relevance from the sums of several trees each: Σ_k Pr(k) relevance[k].
+
+    "softmax": Pr is the softmax of K sums. "cumulative": sum k, moved by ``start``, is the log odds of at least k.
+    """
+
+    kind: str
+    relevance: Array
+    start: Array
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """A sum of trees; with ``link``, tree i adds to output i mod ``n_outputs`` and the link makes the score of them."""
+
+    trees: tuple[Tree, ...]
+    n_features: int
+    n_outputs: int = 1
+    link: Expectation | None = None
+
+    @property
+    def categorical(self) -> bool:
+        return any(tree.categories for tree in self.trees)
+
+    @property
+    def missing_is_zero(self) -> bool:
+        """Whether a missing value goes the way of 0 in every split."""
+        return all(np.array_equal(tree.nan_left, tree.zero_left) for tree in self.trees)
+
+    def with_missing_as_zero(self) -> Ensemble:
+        return replace(self, trees=tuple(replace(tree, nan_left=tree.zero_left) for tree in self.trees))
+
+    @property
+    def used(self) -> list[int]:
+        """Features that a split looks at."""
+        return sorted({int(j) for tree in self.trees for j in tree.feature})
+
+
+@dataclass(frozen=True)
+class Net:
+    """Fully connected layers (W (n, m), b (m,)) with an activation between them, on standardised features."""
+
+    layers: tuple[tuple[Array, Array], ...]
+    activation: str
+    inputs: Inputs
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Σ_l weights[l] k(x, landmarks[l]); scikit-learn's pairwise kernels by name."""
+
+    kernel: str
+    settings: Mapping[str, float]
+    landmarks: Array
+    weights: Array
+
+
+Scorer = Linear | Ensemble | Net | Kernel

@@ -1,0 +1,263 @@
+"""OHSUMED of LETOR 3.0 under LETOR's protocol: every ranker tuned alike, beside what the papers print.
+
+Five folds of 106 queries. Parameters are chosen on the validation queries of each fold, every ranker by the same number
+of trials; figures are means of the folds' means on the test queries, by the measure of LETOR 3.0's own script.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gainful.comparison import Comparison, ComparisonJob
+from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, how_to_choose
+from gainful.comparison.contestants import entries
+from gainful.comparison.protocol import as_splits, division
+from gainful.errors import UnknownNameError
+from gainful.jsonable import plain
+from gainful.metrics import metric
+from gainful.reproduction.origin import cache_folder, code_print, origin
+from gainful.reproduction.published import CLAIMS, OHSUMED, TABLE_1, Claim, Published
+from gainful.rows import Array
+from gainful.selection.layout import read_splits
+from gainful.selection.splits import Split
+from gainful.tuning.store import fingerprint
+
+CONVENTION = "letor3"
+YARDSTICK = "lambdamart"
+TESTED = ("map", "ndcg@10")  # measures of the paired tests against the yardstick
+JUDGED = ("ndcg@1", "ndcg@5", "map")  # measures by which a ranker counts as reproduced
+MEASURES = tuple(dict.fromkeys((*TESTED, *JUDGED, *TABLE_1)))
+# Not tuned, as in the paper: steps between truncations, and l1 = 0 of the dense form; the sparse one has its own name.
+FIXED = {"rsrank": frozenset({"l1", "truncate_every"}), "rsrank-sparse": frozenset({"truncate_every"})}
+TRIALS = 16
+QUERIES, FEATURES, FOLDS = 106, 45, 5
+
+
+class Ohsumed:
+    """The experiment, under way. :meth:`result` may be asked at any time and holds what is finished by then.
+
+    Parameters
+    ----------
+    folder : the folder with ``Fold1`` … ``Fold5`` (LETOR 3.0, QueryLevelNorm)
+    rankers : as of :func:`gainful.compare`; LambdaMART, the yardstick, is added where it is missing
+    trials : parameters tried for each ranker and fold
+    select : measure that chooses among them on the validation queries
+    jobs : trials run at once; no figure depends on it
+    seed : of the search and of the randomisation test
+    store : folder for results as they come; by default one in the user's cache, named after data, code and settings
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        rankers: Any = "all",
+        trials: int = TRIALS,
+        select: str = "map",
+        jobs: int = 1,
+        seed: int = 0,
+        store: str | Path | None = None,
+    ):
+        entered = entries(rankers)
+        if YARDSTICK not in entered:
+            entered |= entries(YARDSTICK)
+        if select not in MEASURES:
+            raise UnknownNameError.among("measure to choose by", select, MEASURES)
+        models = {label: model for label, (model, _) in entered.items()}
+        names = dict.fromkeys((select, *MEASURES))
+        measures = tuple(metric(name, convention=CONVENTION) for name in names)
+        check_comparison(models, measures, ("wilcoxon", "t", "randomization"), YARDSTICK, 0.05)
+        choosing = how_to_choose(measures, trials, None, n_jobs=jobs, seed=seed)
+        splits = as_splits(read_splits(folder))
+        self.store = Path(store) if store is not None else default_store(splits, select, seed)
+        self.job = ComparisonJob(
+            models,
+            splits,
+            metrics=measures,
+            curve=tuple(metric(name, convention=CONVENTION) for name in CURVE),
+            tests=("wilcoxon", "t", "randomization"),
+            baseline=YARDSTICK,
+            alpha=0.05,
+            seed=seed,
+            choosing=choosing,
+            fixed={label: fixed | FIXED.get(label, frozenset()) for label, (_, fixed) in entered.items()},
+            store=self.store,
+            divided=division(splits),
+        )
+
+    def run(self, progress: ProgressCallback | None = None) -> None:
+        """Run what is not in the store yet."""
+        self.job.run(progress)
+
+    def result(self) -> OhsumedResult:
+        return OhsumedResult(self.job.result())
+
+
+def default_store(splits: Sequence[Split], select: str, seed: int) -> Path:
+    """Where results are kept unless said otherwise: a folder that other data, code or settings do not share."""
+    parts = [part for split in splits for part in (split.train, split.valid, split.test) if part is not None]
+    return cache_folder(f"ohsumed-{select}-{seed}-{fingerprint(code_print(), *parts)[:12]}")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Our mean, its standard error over the queries, and the published mean where there is one."""
+
+    mean: float
+    error: float
+    published: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.published is None else self.mean - self.published
+
+    @property
+    def verdict(self) -> int:
+        """−1 where ours is more than one standard error below the published figure, +1 above, 0 within."""
+        if self.difference is None or abs(self.difference) <= self.error:
+            return 0
+        return 1 if self.difference > 0 else -1
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {"mean": self.mean, "standard_error": self.error}
+        if self.published is None:
+            return told
+        return told | {"published": self.published, "difference": self.difference, "below": self.verdict < 0}
+
+
+@dataclass(frozen=True)
+class OhsumedResult:
+    """What came out, read from a comparison: figures beside the published ones, tests against the yardstick."""
+
+    comparison: Comparison
+
+    @property
+    def labels(self) -> list[str]:
+        """The best first, by the measure that chose the parameters."""
+        return self.comparison.by_mean
+
+    @property
+    def published(self) -> dict[str, Published]:
+        """The papers' figures of the rankers that are here, in the papers' order."""
+        return {label: told for label, told in OHSUMED.items() if label in self.comparison.labels}
+
+    def figure(self, label: str, measure: str) -> Figure:
+        values = self.comparison.per_query(label, measure)
+        mean = self.comparison.mean(label, measure, average="folds")
+        told = OHSUMED.get(label)
+        return Figure(mean, standard_error(values), None if told is None else told.values.get(measure))
+
+    def kept(self, label: str) -> float | None:
+        """The share of the features that a sparse ranker uses, mean over the folds."""
+        shares = []
+        for run in self.comparison.runs[label]:
+            found = re.fullmatch(r"(\d+) of (\d+)", str(run.facts.get("features kept", "")))
+            if found is None:
+                return None
+            shares.append(int(found[1]) / int(found[2]))
+        return float(np.mean(shares))
+
+    def seconds(self, label: str) -> float:
+        """Time of all trials and final trainings, all folds together, as if one after the other."""
+        runs = self.comparison.runs[label]
+        return float(sum(run.fit_seconds + sum(row["seconds"] for row in run.trials) for run in runs))
+
+    def behind(self) -> list[str]:
+        """The rankers that are more than one standard error below a published figure that counts."""
+        return [label for label in self.published if any(self.figure(label, measure).verdict < 0 for measure in JUDGED)]
+
+    def better_than_yardstick(self) -> dict[str, list[str]]:
+        """Measure → the rankers that are significantly better than the yardstick, after Holm's correction."""
+        return {m: [label for label in self.labels if self.comparison.verdict(label, m) > 0] for m in TESTED}
+
+    def claims(self) -> list[tuple[Claim, str, dict[str, tuple[float, float]]]]:
+        """(claim, other ranker, measure → our mean difference and its standard error over the queries)."""
+        here = set(self.comparison.labels)
+        return [
+            (claim, other, {m: self._paired(claim.ranker, other, m) for m in TESTED})
+            for claim in CLAIMS
+            for other in claim.others
+            if {claim.ranker, other} <= here
+        ]
+
+    def _paired(self, label: str, other: str, measure: str) -> tuple[float, float]:
+        d = self.comparison.differences(label, other, measure)
+        return float(np.nanmean(d)), standard_error(d)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader must know: other data, folds that are missing, rankers that failed."""
+        told = list(self.comparison.remarks)
+        data, n = self.comparison.data, len(self.comparison.query_ids)
+        if (n, data["features"], data["folds"]) != (QUERIES, FEATURES, FOLDS):
+            told.append(
+                f"{data['folds']} folds with {n} test queries and {data['features']} features are not OHSUMED of "
+                f"LETOR 3.0 ({FOLDS}, {QUERIES}, {FEATURES}) in full; the published figures belong to that."
+            )
+        if self.comparison.interrupted:
+            told.append("Interrupted: the folds that every ranker has finished.")
+        return told + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
+
+    def to_dict(self, command: str = "") -> dict[str, Any]:
+        """Means, errors and tests as plain values; nothing of single queries or rows."""
+        comparison = self.comparison
+        return plain(  # type: ignore[no-any-return]
+            {
+                "experiment": "ohsumed",
+                "origin": origin(command),
+                "protocol": comparison.protocol,
+                "measures": {comparison.headings[m]: str(m) for m in comparison.metrics},
+                "data": {name: comparison.data[name] for name in ("folds", "features", "test_documents")}
+                | {"test_queries": len(comparison.query_ids)},
+                "yardstick": comparison.baseline,
+                "rankers": {label: self._ranker(label) for label in self.labels},
+                "claims": [
+                    {"ranker": claim.ranker, "other": other, "says": claim.says, "source": claim.source}
+                    | {m: {"difference": d, "standard_error": e} for m, (d, e) in found.items()}
+                    for claim, other, found in self.claims()
+                ],
+                "below_published": self.behind(),
+                "better_than_yardstick": self.better_than_yardstick(),
+                "remarks": self.remarks,
+            }
+        )
+
+    def _ranker(self, label: str) -> dict[str, Any]:
+        comparison, runs = self.comparison, self.comparison.runs[label]
+        told: dict[str, Any] = {
+            "figures": {m: self.figure(label, m).to_dict() for m in (*MEASURES, *CURVE)},
+            "chosen": [run.chosen for run in runs],
+            "trials": [len(run.trials) for run in runs],
+            "seconds": round(self.seconds(label), 1),
+        }
+        if label in OHSUMED:
+            told["source"] = OHSUMED[label].source
+        if self.kept(label) is not None:
+            told["features_kept"] = self.kept(label)
+            told["published_features_kept"] = OHSUMED[label].kept if label in OHSUMED else None
+        tests = {m: comparison.paired_tests.get((label, m)) for m in TESTED}
+        told["against_yardstick"] = {
+            m: {
+                "difference": t.difference,
+                "won": t.wins,
+                "tied": t.ties,
+                "lost": t.losses,
+                "p": t.p,
+                "p_holm": t.p_holm,
+            }
+            for m, t in tests.items()
+            if t is not None
+        }
+        return told
+
+
+def standard_error(values: Array) -> float:
+    """Of a mean over queries; those that the measure skips are left out."""
+    known = values[~np.isnan(values)]
+    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")

@@ -1,0 +1,57 @@
+"""Where a table comes from: command, date, version, commit; and where results are kept until it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gainful.comparison.record import versions
+
+PACKAGE = Path(__file__).parents[1]
+NOT_TRAINING = ("cli", "comparison", "reproduction")  # folders that no trained model depends on
+
+
+def origin(command: str) -> dict[str, Any]:
+    """What stands under a table."""
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "versions": versions() | {"gainful": str(import_module("gainful").__version__)},
+    }
+
+
+def commit() -> str | None:
+    """The commit that the package was read from, with a word where it has been changed since; None outside of git."""
+    try:
+        found = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--", ".")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{found} with changes" if changed else found
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=PACKAGE, check=True, capture_output=True, text=True, timeout=20)
+    return done.stdout.strip()
+
+
+def code_print() -> str:
+    """A short hash of the code that results depend on, so that no table mixes results of two states of it."""
+    digest = hashlib.blake2b(digest_size=6)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        inside = path.relative_to(PACKAGE)
+        if inside.parts[0] not in NOT_TRAINING:
+            digest.update(inside.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache (``XDG_CACHE_HOME``, or ``~/.cache``)."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "gainful" / "reproduce" / name

@@ -1,0 +1,42 @@
+"""A model behind HTTP: rank the documents of a query, score rows, explain, watch; swap the model while it runs.
+
+Needs the extra ``serve``: FastAPI and uvicorn, which are loaded on use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gainful.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from gainful.serve.app import App
+
+__all__ = ["Settings", "create_app", "run_server"]
+
+
+def create_app(model_path: str | Path, settings: Settings | None = None) -> App:
+    """The ASGI application that serves a model file."""
+    _need_extra()
+    from gainful.serve.app import create_app as create
+
+    return create(model_path, settings or Settings())
+
+
+def run_server(model_path: str | Path, settings: Settings | None = None) -> None:
+    """Serve a model file until SIGINT or SIGTERM; requests under way then finish first."""
+    _need_extra()
+    from gainful.serve.run import run
+
+    run(model_path, settings or Settings())
+
+
+def _need_extra() -> None:
+    from importlib.util import find_spec
+
+    from gainful.errors import MissingExtraError
+
+    for module, package in (("fastapi", "FastAPI"), ("uvicorn", "uvicorn")):
+        if find_spec(module) is None:
+            raise MissingExtraError.of("the server", package, "serve")

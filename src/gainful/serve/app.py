@@ -1,0 +1,309 @@
+"""The application: routes, the thread pool they compute in, and the watch over the model file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+
+from gainful import __version__
+from gainful.errors import GainfulError
+from gainful.jsonable import plain
+from gainful.serve import schema
+from gainful.serve.gate import Gate, Receive, Scope, Send
+from gainful.serve.holder import Holder, Served
+from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, tell
+from gainful.serve.page import page
+from gainful.serve.scoring import Answer, Job, OverTimeError, TooManyRowsError
+from gainful.serve.settings import Settings
+
+REFUSALS = {
+    400: "The body is not JSON.",
+    401: "The token is missing or wrong.",
+    403: "Not allowed here.",
+    408: "The body took too long to arrive.",
+    413: "The body has too many bytes or documents.",
+    415: "The body is not application/json.",
+    422: "The body is JSON, but not what the model can take.",
+    503: "Too busy, or the request took too long; try again.",
+}
+POST_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 503)
+GET_REFUSALS = (401, 403, 503)
+
+
+class App:
+    """The server as an ASGI application, with what its owner may look at: ``holder``, ``metrics``, ``draining``."""
+
+    def __init__(self, model_path: str | Path, settings: Settings):
+        self.settings = settings
+        self.holder = Holder(model_path)
+        self.metrics = Metrics()
+        self.metrics.loads["ok"] += 1
+        self.draining = False
+        self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="gainful")
+        self.api = self._routes()
+        self._gate = Gate(self.api, settings, self.metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._gate(scope, receive, send)
+
+    # -- computing -----------------------------------------------------------------------------------------------------
+
+    async def compute(self, request: Request, work: Callable[[Job, bytes], Answer]) -> Response:
+        """Read the body, compute in a thread, answer; within the time a request has."""
+        told = request.scope["gainful"]
+        deadline = told["start"] + self.settings.timeout
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                body = await self._body(request)
+        except TimeoutError:
+            line = f"the body did not arrive within {self.settings.timeout:g} s"
+            raise HTTPException(408, line, {"connection": "close"}) from None
+        job = Job(self.holder.current, deadline, self.settings.max_rows)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work, job, body)
+        try:
+            content, rows = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, OverTimeError):
+            raise HTTPException(
+                503, f"the request took more than {self.settings.timeout:g} s; send fewer documents, or ask for less"
+            ) from None
+        self.metrics.rows += rows
+        told |= {"rows": rows, "model": job.served.version}
+        return Response(content, media_type="application/json")
+
+    async def _body(self, request: Request) -> bytes:
+        """The body, given up as soon as it is known to be too long, announced or not."""
+        most = self.settings.max_body
+        announced = request.headers.get("content-length", "")
+        parts, size = [], int(announced) if announced.isdecimal() else 0
+        if size <= most:
+            size = 0
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    break
+                parts.append(part)
+        if size > most:
+            raise HTTPException(413, f"the body has more than the {most:,} bytes allowed; send it in parts")
+        return b"".join(parts)
+
+    # -- the model file ------------------------------------------------------------------------------------------------
+
+    async def reload(self, *, if_changed: bool = False) -> Served:
+        """Take up the model file as it is now; a GainfulError says why the old model stays."""
+        before = self.holder.current
+        try:
+            served = await asyncio.to_thread(self.holder.reload, if_changed=if_changed)
+        except GainfulError:
+            self.metrics.loads["refused"] += 1
+            raise
+        self.metrics.loads["ok"] += served is not before
+        return served
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.watch)
+            try:
+                if await asyncio.to_thread(self.holder.changed):
+                    with suppress(GainfulError):  # told in the log and by /model
+                        await self.reload(if_changed=True)
+            except Exception:
+                log.exception("watching the model file failed")
+
+    @asynccontextmanager
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        tell("model loaded", version=self.holder.current.version, ranker=self.holder.current.ranker)
+        watch = asyncio.create_task(self._watch()) if self.settings.watch > 0 else None
+        yield
+        if watch is not None:
+            watch.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        tell("stopped")
+
+    # -- routes --------------------------------------------------------------------------------------------------------
+
+    def _routes(self) -> FastAPI:
+        api = FastAPI(
+            title="gainful",
+            version=__version__,
+            description="Ranks documents by a trained model.",
+            docs_url=None,  # its pages come from the network
+            redoc_url=None,
+            redirect_slashes=False,
+            lifespan=self._lifespan,
+        )
+        api.add_exception_handler(HTTPException, _told)
+        api.add_exception_handler(GainfulError, _told)
+        api.add_exception_handler(TooManyRowsError, _told)
+        api.add_exception_handler(Exception, _failed)
+        self._add_posts(api)
+        self._add_gets(api)
+        api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
+        return api
+
+    def _add_posts(self, api: FastAPI) -> None:
+        @api.post(
+            "/rank", **_post("Rank the documents of one query or of several", schema.RankAnswer, schema.RankRequest)
+        )
+        async def rank(request: Request) -> Response:
+            return await self.compute(request, Job.rank)
+
+        @api.post("/score", **_post("Score rows", schema.ScoreAnswer, schema.ScoreRequest))
+        async def score(request: Request) -> Response:
+            return await self.compute(request, Job.score)
+
+        @api.post("/pair", **_post("Why is document a above document b", schema.PairAnswer, schema.PairRequest))
+        async def pair(request: Request) -> Response:
+            return await self.compute(request, Job.pair)
+
+        @api.post(
+            "/reload",
+            summary="Take up the model file as it is now",
+            responses=_answers(schema.StateAnswer, (401, 403, 422, 503)),
+        )
+        async def reload() -> Response:
+            if self.settings.token is None:
+                raise HTTPException(
+                    403, "reloading by request needs a server with a token; a new file is taken up anyway"
+                )
+            served = await self.reload()
+            return JSONResponse({"status": "loaded", "model_version": served.version})
+
+    def _add_gets(self, api: FastAPI) -> None:
+        @api.get("/", include_in_schema=False)
+        async def home() -> Response:
+            content, policy = page()
+            return HTMLResponse(content, headers={"content-security-policy": policy})
+
+        @api.get("/model", summary="The model in use", responses=_answers(schema.ModelAnswer, GET_REFUSALS))
+        async def model() -> Response:
+            return JSONResponse(self._model_facts())
+
+        @api.get("/health", summary="Whether the server lives", responses=_answers(schema.StateAnswer, (403,)))
+        async def health() -> Response:
+            return JSONResponse({"status": "alive"})
+
+        @api.get("/ready", summary="Whether it takes requests", responses=_answers(schema.StateAnswer, (403, 503)))
+        async def ready() -> Response:
+            if self.draining:
+                raise HTTPException(503, "the server is shutting down")
+            return JSONResponse({"status": "ready", "model_version": self.holder.current.version})
+
+        text: dict[int | str, dict[str, Any]] = {
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text form."}
+        }
+
+        @api.get(
+            "/metrics",
+            summary="Counters for Prometheus",
+            responses=text | _refusals((401, 403)),
+            response_class=PlainTextResponse,
+        )
+        async def metrics() -> Response:
+            served = self.holder.current
+            told = self.metrics.text({"version": served.version, "ranker": served.ranker}, served.loaded_at)
+            return Response(told, media_type=CONTENT_TYPE)
+
+    def _model_facts(self) -> dict[str, Any]:
+        served = self.holder.current
+        model = served.model
+        reason = served.why_no_contributions
+        limits = {name: getattr(self.settings, name) for name in ("max_body", "max_rows", "timeout")}
+        return {
+            "model_version": served.version,
+            "ranker": served.ranker,
+            "parameters": plain(model._file_params()),
+            "n_features": model.n_features_in_,
+            "feature_names": list(served.names) if hasattr(model, "feature_names_in_") else None,
+            "accepts_missing": model.accepts_missing,
+            "contributions": reason is None,
+            "why_no_contributions": reason,
+            "iterations": int(model.n_iter_),
+            "loaded_at": datetime.fromtimestamp(served.loaded_at, UTC).isoformat(timespec="seconds"),
+            "refused": self.holder.refusal,
+            "limits": limits,
+        }
+
+
+def create_app(model_path: str | Path, settings: Settings) -> App:
+    """The application that serves a model file, which is loaded at once."""
+    return App(model_path, settings)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """Every refusal as JSON with one line."""
+    headers: dict[str, str] = {}
+    if isinstance(error, HTTPException):
+        status, line = error.status_code, str(error.detail)
+        if status in (404, 405):
+            known = "there is no such path here" if status == 404 else f"{request.method} is not for this path"
+            line = f"{known}; /openapi.json lists what there is"
+        headers |= error.headers or {}
+    elif isinstance(error, TooManyRowsError):
+        status, line = 413, str(error)
+    else:
+        line = " ".join(str(error).split())
+        status = 400 if isinstance(error, schema.NotJsonError) else 422
+    if status == 503:
+        headers["retry-after"] = "1"
+    request.scope["gainful"]["error"] = line
+    return JSONResponse({"error": line}, status, headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of ours: the gate writes it to the log, the client gets the number to look it up by."""
+    line = f"internal error; the server's log tells more under {request.scope['gainful']['request']}"
+    request.scope["gainful"]["error"] = line
+    return JSONResponse({"error": line}, 500)
+
+
+# -- OpenAPI -----------------------------------------------------------------------------------------------------------
+
+
+def _refusals(statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": schema.ErrorAnswer, "description": REFUSALS[status]} for status in statuses}
+
+
+def _answers(model: type, statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model}, **_refusals(statuses)}
+
+
+def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
+    """What OpenAPI says of a route whose body is read by hand: FastAPI would read it whole, however long it is."""
+    body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
+    return {
+        "summary": summary,
+        "responses": _answers(answer, POST_REFUSALS),
+        "openapi_extra": {"requestBody": {"required": True, "content": body}},
+    }
+
+
+def _openapi(api: FastAPI) -> dict[str, Any]:
+    if api.openapi_schema is None:
+        told = get_openapi(title=api.title, version=api.version, description=api.description, routes=api.routes)
+        requests = (schema.RankRequest, schema.ScoreRequest, schema.PairRequest)
+        _, found = models_json_schema(
+            [(kind, "validation") for kind in requests], ref_template="#/components/schemas/{model}"
+        )
+        parts = told.setdefault("components", {})
+        parts.setdefault("schemas", {}).update(found["$defs"])
+        parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        told["security"] = [{"token": []}, {}]
+        api.openapi_schema = told
+    return api.openapi_schema

@@ -1,0 +1,168 @@
+"""From a request's bytes to an answer's bytes, with the model in use when it came; knows nothing of HTTP.
+
+Runs in a thread of the pool. Work is cut into blocks with a look at the clock between them, so that a request whose
+time is up does not keep a thread busy for nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic_core import to_json
+
+from gainful.errors import DataError, GainfulError
+from gainful.explanation import explanation_of, pair_of, row_of
+from gainful.rows import Array
+from gainful.serve.holder import Served
+from gainful.serve.schema import Document, PairRequest, Query, RankRequest, ScoreRequest, parsed
+
+SCORED_BLOCK = 1000  # rows between two looks at the clock
+EXPLAINED_BLOCK = 8  # SHAP values of 500 trees take some 4 ms a row
+
+Answer = tuple[bytes, int]  # JSON, rows scored
+
+
+class OverTimeError(Exception):
+    """The time of the request is up."""
+
+
+class TooManyRowsError(Exception):
+    """More documents than a request may have."""
+
+
+class Job:
+    """One request being computed: the model it uses, its end, and how many rows it may have."""
+
+    def __init__(self, served: Served, deadline: float, max_rows: int):
+        self.served, self.deadline, self.max_rows = served, deadline, max_rows
+
+    def rank(self, body: bytes) -> Answer:
+        """``POST /rank``"""
+        self._check_time()
+        request = parsed(RankRequest, body)
+        if (request.documents is None) == (request.queries is None):
+            raise DataError("give either documents (of one query) or queries, not both and not neither")
+        queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
+        self._check_rows(sum(len(query.documents) for query in queries))
+        rows = [document.features for query in queries for document in query.documents]
+        X = self._matrix(rows, _document_place(queries, request.documents is not None))
+        scores = self._scores(X)
+        ranked, start = [], 0
+        for query in queries:
+            end = start + len(query.documents)
+            documents = self._ranked(query.documents, X[start:end], scores[start:end], request)
+            ranked.append({"id": query.id, "documents": documents})
+            start = end
+        told: dict[str, Any] = {"model_version": self.served.version}
+        told |= {"documents": ranked[0]["documents"]} if request.documents is not None else {"queries": ranked}
+        return to_json(told), len(scores)
+
+    def score(self, body: bytes) -> Answer:
+        """``POST /score``"""
+        self._check_time()
+        request = parsed(ScoreRequest, body)
+        self._check_rows(len(request.rows))
+        X = self._matrix(request.rows, lambda i: f"rows[{i}]")
+        scores = self._scores(X)
+        told: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
+        if request.contributions:
+            told["explanations"] = self._explained(X, scores, request.top_features)
+        return to_json(told), len(scores)
+
+    def pair(self, body: bytes) -> Answer:
+        """``POST /pair``"""
+        self._check_time()
+        request = parsed(PairRequest, body)
+        X = self._matrix([request.a, request.b], lambda i: "ab"[i])
+        scores = self._scores(X)
+        told = pair_of(self.served.names, X, self._contributions(X), scores).to_dict(request.top_features)
+        return to_json({"model_version": self.served.version} | told), 2
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
+        model, names = self.served.model, self.served.names
+        n_features = model.n_features_in_
+        if all(type(row) is list and len(row) == n_features for row in rows):
+            X = np.array(rows, dtype=np.float64).reshape(len(rows), n_features)
+        else:
+            X = np.empty((len(rows), n_features))
+            for i, row in enumerate(rows):
+                X[i] = row_of(model, names, row, place(i))
+        if not model.accepts_missing and np.isnan(X).any():
+            row, column = np.argwhere(np.isnan(X))[0]
+            raise DataError(
+                f"feature {names[column]!r} of {place(int(row))} is missing, which {self.served.ranker} cannot take"
+            )
+        return X
+
+    def _scores(self, X: Array) -> Array:
+        scores = np.empty(len(X))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(X), SCORED_BLOCK):
+                self._check_time()
+                scores[start : start + SCORED_BLOCK] = self.served.model.predict(X[start : start + SCORED_BLOCK])
+        return _finite(scores, "the score")
+
+    def _ranked(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
+        order = np.argsort(-scores, kind="stable")[: request.top]
+        places, values = order.tolist(), scores[order].tolist()
+        found: list[dict[str, Any]] = [
+            {"rank": r + 1, "id": i if documents[i].id is None else documents[i].id, "place": i, "score": values[r]}
+            for r, i in enumerate(places)
+        ]
+        if request.contributions:
+            explanations = self._explained(X[order], scores[order], request.top_features)
+            for document, explanation in zip(found, explanations, strict=True):
+                document["explanation"] = explanation
+        return found
+
+    def _explained(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
+        parts, names, told = self._contributions(X), self.served.names, []
+        for i in range(len(X)):
+            if i % EXPLAINED_BLOCK == 0:
+                self._check_time()
+            told.append(explanation_of(names, X[i], parts[i], float(scores[i])).to_dict(top))
+        return told
+
+    def _contributions(self, X: Array) -> Array:
+        model = self.served.model
+        reason = model._why_no_contributions()
+        if reason is not None:
+            raise GainfulError(reason)
+        parts = np.empty((len(X), X.shape[1] + 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(X), EXPLAINED_BLOCK):
+                self._check_time()
+                parts[start : start + EXPLAINED_BLOCK] = model.contributions(X[start : start + EXPLAINED_BLOCK])
+        return _finite(parts, "a contribution")
+
+    def _check_rows(self, n: int) -> None:
+        if n > self.max_rows:
+            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; send it in parts")
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise OverTimeError
+
+
+def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:
+    """From the number of a document over all queries to where it stands in the request."""
+
+    def place(i: int) -> str:
+        for q, query in enumerate(queries):
+            if i < len(query.documents):
+                return f"documents[{i}]" if alone else f"queries[{q}].documents[{i}]"
+            i -= len(query.documents)
+        raise IndexError(i)
+
+    return place
+
+
+def _finite(values: Array, what: str) -> Array:
+    if not np.isfinite(values).all():
+        raise DataError(f"{what} is beyond what a number holds; the features are too large for this model")
+    return values

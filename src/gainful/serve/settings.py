@@ -1,0 +1,100 @@
+"""What the server allows, and to whom: limits, the address, the token."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gainful.errors import FormatError, ParameterError
+
+SHORTEST_TOKEN = 16
+MIB = 1 << 20
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits and address of a server; beyond loopback it needs a token.
+
+    Parameters
+    ----------
+    host, port : address to listen on; port 0 takes a free one
+    token : what ``Authorization: Bearer …`` must carry; None lets every request of this machine in
+    max_body : most bytes of a request
+    max_rows : most documents of a request
+    max_requests : most requests at once; more are turned away with 503
+    timeout : seconds a request may take
+    threads : requests computed at once
+    watch : seconds between looks at the model file; 0 never looks
+    grace : seconds that requests under way have at shutdown
+    log_level : "debug", "info", "warning" or "error"
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = field(default=None, repr=False)
+    max_body: int = 16 * MIB
+    max_rows: int = 10_000
+    max_requests: int = 128
+    timeout: float = 10.0
+    threads: int = 2
+    watch: float = 1.0
+    grace: float = 30.0
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        for name in ("max_body", "max_rows", "max_requests", "threads"):
+            if getattr(self, name) < 1:
+                raise ParameterError.of("serve", name, "at least 1", getattr(self, name))
+        if not 0 <= self.port <= 65_535:
+            raise ParameterError.of("serve", "port", "0 … 65535", self.port)
+        if not self.timeout > 0:
+            raise ParameterError.of("serve", "timeout", "above 0 seconds", self.timeout)
+        for name in ("watch", "grace"):
+            if not getattr(self, name) >= 0:
+                raise ParameterError.of("serve", name, "at least 0 seconds", getattr(self, name))
+        if self.log_level not in LEVELS:
+            raise ParameterError.of("serve", "log_level", f"one of {', '.join(LEVELS)}", self.log_level)
+        self._check_token()
+
+    def _check_token(self) -> None:
+        if self.token is None:
+            if not is_loopback(self.host):
+                raise ParameterError(
+                    f"host {self.host} can be reached from other machines, which needs a token: give --token-file (or "
+                    "--token), or listen on 127.0.0.1"
+                )
+            return
+        if len(self.token) < SHORTEST_TOKEN or not all("!" <= letter <= "~" for letter in self.token):
+            # The token itself must not end up in a terminal or a log.
+            raise ParameterError(f"token of serve must be {SHORTEST_TOKEN} or more visible ASCII characters, no spaces")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        pass
+    if not host:
+        return False
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+
+
+def read_token(path: str | Path) -> str:
+    """The token on the first line of a file."""
+    try:
+        lines = Path(path).read_text().strip().splitlines()
+    except FileNotFoundError as error:
+        raise FormatError("there is no such file", path=path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("this is no text with a token", path=path) from error
+    if len(lines) != 1:
+        raise FormatError(f"expected one line with the token, found {len(lines)}", path=path)
+    return lines[0].strip()

@@ -1,0 +1,114 @@
+"""Does the wheel work alone? ``python tests/packaging/check_wheel.py dist/*.whl`` (``make dist-check``).
+
+Looks at what is inside, then installs it with nothing but its dependencies into an empty environment outside the
+repository, and goes from data to a report there by the command line. Not named as a test: it installs for a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "gainful"
+ASSETS = {".css", ".js", ".html", ".typed", ".json", ".svg", ".txt"}
+COMMANDS = (
+    "gainful --version",
+    "gainful rankers",
+    "gainful data generate data --queries 60 --split 0.6,0.2,0.2",
+    "gainful data info data/train.txt",
+    "gainful train lambdamart data/train.txt --valid data/valid.txt -o model.gainful --set n_trees=10",
+    "gainful evaluate model.gainful data/test.txt --metrics ndcg@10,map",
+    "gainful predict model.gainful data/test.txt -o scores.txt",
+    "gainful explain model.gainful data/test.txt",
+    "gainful export model.gainful --to solr -o model.json",
+    "gainful compare data --rankers regression,lambdamart:n_trees=10 --report report",
+)
+NEED_AN_EXTRA = {"serve": "gainful serve model.gainful", "export": "gainful export model.gainful --to onnx -o m.onnx"}
+NAMES = "import gainful; [getattr(gainful, name) for name in gainful.__all__]; print(gainful.__file__)"
+
+
+def main(wheel: Path) -> None:
+    started = time.perf_counter()
+    look_inside(wheel)
+    with tempfile.TemporaryDirectory() as folder:
+        python = install(wheel, Path(folder) / "environment")
+        print(f"installed ({time.perf_counter() - started:.0f} s)")
+        work = Path(folder) / "work"
+        work.mkdir()
+        try_out(python, work)
+    print(f"{wheel.name} works alone ({time.perf_counter() - started:.0f} s)")
+
+
+def look_inside(wheel: Path) -> None:
+    """Every module and asset of the package is in the wheel, nothing else is, and the metadata is whole."""
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+        info = next(name for name in held if name.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(info).decode())
+    inside = {name for name in held if ".dist-info/" not in name}
+    wanted = {
+        f"gainful/{path.relative_to(SOURCE).as_posix()}"
+        for path in SOURCE.rglob("*")
+        if path.suffix in {".py", *ASSETS} and "__pycache__" not in path.parts
+    }
+    expect(inside == wanted, f"not as in src: missing {sorted(wanted - inside)}, too many {sorted(inside - wanted)}")
+    licence = info.replace("METADATA", "licenses/LICENSE")
+    expect(licence in held, "the licence is missing")
+    expect(metadata["License-Expression"] == "Apache-2.0", "the licence is not named")
+    expect(metadata["Requires-Python"] == ">=3.11", "the wrong Python is required")
+    extras = set(metadata.get_all("Provides-Extra"))
+    expect({"neural", "serve", "export", "tune", "docs", "dev"} <= extras, f"the extras are {sorted(extras)}")
+    core = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    expect(not any(line.startswith(("torch", "fastapi", "onnx", "optuna")) for line in core), f"the core needs {core}")
+    expect("# gainful" in metadata.get_payload(), "the README is missing")
+
+
+def install(wheel: Path, where: Path) -> Path:
+    """A new environment that holds the wheel and what it depends on; its Python."""
+    venv.create(where, with_pip=True)
+    python = where / ("Scripts" if os.name == "nt" else "bin") / "python"
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
+    return python
+
+
+def try_out(python: Path, work: Path) -> None:
+    """The command line and every public name, without anything of the repository in reach."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {**kept, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    for command in COMMANDS:
+        run(command, work, environment)
+    expect((work / "report" / "report.html").stat().st_size > 10_000, "the report is empty")
+    expect("<style>" in (work / "report" / "report.html").read_text(encoding="utf-8"), "the report has no style")
+    for extra, command in NEED_AN_EXTRA.items():
+        done = run(command, work, environment, code=2)
+        expect(f"gainful[{extra}]" in done.stderr, f"{command} does not say what to install: {done.stderr}")
+    where = subprocess.run([str(python), "-c", NAMES], cwd=work, env=environment, capture_output=True, text=True)
+    expect(where.returncode == 0, f"a public name cannot be loaded: {where.stderr}")
+    expect(Path(where.stdout.strip()).is_relative_to(python.parents[1]), f"gainful came from {where.stdout.strip()}")
+
+
+def run(command: str, work: Path, environment: dict[str, str], code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, shell=True, cwd=work, env=environment, capture_output=True, text=True)
+    expect(done.returncode == code, f"{command}: exit code {done.returncode}, not {code}\n{done.stderr}")
+    return done
+
+
+def expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        sys.exit(f"check_wheel: {otherwise}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: check_wheel.py WHEEL")
+    main(Path(sys.argv[1]).resolve())

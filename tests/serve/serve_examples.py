@@ -1,0 +1,67 @@
+"""What the tests of the server share: models in files, clients, a server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+from starlette.testclient import TestClient
+
+import gainful
+from gainful.serve import Settings, create_app
+
+NAMES = ("bm25", "clicks", "age", "length")
+TOKEN = "a-token-for-tests-only"
+
+
+def train_data(seed=0, names=NAMES):
+    data = gainful.make_artificial(12, n_docs=10, n_features=len(names or NAMES), seed=seed)
+    return data.replace(feature_names=names) if names else data
+
+
+def client_of(path, **settings):
+    """A client of an application in this process, closed by ``with``."""
+    return TestClient(
+        create_app(path, Settings(**{"watch": 0.0, **settings})),
+        base_url="http://localhost",
+        raise_server_exceptions=False,
+    )
+
+
+def documents(rows):
+    return {"documents": [{"id": f"d{i}", "features": list(row)} for i, row in enumerate(rows)]}
+
+
+@contextmanager
+def server(path, *options):
+    """``gainful serve`` on a free port: its process, its address, and the lines of its log so far."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gainful", "serve", str(path), "--port", "0", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    lines: list[dict] = []
+    try:
+        while not lines or lines[-1]["event"] != "listening":
+            line = process.stderr.readline()
+            assert line, f"the server ended with {process.wait()}"
+            lines.append(json.loads(line))
+        yield process, lines[-1]["url"].rstrip("/"), lines
+    finally:
+        if process.poll() is None:
+            process.kill()
+        lines += [json.loads(line) for line in process.stderr]
+        process.wait()
+        process.stderr.close()
+
+
+def wait_until(holds, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.02)
