@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import gainful
 from gainful import DataError, GainfulError, ParameterError
@@ -147,6 +149,30 @@ def test_rows_may_be_mappings_or_rows_of_a_frame(data, linear):
     assert gainful.explain_pair(linear, frame.loc[0][::-1], frame.loc[1]) == plain
 
 
+def test_a_frame_of_one_row_is_taken_by_its_columns_and_other_tables_are_refused(data, linear):
+    frame = pd.DataFrame(data.X, columns=NAMES)
+    plain = gainful.explain_pair(linear, data.X[0], data.X[1])
+    assert gainful.explain_pair(linear, frame.iloc[[0]], frame.iloc[[1]]) == plain
+    with pytest.raises(
+        DataError, match="feature 1 of X is 'signal 5', but RegressionRanker was trained with 'signal 0'"
+    ):
+        gainful.explain_pair(linear, frame.iloc[[0], ::-1], data.X[1])
+    for table in (data.X[:1], frame.iloc[:2], sparse.csr_array(data.X[:1])):
+        with pytest.raises(DataError, match="b must be one document"):
+            gainful.explain_pair(linear, data.X[0], table)
+
+
+def test_names_that_two_features_share_name_none(data):
+    model = gainful.RegressionRanker().fit(data.replace(feature_names=("same",) * 6))
+    with pytest.raises(DataError, match="features of a cannot be given by name: two of the model's have the same"):
+        gainful.explain_pair(model, {"same": 1.0}, data.X[0])
+
+
+def test_features_without_names_are_called_as_in_exports(data):
+    model = gainful.RegressionRanker().fit(data.replace(feature_names=None))
+    assert {s.feature for s in gainful.explain(model, data.X[:1])[0].shares} == {f"f{j}" for j in range(1, 7)}
+
+
 def test_missing_values_are_shown_as_missing(data, trees, linear):
     told = gainful.explain_pair(trees, {"signal 0": 0.5}, data.X[0])
     assert {s.feature for s in told.shares if s.value_a is None} == set(NAMES[1:])
@@ -163,6 +189,10 @@ def test_pairs_that_cannot_be_explained(data, linear):
         gainful.explain_pair(linear, ["x"] * 6, data.X[0])
     with pytest.raises(ParameterError, match="model of explain_pair must be a fitted ranker"):
         gainful.explain_pair("model", data.X[0], data.X[1])
+    with pytest.raises(ParameterError, match="model of explain must be a fitted ranker, not a pipeline; give its last"):
+        gainful.explain(make_pipeline(StandardScaler(), linear), data.X)
+    with pytest.raises(ParameterError, match="top of to_dict must be 1 or more"):
+        gainful.explain_pair(linear, data.X[0], data.X[1]).to_dict(top=-1)
 
 
 def test_explanations_of_documents(data, trees):
@@ -233,6 +263,7 @@ def test_the_command_explains_a_pair(files, data, linear, capsys, pair):
         (("--pair", "1", "nobody"), "there is no document 'nobody'"),
         (("--pair", "1", "181"), "a row number from 1 to 180"),
         (("--query", "none"), "there is no query 'none'"),
+        (("--query", "1", "--pair", "2", "30"), "row 30 is of query 3, not of query 1; leave --query out"),
     ],
 )
 def test_mistakes_are_one_line(files, capsys, options, line):
@@ -240,6 +271,21 @@ def test_mistakes_are_one_line(files, capsys, options, line):
     told = capsys.readouterr().err
     assert line in told
     assert told.count("\n") == 1
+
+
+def test_columns_in_another_order_are_refused(files, data, capsys):
+    turned = data.replace(X=np.ascontiguousarray(data.X[:, ::-1]), feature_names=NAMES[::-1])
+    gainful.write(turned, files / "turned.parquet")
+    for options in ((), ("--pair", "1", "2")):
+        assert run(["explain", str(files / "model.gainful"), str(files / "turned.parquet"), *options]) == 2
+        assert "feature 1 of X is 'signal 5', but RegressionRanker was trained with" in capsys.readouterr().err
+
+
+def test_a_pair_of_two_queries_is_noted(files, capsys):
+    assert explain(files, "--pair", "1", "30", "--json") == 0
+    assert "note: these are documents of two queries, 1 and 3" in capsys.readouterr().err
+    assert explain(files, "--pair", "1", "2", "--json") == 0
+    assert "note" not in capsys.readouterr().err
 
 
 def test_models_without_contributions_are_refused(files, capsys):

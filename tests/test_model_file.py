@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -215,7 +216,10 @@ def test_a_ranker_that_could_not_be_loaded_is_not_saved(tmp_path, parts):
         (lambda m: m.update(n_features=0), "n_features is no number of features"),
         (lambda m: m.update(n_features=10**12), "n_features is no number of features"),
         (lambda m: m.update(n_features=5), "another number of features"),
+        (lambda m: m.update(n_features=2**31 - 1), "n_features is no number of features"),
         (lambda m: m.update(feature_names=["a"]), "one name for each feature"),
+        (lambda m: m.update(feature_names="a" * m["n_features"]), "one name for each feature"),
+        (lambda m: m.update(metrics={"ndcg@10": "0.5"}), "metrics are no numbers"),
         (lambda m: m.update(history=[1]), "history"),
         (lambda m: m.update(training=[]), "training and metrics"),
         (lambda m: m.update(version=True), "does not say its version"),
@@ -229,6 +233,20 @@ def test_parts_that_do_not_fit_together_are_refused(model_path, change, message)
     rewrite(model_path, change)
     with pytest.raises(FormatError, match=message):
         gainful.load(model_path)
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", '"inf"', '"nan"', "Infinity"])
+def test_intercepts_that_are_not_finite_are_refused(tmp_path, parts, value):
+    gainful.save(RegressionRanker().fit(parts[0]), tmp_path / "m.gainful")
+    with zipfile.ZipFile(tmp_path / "m.gainful") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    text, n = re.subn(rb'"intercept": [^,\n}]+', b'"intercept": ' + value.encode(), content["manifest.json"])
+    assert n == 1
+    with zipfile.ZipFile(tmp_path / "m.gainful", "w") as archive:
+        for name, part in (content | {"manifest.json": text}).items():
+            archive.writestr(name, part)
+    with pytest.raises(FormatError, match=r"not a number of JSON|no finite number"):
+        gainful.load(tmp_path / "m.gainful")
 
 
 def test_shapes_that_do_not_fit_together_are_refused(tmp_path, parts):

@@ -91,6 +91,7 @@ class PairExplanation:
 
 def explain(model: Ranker, X: Any) -> list[Explanation]:
     """One explanation for each row of X, in their order."""
+    _check_model(model, "explain")
     matrix = X.X if isinstance(X, RankingData) else as_features(X)[0]
     parts, scores = model.contributions(X), model.predict(X)
     names = feature_names(model)
@@ -103,11 +104,10 @@ def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
     Parameters
     ----------
     model : a fitted ranker whose scores are sums over features; see :meth:`gainful.Ranker.contributions`
-    a, b : features of the two documents: n_features numbers (NaN or None where missing), or a mapping from names
+    a, b : features of the two documents: n_features numbers (NaN or None where missing), a mapping from names, or a
+        frame of one row
     """
-    if not isinstance(model, Ranker):
-        raise ParameterError.of("explain_pair", "model", "a fitted ranker", model)
-    model._check_fitted()
+    _check_model(model, "explain_pair")
     names = feature_names(model)
     rows = np.vstack([row_of(model, names, a, "a"), row_of(model, names, b, "b")])
     return pair_of(names, rows, model.contributions(rows), model.predict(rows))
@@ -138,17 +138,23 @@ def explanation_of(names: Sequence[str], row: Array, parts: Array, score: float)
 
 
 def feature_names(model: Ranker) -> list[str]:
-    """The names a model was trained with; without any, the features' numbers from 1, as in LETOR text."""
+    """The names a model was trained with; without any f1, f2, …, as in tables and exports."""
     names = getattr(model, "feature_names_in_", None)
-    return [str(j) for j in range(1, model.n_features_in_ + 1)] if names is None else [str(name) for name in names]
+    return [f"f{j}" for j in range(1, model.n_features_in_ + 1)] if names is None else [str(name) for name in names]
 
 
 def row_of(model: Ranker, names: Sequence[str], features: Any, what: str) -> Array:
     """One row of features as float64: from numbers in the order of training, or from a mapping from names."""
     if getattr(features, "ndim", None) == 1 and hasattr(features, "to_dict") and hasattr(model, "feature_names_in_"):
         features = features.to_dict()  # a row of a pandas frame knows its names
+    if len(getattr(features, "shape", ())) == 2:
+        return _only_row(model, features, what)
     if isinstance(features, Mapping):
         known, given = set(names), {str(name): value for name, value in features.items()}
+        if len(known) < len(names):
+            raise DataError(
+                f"features of {what} cannot be given by name: two of the model's have the same; give a list"
+            )
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
             raise UnknownNameError.among(f"feature (in {what})", unknown, names)
@@ -167,6 +173,26 @@ def row_of(model: Ranker, names: Sequence[str], features: Any, what: str) -> Arr
     return row
 
 
+def _only_row(model: Ranker, frame: Any, what: str) -> Array:
+    """The row of a frame of one, whose columns are checked as those of rows to score are."""
+    if not hasattr(frame, "columns") or frame.shape[0] != 1:
+        raise DataError(f"{what} must be one document: numbers, a mapping, or a frame of one row, not {frame.shape}")
+    matrix, names = as_features(frame, what)
+    model._check_columns(matrix.shape[1], names)
+    return np.asarray(_dense_row(matrix, 0), dtype=np.float64)
+
+
+def _check_model(model: Any, owner: str) -> None:
+    if hasattr(model, "steps"):
+        raise ParameterError(
+            f"model of {owner} must be a fitted ranker, not a pipeline; give its last step, and the rows as the steps "
+            "before it leave them: pipeline[-1], pipeline[:-1].transform(X)"
+        )
+    if not isinstance(model, Ranker):
+        raise ParameterError.of(owner, "model", "a fitted ranker", model)
+    model._check_fitted()
+
+
 def _dense_row(X: Any, i: int) -> Array:
     return np.asarray(X[i]) if isinstance(X, np.ndarray) else X[[i]].toarray()[0]
 
@@ -176,6 +202,8 @@ def _value(value: Any) -> float | None:
 
 
 def _cut(shares: tuple[Any, ...], top: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    if top is not None and top < 1:
+        raise ParameterError.of("to_dict", "top", "1 or more features, or None for all", top)
     return (shares, ()) if top is None else (shares[:top], shares[top:])
 
 

@@ -46,7 +46,7 @@ MAX_BYTES = 1 << 30  # unpacked, all members together
 LONGEST_MANIFEST, MOST_JSON_VALUES = 64 << 20, 2_000_000
 LONGEST_DIRECTORY, MOST_MEMBERS = 1 << 20, 4096
 LONG_TEXT = 1000
-MOST_FEATURES = 2**31 - 1
+MOST_FEATURES = 10_000_000  # a row of them is 80 MB
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same bytes
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, LookupError, struct.error,
               TypeError, AttributeError, OverflowError, NotImplementedError)  # fmt: skip
@@ -180,6 +180,8 @@ def _contents(path: Path, max_bytes: int, *, whole: bool) -> tuple[dict[str, Any
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, (int, np.integer)) or max_bytes < 1:
         raise ParameterError.of("load", "max_bytes", "a number of bytes", max_bytes)
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # opening a pipe would wait for a writer
+            raise FormatError("is not a regular file, so it is no model file", path=path)
         with open(path, "rb") as file:
             _check_archive(file, path, max_bytes)
             with zipfile.ZipFile(file) as archive:
@@ -247,7 +249,7 @@ def _manifest(archive: zipfile.ZipFile, sizes: Mapping[str, int], path: Path) ->
 def _parsed_manifest(text: bytes, path: Path) -> dict[str, Any]:
     if len(text) > LONGEST_MANIFEST or sum(text.count(mark) for mark in (b",", b"[", b"{")) > MOST_JSON_VALUES:
         raise FormatError("the manifest of the model file is too long", path=path)
-    manifest = json.loads(text.decode(), parse_constant=_refuse_constant)
+    manifest = json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FormatError("not a gainful model file (its manifest is another format's)", path=path)
     version = manifest.get("version")
@@ -262,7 +264,12 @@ def _parsed_manifest(text: bytes, path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _refuse_constant(name: str) -> Any:
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse_constant(text)
+
+
+def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number of JSON")
 
 
@@ -359,7 +366,7 @@ def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) 
         raise ValueError("n_features is no number of features")
     model.n_features_in_ = n_features
     if names is not None:
-        if len(names) != n_features or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
             raise ValueError("feature_names are not one name for each feature")
         model.feature_names_in_ = np.array(names, dtype=object)
     history, training, metrics = manifest["history"], manifest.get("training", {}), manifest.get("metrics", {})
@@ -367,8 +374,12 @@ def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) 
         raise ValueError("history is no list of iterations")
     if not isinstance(training, dict) or not isinstance(metrics, dict):
         raise ValueError("training and metrics are no mappings")
+    if not all(value is None or type(value) in (int, float) for value in metrics.values()):
+        raise ValueError("metrics are no numbers")
     metric(manifest["eval_metric"])  # a metric of this version, or the file is not
     model._unpack(state)
+    if not math.isfinite(getattr(model, "intercept_", 0.0)):
+        raise ValueError("the intercept is no finite number")
     model.history_, model.training_ = history, training
     if metrics:
         model.metrics_ = metrics

@@ -47,9 +47,12 @@ class QueryScorer(BaseEstimator):  # type: ignore[misc]
         """The queries bound to the scorer, of the rows that pandas labels."""
         if self.qid is None:
             raise DataError(MISSING.format(name=self.metric.name))
-        index = next((part.index for part in (y, X) if hasattr(part, "iloc")), None)
-        if index is None:
+        labels = [part.index for part in (X, y) if hasattr(part, "iloc")]
+        if not labels:
             raise DataError("qid is bound by the labels of rows, but neither X nor y is of pandas, so they have none")
+        index = labels[0]
+        if not index.equals(labels[-1]):
+            raise DataError("X and y have different row labels, so the query of a row is not known; give both the same")
         found = self.qid.index.get_indexer(index)
         if (found < 0).any():
             raise DataError(f"row {index[int(np.flatnonzero(found < 0)[0])]!r} has no query in the qid of the scorer")

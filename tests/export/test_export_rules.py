@@ -239,6 +239,16 @@ def test_scaled_linear_models_keep_their_scores(scaler, tmp_path):
     assert np.allclose(solr_found, model.predict(rows), atol=1e-4)
 
 
+@pytest.mark.parametrize(("mean", "std"), [(False, True), (True, False), (False, False)])
+def test_standard_scalers_that_do_one_half_only(mean, std, tmp_path):
+    X, y, qid = awkward(missing=False)
+    X = X[:, 1:] + 3.0
+    scaler = StandardScaler(with_mean=mean, with_std=std).fit(X)
+    model = make_pipeline(scaler, gainful.RegressionRanker().fit(scaler.transform(X), y, qid=qid))
+    for to in ("onnx", "solr", "json", "elasticsearch"):
+        gainful.export(model, tmp_path / to, to=to, check_on=X)
+
+
 def test_steps_that_do_not_fit_are_named(grown, tmp_path):
     X, _, _ = awkward(missing=False)
     with pytest.raises(ExportError, match="StandardScaler in front of trees fits no format"):
@@ -352,11 +362,28 @@ def test_requests_name_model_and_features(tmp_path):
         ({"to": "opensearch", "format": "xgbost"}, "did you mean 'xgboost'"),
         ({"to": "solr", "missing": "drop"}, "missing of export must be 'model' or 'zero', was 'drop'"),
         ({"to": "solr", "name": " "}, "name of export must be a name"),
+        ({"to": "solr", "store": " "}, "store of export must be a name"),
+        ({"to": "json", "store": "mine"}, "store of export goes with solr, json has none"),
+        ({"to": "solr", "feature_set": "mine"}, "feature_set of export goes with elasticsearch and opensearch"),
     ],
 )
 def test_bad_settings_are_refused(grown, tmp_path, settings, message):
     with pytest.raises(GainfulError, match=message):
         gainful.export(grown[False], tmp_path / "no", **settings)
+
+
+def test_data_to_check_on_have_the_columns_of_training(tmp_path):
+    data = gainful.make_artificial(6, n_docs=8, n_features=3, seed=1).replace(feature_names=("a", "b", "c"))
+    turned = data.replace(X=np.ascontiguousarray(data.X[:, ::-1]), feature_names=("c", "b", "a"))
+    model = gainful.RegressionRanker().fit(data)
+    gainful.export(model, tmp_path / "m", to="json", check_on=data)
+    with pytest.raises(
+        GainfulError, match="feature 1 of the data to check on is 'c', but RegressionRanker was trained"
+    ):
+        gainful.export(model, tmp_path / "m", to="json", check_on=turned)
+    gainful.export(
+        gainful.RegressionRanker().fit(data.X, data.y, qid=data.qid), tmp_path / "n", to="json", check_on=turned
+    )
 
 
 def test_a_missing_extra_is_named(grown, tmp_path, monkeypatch):

@@ -97,6 +97,21 @@ def test_within_the_block_every_fit_is_logged_in_a_run_of_its_own(mlflow, parts)
     assert not any(run["models"] for run in mlflow.runs)
 
 
+def test_a_class_of_ones_own_is_logged_without_its_file(mlflow, parts):
+    class Mine(gainful.RegressionRanker):
+        pass
+
+    with logging.autolog(), pytest.warns(UserWarning, match=r"without the model file: Mine is not one of gainful's"):
+        model = Mine().fit(parts[0])
+    assert model.predict(parts[0]).shape == (parts[0].n_rows,)
+    (run,) = mlflow.runs
+    assert run["tags"]["gainful.class"] == "Mine"
+    assert not run["models"]
+    with logging.autolog():
+        gainful.RegressionRanker().fit(parts[0])
+    assert len(mlflow.runs[1]["models"]) == 1
+
+
 def test_without_mlflow_it_says_so(monkeypatch, parts):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError, match="needs mlflow, which is not installed; run: pip install mlflow"):

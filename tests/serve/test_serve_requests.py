@@ -92,7 +92,7 @@ def test_features_by_name_in_any_order(clients, data):
     rows = [dict(reversed(list(zip(NAMES, row, strict=True)))) for row in data.X[:4].tolist()]
     plain = clients["linear"].post("/score", json={"rows": data.X[:4].tolist()}).json()
     assert clients["linear"].post("/score", json={"rows": rows}).json() == plain
-    numbered = [{str(j + 1): value for j, value in enumerate(row)} for row in data.X[:4].tolist()]
+    numbered = [{f"f{j + 1}": value for j, value in enumerate(row)} for row in data.X[:4].tolist()]
     plain = clients["numbered"].post("/score", json={"rows": data.X[:4].tolist()}).json()
     assert clients["numbered"].post("/score", json={"rows": numbered}).json() == plain
 

@@ -196,6 +196,10 @@ def test_a_scorer_without_queries_is_no_scorer(rows):
         bound(model, X.to_numpy(), y.to_numpy())
     with pytest.raises(DataError, match="row 'new' has no query"):
         bound(model, X.rename(index={X.index[3]: "new"}), y.to_numpy())
+    with pytest.raises(DataError, match="X and y have different row labels"):
+        bound(model, X, y.iloc[::-1])
+    with pytest.raises(DataError, match="X and y have different row labels"):
+        bound(model, X.reset_index(drop=True), y)
     for wrong, message in ((qid.to_numpy(), "pandas Series"), (pd.concat([qid, qid]), "a label of its own")):
         with pytest.raises(ParameterError, match=message):
             gainful.scorer("ndcg@4", qid=wrong)

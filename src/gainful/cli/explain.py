@@ -36,15 +36,19 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain scores: what each feature adds, for the best documents of a query or for the difference of a pair."""
-    from gainful.cli.console import print_json, stdout
+    from gainful.cli.console import print_json, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
 
     fitted = load_model(model)
     fitted._check_fitted()
     rows = load_data(data, read_options(format, merge, read), fitted.n_features_in_)
+    fitted._check_columns(rows.n_features, rows.feature_names)
     if pair is not None:
         places = [_row_of(rows, name, query) for name in pair]
         found = _pair(fitted, rows, places)
+        a, b = (rows.qid[place] for place in places)
+        if a != b:
+            say(f"note: these are documents of two queries, {a} and {b}; a model orders the documents of one")
         if json:
             print_json({"a": _label(rows, places[0]), "b": _label(rows, places[1])} | found.to_dict(top))
         else:
@@ -112,7 +116,10 @@ def _row_of(rows: RankingData, name: str, query: str | None) -> int:
             return found[0]
     if name.isdecimal() and 1 <= int(name) <= rows.n_rows:
         place = int(name) - 1
-        return place if rows.input_order is None else int(np.flatnonzero(rows.input_order == place)[0])
+        row = place if rows.input_order is None else int(np.flatnonzero(rows.input_order == place)[0])
+        if row not in inside:
+            raise ParameterError(f"row {name} is of query {rows.qid[row]}, not of query {query}; leave --query out")
+        return row
     raise ParameterError(
         f"there is no document {name!r}; give a document id of the data, or a row number from 1 to {rows.n_rows}"
     )

@@ -24,8 +24,9 @@ def export(
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the model in the engine.")] = "gainful",
     feature_set: Annotated[
-        str, typer.Option("--feature-set", help="Feature set of elasticsearch and opensearch.")
-    ] = "features",
+        str | None,
+        typer.Option("--feature-set", help="Feature set of elasticsearch and opensearch; default: features."),
+    ] = None,
     store: Annotated[str | None, typer.Option("--store", help="Feature store of solr.")] = None,
     missing: Annotated[
         str, typer.Option("--missing", help="Missing values: as the model has them, or zero for 0 everywhere.")

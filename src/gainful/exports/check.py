@@ -22,6 +22,7 @@ from gainful.rows import Array
 MADE_UP = 2000
 MOST_ROWS = 10_000
 MISSING_SHARE = 0.1
+MANY_TREES = 1000  # from here on rounding errors grow faster than the sum, as the root of its length
 FAR = np.float32(1e38)
 
 
@@ -102,7 +103,7 @@ def magnitude(scorer: Scorer, X: Array) -> Array:
     total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
     if scorer.link is not None:
         total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())
-    return np.full(len(X), total + 1e-30)
+    return np.full(len(X), total * max(1.0, len(scorer.trees) / MANY_TREES) ** 0.5 + 1e-30)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -172,21 +173,34 @@ def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -
     return np.asarray(normal)
 
 
-def data_rows(data: Any) -> tuple[Array, Array, Array]:
+def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
     """Values as given, as float32, and the offsets of the queries: of the first whole queries up to 10,000 rows."""
     from gainful.data import RankingData
     from gainful.frames import as_features
 
     if isinstance(data, RankingData):
-        X, offsets = data.X, data.offsets
+        X, names, offsets = data.X, data.feature_names, data.offsets
         last = max(1, int(np.searchsorted(offsets, MOST_ROWS, side="right")) - 1)
         offsets = offsets[: last + 1]
     else:
-        X = as_features(data)[0]
+        X, names = as_features(data)
         offsets = np.array([0, min(X.shape[0], MOST_ROWS)])
     if offsets[-1] == 0:
         raise DataError("the data to check on have no rows")
+    _check_names(names, described)
     rows = X[: int(offsets[-1])]
     values = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), dtype=np.float64)
     with np.errstate(over="ignore"):
         return values, values.astype(np.float32), offsets
+
+
+def _check_names(names: tuple[str, ...] | None, described: Described) -> None:
+    """Columns in another order would be compared alike on both sides, and say nothing of the model on those data."""
+    if names is None or not described.named or len(names) != len(described.features):
+        return
+    for place, (found, trained) in enumerate(zip(names, described.features, strict=True)):
+        if str(found) != trained:
+            raise DataError(
+                f"feature {place + 1} of the data to check on is {found!r}, but {described.title} was trained with "
+                f"{trained!r} there; give the columns in the order of training"
+            )

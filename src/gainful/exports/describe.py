@@ -21,6 +21,7 @@ class Described:
     scorer: Scorer
     features: tuple[str, ...]
     ranker: Any
+    named: bool  # by the training data; without names there they are f1, f2, …
 
     @property
     def title(self) -> str:
@@ -39,7 +40,8 @@ def describe(model: Any) -> Described:
     scorer = scorer_of(ranker)
     for step in reversed(before):
         scorer = _behind(step, scorer)
-    return Described(scorer, _feature_names(before[0] if before else ranker), ranker)
+    first = before[0] if before else ranker
+    return Described(scorer, _feature_names(first), ranker, hasattr(first, "feature_names_in_"))
 
 
 def _feature_names(first: Any) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ def _scaler(step: Any) -> Inputs | None:
     name, d = type(step).__name__, getattr(step, "n_features_in_", 0)
     if name == "StandardScaler":
         zeros, ones = np.zeros(d), np.ones(d)
-        return Inputs(zeros if step.mean_ is None else step.mean_, ones if step.scale_ is None else step.scale_)
+        return Inputs(step.mean_ if step.with_mean else zeros, step.scale_ if step.with_std else ones)
     if name == "MinMaxScaler" and not step.clip:
         return Inputs(-step.min_ / step.scale_, 1.0 / step.scale_)
     if name == "MaxAbsScaler":

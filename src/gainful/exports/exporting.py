@@ -24,6 +24,7 @@ TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
     "solr": solr.write,
     "json": plain_json.write,
 }
+PLUGINS = ("elasticsearch", "opensearch")
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def export(
     format: str | None = None,
     check_on: Any = None,
     name: str = "gainful",
-    feature_set: str = "features",
+    feature_set: str | None = None,
     store: str | None = None,
     missing: str = "model",
 ) -> Exported:
@@ -68,7 +69,7 @@ def export(
     format : of trees for Elasticsearch and OpenSearch: "xgboost" (default) or "ranklib"
     check_on : data whose rows are checked too, up to 10,000: a RankingData, array or frame
     name : of the model in the engine
-    feature_set : of Elasticsearch and OpenSearch: what the model is created in
+    feature_set : of Elasticsearch and OpenSearch: what the model is created in; "features" unless given
     store : of Solr: its feature store
     missing : "model": a missing value goes where the model sends it, refused where the format cannot do that; "zero":
         it counts as 0 in the exported model
@@ -81,16 +82,20 @@ def export(
         raise UnknownNameError.among("export", to, TARGETS)
     if missing not in ("model", "zero"):
         raise ParameterError.of("export", "missing", "'model' or 'zero'", missing)
-    for what, text in (("name", name), ("feature_set", feature_set)):
-        if not isinstance(text, str) or not text.strip():
+    for what, text in (("name", name), ("feature_set", feature_set), ("store", store)):
+        if (text is not None or what == "name") and (not isinstance(text, str) or not text.strip()):
             raise ParameterError.of("export", what, "a name", text)
-    if format is not None and to not in ("elasticsearch", "opensearch"):
+    if format is not None and to not in PLUGINS:
         raise ParameterError(f"format of export goes with elasticsearch and opensearch, {to} has one only")
+    if feature_set is not None and to not in PLUGINS:
+        raise ParameterError(f"feature_set of export goes with elasticsearch and opensearch, {to} has none")
+    if store is not None and to != "solr":
+        raise ParameterError(f"store of export goes with solr, {to} has none")
     refuse_unwritable(path)
     described = describe(model)
     if missing == "zero" and isinstance(described.scorer, Ensemble):
         described = replace(described, scorer=described.scorer.with_missing_as_zero())
-    written = TARGETS[to](described, Settings(to, format, name, feature_set, store))
+    written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store))
     checks, notes = _checked(described, model, written, check_on, missing == "zero", to)
     files = []
     for suffix, content in written.files.items():
@@ -115,7 +120,7 @@ def _checked(
     checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
     notes: tuple[str, ...] = ()
     if check_on is not None:
-        values, X, offsets = data_rows(check_on)
+        values, X, offsets = data_rows(check_on, described)
         checks["data"] = compare_rows(described, model, written, X, offsets, zero)
         notes = _rounding_note(described, model, values, X)
     for what, check in checks.items():

@@ -39,7 +39,7 @@ class Written:
     files: Mapping[str, bytes]
     read: Callable[[Mapping[str, bytes], Array], list[Array]]
     constant: float = 0.0
-    precision: float = 1e-5  # differences allowed, relative to the size of what is summed
+    precision: float = 1e-6  # differences allowed, relative to the size of what is summed
     tiny: float = 0.0  # values nearer to 0 are read as 0
     notes: tuple[str, ...] = field(default=())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.errors import MissingExtraError, ParameterError, shorten
+from gainful.errors import GainfulError, MissingExtraError, ParameterError, shorten
 from gainful.model_file import save
 from gainful.monitor import AFTER_FIT
 from gainful.rankers.base import Ranker
@@ -45,28 +46,38 @@ def log_fit(model: Ranker, *, metrics: Mapping[str, float] | None = None, model_
             mlflow.log_metrics(finite, step=int(row["iteration"]))
     mlflow.log_metrics(_figures(model) | {_name(name): float(value) for name, value in (metrics or {}).items()})
     if model_file:
-        with tempfile.TemporaryDirectory() as folder:
-            save(model, Path(folder) / FILE_NAME, metrics=metrics)
-            mlflow.log_artifact(str(Path(folder) / FILE_NAME))
+        _log_file(mlflow, model, metrics)
 
 
 @contextmanager
 def autolog(*, model_file: bool = True) -> Iterator[None]:
     """Within the block, every ``fit`` of a ranker in this process is logged to MLflow, in a run of its own.
 
-    Where a run is active, those runs are nested in it. Worker processes of a search log nothing.
+    Where a run is active, those runs are nested in it. Worker processes of a search log nothing. A ranker that no model
+    file can hold, such as one of a class of yours, is logged without its file, with a warning.
     """
     mlflow = _mlflow()
 
     def log(model: Ranker) -> None:
         with mlflow.start_run(run_name=type(model).__name__, nested=mlflow.active_run() is not None):
-            log_fit(model, model_file=model_file)
+            log_fit(model, model_file=False)
+            if model_file:
+                try:
+                    _log_file(mlflow, model, None)
+                except GainfulError as error:  # the training is done, and must not be lost for want of a file
+                    warnings.warn(f"logged to MLflow without the model file: {error}", stacklevel=2)
 
     AFTER_FIT.append(log)
     try:
         yield
     finally:
         AFTER_FIT.remove(log)
+
+
+def _log_file(mlflow: Any, model: Ranker, metrics: Mapping[str, float] | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, Path(folder) / FILE_NAME, metrics=metrics)
+        mlflow.log_artifact(str(Path(folder) / FILE_NAME))
 
 
 def _figures(model: Ranker) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ REFUSALS = {
 }
 POST_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 503)
 GET_REFUSALS = (401, 403, 503)
+THREAD = "gainful-request"
 
 
 class App:
@@ -51,7 +53,7 @@ class App:
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
-        self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="gainful")
+        self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self.api = self._routes()
         self._gate = Gate(self.api, settings, self.metrics)
 
@@ -83,6 +85,15 @@ class App:
         self.metrics.rows += rows
         told |= {"rows": rows, "model": job.served.version}
         return Response(content, media_type="application/json")
+
+    @staticmethod
+    def still_computing(seconds: float) -> bool:
+        """Whether a thread is at work on a request after a wait of so long. Threads with nothing to do end by then."""
+        end = time.monotonic() + seconds
+        found = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD)]
+        for thread in found:
+            thread.join(max(0.0, end - time.monotonic()))
+        return any(thread.is_alive() for thread in found)
 
     async def _body(self, request: Request) -> bytes:
         """The body, given up as soon as it is known to be too long, announced or not."""

@@ -65,12 +65,12 @@ class Holder:
             try:
                 self._tried = _stamp(self.path)
                 served = _load(self.path)
-            except (GainfulError, OSError) as error:
-                self.refusal = str(error)
+            except (GainfulError, OSError, MemoryError) as error:
+                self.refusal = str(error) or "there is not enough memory for this model"
                 tell("model refused", logging.ERROR, error=self.refusal, kept=self.current.version)
                 if isinstance(error, GainfulError):
                     raise
-                raise FormatError(error.strerror or str(error), path=self.path) from error
+                raise FormatError(getattr(error, "strerror", None) or self.refusal, path=self.path) from error
             self._tried, self.refusal = served.stamp, None
             before, self.current = self.current.version, served
             tell("model loaded", version=served.version, before=before, ranker=served.ranker)
@@ -82,13 +82,14 @@ def _load(path: Path) -> Served:
     for _ in range(TRIES):
         try:
             stamp = _stamp(path)
+            model = load(path)  # first: it refuses what is no regular file, whose bytes might never end
             digest = _digest(path)
+            held_still = stamp == _stamp(path)
         except FileNotFoundError as error:
             raise FormatError("there is no such file", path=path) from error
         except OSError as error:
             raise FormatError(f"cannot be read ({error.strerror})", path=path) from error
-        model = load(path)
-        if stamp == _stamp(path):
+        if held_still:
             _warm(model)
             return Served(model, digest[:16], tuple(feature_names(model)), stamp, time.time())
     raise FormatError("the file changes while it is read; move a finished file into its place", path=path)

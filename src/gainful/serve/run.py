@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from gainful.errors import GainfulError, ParameterError
 from gainful.serve.app import App, create_app
@@ -19,6 +22,8 @@ from gainful.serve.monitoring import set_up_logs, tell
 from gainful.serve.settings import Settings
 
 KEEP_ALIVE = 75  # seconds; longer than the balancers in front of it keep theirs
+LAST_WAIT = 1.0  # seconds for threads to end once the grace is over
+IDLE_CONNECTIONS = 512  # open connections beyond the requests allowed at once
 
 
 def run(model_path: str | Path, settings: Settings) -> None:
@@ -28,6 +33,7 @@ def run(model_path: str | Path, settings: Settings) -> None:
     set_up_logs(settings.log_level)
     config = uvicorn.Config(
         app,
+        http=connections(settings),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -38,6 +44,57 @@ def run(model_path: str | Path, settings: Settings) -> None:
         timeout_graceful_shutdown=max(1, round(settings.grace)),
     )
     Server(config, app).run(sockets=[listening])
+    if app.still_computing(LAST_WAIT):
+        # Python waits for the threads of a pool before it ends, however long they take for requests given up long ago.
+        tell("left requests unfinished", logging.WARNING)
+        logging.shutdown()
+        os._exit(0)
+
+
+def connections(settings: Settings) -> type[asyncio.Protocol]:
+    """uvicorn's connections, ended where no whole request head comes in time, and limited in number.
+
+    uvicorn itself waits for a head for ever.
+    """
+    base: Any = AutoHTTPProtocol
+    most = settings.max_requests + IDLE_CONNECTIONS
+
+    class Connection(base):  # type: ignore[misc]
+        _head_timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > most:
+                transport.close()
+            else:
+                self._watch_head()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch_head()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            self._forget()
+            super().connection_lost(error)
+
+        def _watch_head(self) -> None:
+            """Called when bytes came: either they have completed a head, or the time for it runs from the first."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._forget()
+            elif self._head_timer is None:
+                self._head_timer = self.loop.call_later(settings.timeout, self._give_up)
+
+        def _give_up(self) -> None:
+            self._head_timer = None
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+
+        def _forget(self) -> None:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+
+    return Connection
 
 
 class Server(uvicorn.Server):

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from gainful.errors import DataError, shorten
 
 LONGEST_ID = 1000
+FARTHEST = sys.float_info.max
+KINDS = ("list", "dict", "nullable", "constrained-str", "int", "str", "function-before")  # pydantic's names
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+# pydantic collects every mistake it can find, at a kilobyte each, and only the first one is told: lists stop at it
+# (fail_fast), mappings and unknown fields are cut down to it.
+
+
+def _cut_to_first_wrong(features: Any) -> Any:
+    """A mapping as it is where all its values are numbers, else the first entry that is not."""
+    if isinstance(features, dict):
+        for name, value in features.items():
+            if value is not None and not (type(value) in (int, float) and -FARTHEST <= value <= FARTHEST):
+                return {name: value}
+    return features
+
+
 Features = Annotated[
-    list[Number | None] | dict[str, Number | None],
+    Annotated[list[Number | None], Field(fail_fast=True)]
+    | Annotated[dict[str, Number | None], BeforeValidator(_cut_to_first_wrong)],
     Field(
         union_mode="left_to_right",
-        description="Numbers in the order of training, or a mapping from feature names (numbers from 1 where the model "
-        "has no names). null, or a name left out: missing, which not every model takes.",
+        description="Numbers in the order of training, or a mapping from feature names (f1, f2, … where the model has "
+        "no names). null, or a name left out: missing, which not every model takes.",
     ),
 ]
 Id = Annotated[str, Field(max_length=LONGEST_ID)] | int
@@ -30,6 +50,14 @@ class Body(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _cut_to_first_unknown(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or len(given) <= len(cls.model_fields):
+            return given
+        unknown = next(name for name in given if name not in cls.model_fields)
+        return {name: given[name] for name in cls.model_fields if name in given} | {unknown: given[unknown]}
+
 
 class Document(Body):
     id: Id | None = Field(default=None, description="Comes back with the answer; null: the document's place, from 0.")
@@ -38,7 +66,7 @@ class Document(Body):
 
 class Query(Body):
     id: Id | None = Field(default=None, description="Comes back with the answer.")
-    documents: list[Document]
+    documents: Annotated[list[Document], Field(fail_fast=True)]
 
 
 class RankRequest(Body):
@@ -56,8 +84,12 @@ class RankRequest(Body):
         }
     )
 
-    documents: list[Document] | None = Field(default=None, description="The documents of one query.")
-    queries: list[Query] | None = Field(default=None, description="Several queries, each with its documents.")
+    documents: Annotated[list[Document], Field(fail_fast=True)] | None = Field(
+        default=None, description="The documents of one query."
+    )
+    queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
+        default=None, description="Several queries, each with its documents."
+    )
     top: int | None = Field(default=None, ge=1, description="Documents answered for each query; null for all of them.")
     contributions: bool = Field(
         default=False, description="Also what each feature adds to each score. Slow for large tree models: ask for few."
@@ -66,7 +98,7 @@ class RankRequest(Body):
 
 
 class ScoreRequest(Body):
-    rows: list[Features] = Field(description="The features of each row.")
+    rows: Annotated[list[Features], Field(fail_fast=True)] = Field(description="The features of each row.")
     contributions: bool = Field(default=False, description="Also what each feature adds to each score.")
     top_features: TopFeatures = None
 
@@ -178,22 +210,39 @@ class NotJsonError(DataError):
     """A body that cannot be read at all."""
 
 
-def parsed(kind: type[Request], body: bytes) -> Request:
-    """The request a body holds, or a DataError with one line about the first thing that is wrong."""
+def read_json(body: bytes) -> Any:
+    """The plain values of a body."""
     try:
-        return kind.model_validate_json(body)
+        return from_json(body)
+    except ValueError as error:
+        raise NotJsonError(f"the body is not JSON ({error})") from None
+
+
+def count_rows(given: Any) -> int:
+    """Documents of a body, known before anything is made of them. A query counts as one at least."""
+    if not isinstance(given, dict):
+        return 0
+    queries = given.get("queries")
+    parts = [given.get("rows"), given.get("documents")]
+    found = sum(len(part) for part in parts if isinstance(part, list))
+    for query in queries if isinstance(queries, list) else ():
+        inside = query.get("documents") if isinstance(query, dict) else None
+        found += max(1, len(inside)) if isinstance(inside, list) else 1
+    return found
+
+
+def parsed(kind: type[Request], given: Any) -> Request:
+    """The request that plain values make, or a DataError with one line about the first thing that is wrong."""
+    try:
+        return kind.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        if first["type"] == "json_invalid":
-            told = first["msg"].removeprefix("Invalid JSON: ")
-            raise NotJsonError(f"the body is not JSON ({told})") from None
         raise DataError(_one_line(error)) from None
 
 
 def _one_line(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False)
     # A value of a union fails once for each of its kinds: the longest way in is the kind that was meant.
-    first = max(found, key=lambda e: (len(e["loc"]), -found.index(e)))
+    first = max(found, key=lambda e: len(e["loc"]))
     place = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"] if not _is_kind(part)
     ).lstrip(".")
@@ -202,8 +251,10 @@ def _one_line(error: ValidationError) -> str:
     match first["type"]:
         case "missing":
             return f"{place} is missing"
-        case "list_type" | "dict_type" if place.endswith("features") or place in ("a", "b"):
+        case "list_type" | "dict_type" if place.endswith(("features", "]")) or place in ("a", "b"):
             return f"{place} must be a list of numbers or a mapping from names to numbers{found_text}"
+        case "model_type":
+            return f"{place or 'the body'} must be an object{found_text}"
         case "extra_forbidden":
             return f"{place} is not a field of this request"
         case "int_type" | "string_type" if place.endswith("id"):
@@ -215,4 +266,4 @@ def _one_line(error: ValidationError) -> str:
 
 def _is_kind(part: object) -> bool:
     """Whether a part of a location names a member of a union rather than a place in the body."""
-    return isinstance(part, str) and part.split("[")[0] in ("list", "dict", "nullable", "constrained-str", "int", "str")
+    return isinstance(part, str) and part.split("[")[0] in KINDS

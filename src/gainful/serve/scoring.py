@@ -17,7 +17,17 @@ from gainful.errors import DataError, GainfulError
 from gainful.explanation import explanation_of, pair_of, row_of
 from gainful.rows import Array
 from gainful.serve.holder import Served
-from gainful.serve.schema import Document, PairRequest, Query, RankRequest, ScoreRequest, parsed
+from gainful.serve.schema import (
+    Document,
+    PairRequest,
+    Query,
+    RankRequest,
+    Request,
+    ScoreRequest,
+    count_rows,
+    parsed,
+    read_json,
+)
 
 SCORED_BLOCK = 1000  # rows between two looks at the clock
 EXPLAINED_BLOCK = 8  # SHAP values of 500 trees take some 4 ms a row
@@ -41,12 +51,10 @@ class Job:
 
     def rank(self, body: bytes) -> Answer:
         """``POST /rank``"""
-        self._check_time()
-        request = parsed(RankRequest, body)
+        request = self._request(RankRequest, body)
         if (request.documents is None) == (request.queries is None):
             raise DataError("give either documents (of one query) or queries, not both and not neither")
         queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
-        self._check_rows(sum(len(query.documents) for query in queries))
         rows = [document.features for query in queries for document in query.documents]
         X = self._matrix(rows, _document_place(queries, request.documents is not None))
         scores = self._scores(X)
@@ -62,9 +70,7 @@ class Job:
 
     def score(self, body: bytes) -> Answer:
         """``POST /score``"""
-        self._check_time()
-        request = parsed(ScoreRequest, body)
-        self._check_rows(len(request.rows))
+        request = self._request(ScoreRequest, body)
         X = self._matrix(request.rows, lambda i: f"rows[{i}]")
         scores = self._scores(X)
         told: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
@@ -74,14 +80,21 @@ class Job:
 
     def pair(self, body: bytes) -> Answer:
         """``POST /pair``"""
-        self._check_time()
-        request = parsed(PairRequest, body)
+        request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         scores = self._scores(X)
         told = pair_of(self.served.names, X, self._contributions(X), scores).to_dict(request.top_features)
         return to_json({"model_version": self.served.version} | told), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _request(self, kind: type[Request], body: bytes) -> Request:
+        self._check_time()
+        given = read_json(body)
+        n = count_rows(given)
+        if n > self.max_rows:
+            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; send it in parts")
+        return parsed(kind, given)
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
         model, names = self.served.model, self.served.names
@@ -139,10 +152,6 @@ class Job:
                 self._check_time()
                 parts[start : start + EXPLAINED_BLOCK] = model.contributions(X[start : start + EXPLAINED_BLOCK])
         return _finite(parts, "a contribution")
-
-    def _check_rows(self, n: int) -> None:
-        if n > self.max_rows:
-            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; send it in parts")
 
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:

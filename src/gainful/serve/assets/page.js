@@ -80,7 +80,7 @@ function readLetor(text) {
 }
 
 function example() {
-  const names = model.feature_names ?? Array.from({ length: model.n_features }, (_, j) => String(j + 1));
+  const names = model.feature_names ?? Array.from({ length: model.n_features }, (_, j) => `f${j + 1}`);
   const documents = ["a", "b", "c", "d", "e"].map((id, i) => ({
     id,
     features: Object.fromEntries(names.map((name, j) => [name, Math.round(100 * Math.abs(Math.sin(1 + 3 * i + 7 * j))) / 100])),

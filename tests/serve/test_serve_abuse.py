@@ -1,0 +1,208 @@
+"""Requests made to cost much: mistakes by the hundred thousand, heads that never end, connections without number."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.request
+
+import pytest
+from serve_examples import client_of, server, train_data
+
+import gainful
+from gainful.errors import DataError, FormatError
+from gainful.serve import schema
+from gainful.serve.holder import Holder
+
+MANY = 100_000
+LATE = 15.0  # seconds: far beyond what is due, far below what it would be for ever
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    file = tmp_path_factory.mktemp("abuse") / "model.gainful"
+    gainful.save(gainful.RegressionRanker().fit(train_data()), file)
+    return file
+
+
+def many_names(value=""):
+    return {f"n{i}": value for i in range(MANY)}
+
+
+WRONG = {
+    "texts": (schema.PairRequest, {"a": ["x"] * MANY, "b": ["x"] * MANY}, "a[0] must be a valid number, was 'x'"),
+    "rows": (schema.ScoreRequest, {"rows": [0] * MANY}, "rows[0] must be a list of numbers or a mapping"),
+    "mapping": (schema.ScoreRequest, {"rows": [many_names()]}, "rows[0].n0 must be a valid number, was ''"),
+    "infinite": (schema.ScoreRequest, {"rows": [many_names(float("inf"))]}, "rows[0].n0 must be a finite number"),
+    "fields": (schema.ScoreRequest, {"rows": []} | many_names(), "n0 is not a field of this request"),
+    "documents": (schema.RankRequest, {"documents": [{}] * MANY}, "documents[0].features is missing"),
+    "document": (
+        schema.RankRequest,
+        {"documents": [{"features": []} | many_names()]},
+        "documents[0].n0 is not a field of this request",
+    ),
+    "queries": (schema.RankRequest, {"queries": [0] * MANY}, "queries[0] must be an object, was 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_hundred_thousand_mistakes_are_told_as_quickly_as_one(name):
+    kind, body, line = WRONG[name]
+    content = json.dumps(body).encode()
+    start = time.process_time()
+    with pytest.raises(DataError) as caught:
+        schema.parsed(kind, schema.read_json(content))
+    assert time.process_time() - start < 2.0
+    assert str(caught.value).startswith(line)
+
+
+def test_mistakes_do_not_fill_the_memory():
+    """A process of its own, whose greatest size tells: errors of a kilobyte each would take some 800 MiB."""
+    script = f"""
+        import json, resource
+        from gainful.serve import schema
+        def size():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        before = size()
+        names = {{f"n{{i}}": "" for i in range({MANY})}}
+        for kind, body in (
+            (schema.ScoreRequest, {{"rows": [0] * {MANY}}}),
+            (schema.ScoreRequest, {{"rows": [["x"] * {MANY}] * 2}}),
+            (schema.ScoreRequest, {{"rows": [names]}}),
+            (schema.ScoreRequest, {{"rows": [], **names}}),
+        ):
+            try:
+                schema.parsed(kind, schema.read_json(json.dumps(body).encode()))
+            except schema.DataError:
+                pass
+        print(size() - before)
+    """
+    told = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert float(told.stdout) < 120
+
+
+def test_documents_are_counted_before_anything_is_made_of_them(path, monkeypatch):
+    def never(*_):
+        raise AssertionError("a request was made of too many documents")
+
+    with client_of(path, max_rows=3) as client:
+        monkeypatch.setattr("gainful.serve.scoring.parsed", never)
+        queries = [{"documents": [0, 0]}, {"documents": []}, 0]
+        for route, body in (
+            ("/rank", {"documents": [0] * 4}),
+            ("/rank", {"queries": queries}),
+            ("/score", {"rows": [0] * 4}),
+        ):
+            answer = client.post(route, json=body)
+            assert answer.status_code == 413
+            assert "has 4 documents, 3 are allowed" in answer.json()["error"]
+    assert [schema.count_rows(body) for body in ([1, 2], {"rows": "00"}, {"queries": {}})] == [0, 0, 0]
+
+
+# -- a process of its own ----------------------------------------------------------------------------------------------
+
+
+def connect(url):
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=LATE)
+
+
+GET = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+def ask(client):
+    client.sendall(GET)
+    told = b""
+    while b"alive" not in told:
+        part = client.recv(10_000)
+        assert part, "the server has closed the connection"
+        told += part
+    assert told.startswith(b"HTTP/1.1 200")
+
+
+def test_a_head_that_never_ends_is_given_up_and_an_idle_connection_is_not(path):
+    with server(path, "--timeout", "0.5") as (_, url, _), connect(url) as silent, connect(url) as slow, \
+            connect(url) as second, connect(url) as idle:  # fmt: skip
+        slow.sendall(b"GET /health HTTP/1.1\r\nhost: ")
+        for client in (second, idle):
+            ask(client)
+        second.sendall(GET[:20])
+        for client in (silent, slow, second):
+            assert client.recv(10_000) == b""
+        ask(idle)
+
+
+def test_connections_are_limited_in_number(path):
+    with server(path, "--max-requests", "1") as (_, url, _):
+        held = [connect(url) for _ in range(530)]
+        try:
+            assert select.select([held[-1]], [], [], 5.0)[0]
+            assert held[-1].recv(1) == b""
+            ask(held[0])
+        finally:
+            for client in held:
+                client.close()
+        with urllib.request.urlopen(f"{url}/health", timeout=LATE) as answer:
+            assert answer.status == 200
+
+
+def test_the_process_ends_although_a_request_does_not(path):
+    script = f"""
+        import time
+        from gainful.serve import Settings, run_server
+        from gainful.serve.scoring import Job
+        Job.score = lambda *_: time.sleep(300)
+        run_server({str(path)!r}, Settings(port=0, grace=1.0, timeout=200.0))
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE, text=True)
+    try:
+        lines = iter(process.stderr.readline, "")
+        url = next(line["url"] for line in map(json.loads, lines) if line["event"] == "listening").rstrip("/")
+        with connect(url) as client:
+            client.sendall(
+                b"POST /score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                b"content-length: 11\r\n\r\n" + b'{"rows":[]}'
+            )
+            while b"in_flight 2" not in urllib.request.urlopen(f"{url}/metrics", timeout=LATE).read():
+                time.sleep(0.02)
+            time.sleep(0.2)  # the body is there; let a thread take it up
+            os.kill(process.pid, signal.SIGTERM)
+            assert process.wait(timeout=LATE) == 0
+        assert "left requests unfinished" in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_file_is_refused_and_not_read_to_its_end(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(FormatError, match="not a regular file"):
+            gainful.load(place)
+        with pytest.raises(FormatError, match="not a regular file"):
+            Holder(place)
+
+
+def test_a_file_too_large_for_the_memory_leaves_the_old_model(path, monkeypatch):
+    holder = Holder(path)
+    before = holder.current
+
+    def exhausted(_):
+        raise MemoryError
+
+    monkeypatch.setattr("gainful.serve.holder.load", exhausted)
+    with pytest.raises(FormatError, match="not enough memory for this model"):
+        holder.reload()
+    assert holder.current is before
+    assert "not enough memory" in holder.refusal
