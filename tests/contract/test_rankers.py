@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -20,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gainful
-import sklearn
 from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
 
 # What makes a ranker quick enough for tests, where its defaults are not.

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import gainful
-import sklearn
 from gainful import DataError, ParameterError
 
 GRID = {"ranker__alpha": [0.01, 1e4], "scale": [StandardScaler(), MinMaxScaler()]}
