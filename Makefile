@@ -17,7 +17,7 @@ help:
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
 	@echo "make clean   remove .venv and caches"
 
-DEMO ?= regression,ranksvm,listnet,structured-svm,structured-svm-tight,rankmm-1,rsrank-sparse,lambdamart
+DEMO ?= regression,ranksvm,listnet,structured-svm,structured-svm-tight,rankmm-1,rsrank-sparse,lambdamart,gbrank
 
 demo: $(VENV)/.core
 	$(BIN)/gainful compare --rankers $(DEMO)
