@@ -56,7 +56,7 @@ def good(draw: random.Random) -> tuple[bytes, set[int]]:
         body = {"documents": documents[:20], "contributions": True, "top": 2, "top_features": 3}
         return request_bytes("POST", "/rank", body), {200}
     if kind == 3:
-        named = [{str(j + 1): value for j, value in enumerate(row)} for row in rows]
+        named = [{f"f{j + 1}": value for j, value in enumerate(row)} for row in rows]
         return request_bytes("POST", "/score", {"rows": named}), {200}
     if kind == 4:
         pair = [[draw.random() for _ in range(FEATURES)] for _ in "ab"]

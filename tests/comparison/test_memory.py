@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+import subprocess
+import sys
+
 import pytest
 
 from gainful.memory import PeakGrowth, available, workers_that_fit
@@ -10,24 +12,39 @@ from gainful.memory import PeakGrowth, available, workers_that_fit
 MIB = 2**20
 
 
-def grown(bytes_: int) -> int:
+SCRIPT = """
+import numpy as np
+from gainful.memory import PeakGrowth
+for size in {sizes}:
     with PeakGrowth() as growth:
-        array = np.ones(bytes_, dtype=np.uint8)
+        array = np.ones(size, dtype=np.uint8)
         del array
-    if growth.bytes is None:
+    print(growth.bytes)
+"""
+
+
+def grown(*sizes: int) -> list[int]:
+    """Growth for arrays of these sizes, one after the other in a fresh process: an old one has pages to lose meanwhile."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(sizes=sizes)], capture_output=True, text=True, check=True
+    )
+    if "None" in done.stdout:
         pytest.skip("this system does not tell a process its peak of memory")
-    return growth.bytes
+    return [int(line) for line in done.stdout.split()]
+
+
+def is_seen(*sizes: int) -> bool:
+    """Whether each size is seen as it is; the system may take pages away in the middle, so it has three tries."""
+    return any(grown(*sizes) == pytest.approx(list(sizes), abs=4 * MIB) for _ in range(3))
 
 
 def test_growth_is_the_highest_point_and_not_the_end():
-    assert grown(64 * MIB) == pytest.approx(64 * MIB, abs=4 * MIB)
+    assert is_seen(64 * MIB)
 
 
 def test_every_block_starts_afresh():
     """A smaller block after a larger one is seen as what it is."""
-    grown(96 * MIB)
-    assert grown(24 * MIB) == pytest.approx(24 * MIB, abs=4 * MIB)
-    assert grown(0) < 4 * MIB
+    assert is_seen(96 * MIB, 24 * MIB, 0)
 
 
 def test_a_system_that_does_not_tell_measures_nothing(monkeypatch):
