@@ -24,7 +24,7 @@ for size in {sizes}:
 
 
 def grown(*sizes: int) -> list[int]:
-    """Growth for arrays of these sizes, one after the other in a fresh process: an old one has pages to lose meanwhile."""
+    """Growth for arrays of these sizes in turn, in a fresh process: an old one has pages to lose meanwhile."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(sizes=sizes)], capture_output=True, text=True, check=True
     )
