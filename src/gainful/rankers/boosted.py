@@ -49,7 +49,7 @@ class LossTrees(TreeRanker):
             step=self._step(),
             scale="auto" if scale is None else scale,
             start_trees=self.start_trees,
-            threads=self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None,
+            threads=self._threads(),
         )
         self._grow(data, data.y, monitor, objective=objective)
         self.scale_ = objective.scale

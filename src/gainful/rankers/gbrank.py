@@ -83,8 +83,7 @@ class GBRank(TreeRanker):
             raise ParameterError(
                 f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
             )
-        threads = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None
-        self._grow(data, data.y, monitor, objective=PullingPairs(data, float(self.tau), self.update, threads))
+        self._grow(data, data.y, monitor, objective=PullingPairs(data, float(self.tau), self.update, self._threads()))
         self.update_ = self.update
 
     def _factor(self) -> float:

@@ -118,6 +118,10 @@ class TreeRanker(Ranker):
         """LightGBM's names of further parameters that this ranker sets itself."""
         return {}
 
+    def _threads(self) -> int | None:
+        """``n_jobs`` as our own kernels take it: None for all cores."""
+        return self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None
+
     def _lightgbm_params(self) -> dict[str, Any]:
         return lightgbm_params(
             n_leaves=self.n_leaves,
