@@ -16,7 +16,8 @@ import lightgbm as lgb
 import numpy as np
 
 import gainful
-from gainful.engines.structured import StructuredRisk, query_shares
+from gainful.engines.shares import query_shares
+from gainful.engines.structured import StructuredRisk
 from gainful.inference import RankingProblem
 from gainful.selection.layout import read_splits
 from gainful.solvers.bundle import minimize_bundle

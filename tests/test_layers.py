@@ -15,16 +15,17 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 LAYERS = [
     {"errors", "jsonable", "memory", "randomness", "threads"},
     {"frames", "data", "description", "rows"},
-    {"metrics", "synthetic", "formats"},
-    {"parameters", "monitor", "selection", "space"},
+    {"metrics", "synthetic", "formats", "container", "blocks", "sharded", "cluster"},
+    {"parameters", "checkpoint", "monitor", "selection", "space"},
     {"losses", "inference", "streams", "solvers", "engines", "binning", "binning_kernels"},
     {"rankers"},
-    {"model_file", "scoring", "comparison", "tuning", "explanation", "exports"},
+    {"model_file", "scoring", "comparison", "tuning", "explanation", "exports", "costs"},
     {"reproduction"},
     {"integrations", "warm", "cli", "serve", "__main__"},
 ]
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names}
-HEAVY = ("numba", "lightgbm", "sklearn", "pyarrow", "torch", "scipy", "numpy", "typer", "rich", "pandas", "polars")
+HEAVY = {"numba", "lightgbm", "sklearn", "pyarrow", "torch", "scipy", "numpy", "typer", "rich", "pandas", "polars"}
+HEAVY |= {"dask", "distributed"}
 
 
 def family(module: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import gainful
 from gainful import FormatError, LambdaMART, RegressionRanker
-from gainful.model_file import MANIFEST
+from gainful.container import MANIFEST
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 
 import gainful
 from gainful import FormatError
+from gainful.container import LONGEST_MANIFEST, MANIFEST
 from gainful.engines.booster_text import DEEPEST, BadBoosterText, check_booster_text
-from gainful.model_file import LONGEST_MANIFEST, MANIFEST
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz_files.py"
 

@@ -12,13 +12,23 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from gainful.binning import AdaptiveBinner
+    from gainful.checkpoint import Checkpoint
     from gainful.comparison import Comparison, LossMatrix, loss_grid
     from gainful.comparison.compare import CompareProgress, compare
+    from gainful.costs import Estimate, estimate
     from gainful.data import RankingData
-    from gainful.errors import DataError, FormatError, GainfulError, InterruptedFitWarning, ParameterError
+    from gainful.errors import (
+        ClusterError,
+        DataError,
+        FormatError,
+        GainfulError,
+        InterruptedFitWarning,
+        ParameterError,
+    )
     from gainful.explanation import Explanation, PairExplanation, explain, explain_pair
     from gainful.exports import Exported, export
     from gainful.formats import read, write
+    from gainful.formats.shards import open_shards
     from gainful.formats.table import from_frame
     from gainful.losses import LOSSES, Loss, loss
     from gainful.metrics import Metric, metric
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
     from gainful.rankers.structured_svm import StructuredSVM
     from gainful.scoring import scorer
     from gainful.selection import Split, folds, split
+    from gainful.sharded import ShardedData
     from gainful.space import IntRange, Range, Values
     from gainful.synthetic import make_artificial
     from gainful.tuning import TuneProgress, TuneResult
@@ -52,12 +63,22 @@ if TYPE_CHECKING:
 
 _HOME = {
     "gainful.binning": ("AdaptiveBinner",),
+    "gainful.checkpoint": ("Checkpoint",),
     "gainful.comparison": ("Comparison", "CompareProgress", "LossMatrix", "compare", "loss_grid"),
+    "gainful.costs": ("Estimate", "estimate"),
     "gainful.data": ("RankingData",),
-    "gainful.errors": ("DataError", "FormatError", "GainfulError", "InterruptedFitWarning", "ParameterError"),
+    "gainful.errors": (
+        "ClusterError",
+        "DataError",
+        "FormatError",
+        "GainfulError",
+        "InterruptedFitWarning",
+        "ParameterError",
+    ),
     "gainful.explanation": ("Explanation", "PairExplanation", "explain", "explain_pair"),
     "gainful.exports": ("Exported", "export"),
     "gainful.formats": ("read", "write"),
+    "gainful.formats.shards": ("open_shards",),
     "gainful.formats.table": ("from_frame",),
     "gainful.losses": ("LOSSES", "Loss", "loss"),
     "gainful.metrics": ("Metric", "metric"),
@@ -84,6 +105,7 @@ _HOME = {
     "gainful.rankers.structured_svm": ("StructuredSVM",),
     "gainful.scoring": ("scorer",),
     "gainful.selection": ("Split", "folds", "split"),
+    "gainful.sharded": ("ShardedData",),
     "gainful.space": ("IntRange", "Range", "Values"),
     "gainful.synthetic": ("make_artificial",),
     "gainful.tuning": ("TuneProgress", "TuneResult", "tune"),
@@ -94,10 +116,13 @@ __all__ = [
     "AdaRank",
     "AdaptiveBinner",
     "BoostedRanker",
+    "Checkpoint",
+    "ClusterError",
     "CompareProgress",
     "Comparison",
     "CoordinateAscent",
     "DataError",
+    "Estimate",
     "Explanation",
     "Exported",
     "FRank",
@@ -128,6 +153,7 @@ __all__ = [
     "Ranker",
     "RankingData",
     "RegressionRanker",
+    "ShardedData",
     "SmoothDCG",
     "Split",
     "StructuredSVM",
@@ -135,6 +161,7 @@ __all__ = [
     "TuneResult",
     "Values",
     "compare",
+    "estimate",
     "explain",
     "explain_pair",
     "export",
@@ -146,6 +173,7 @@ __all__ = [
     "make_artificial",
     "metric",
     "model_info",
+    "open_shards",
     "ranker",
     "read",
     "save",

@@ -165,6 +165,19 @@ class RankingData:
         """Documents of each query, (n_queries,) int64."""
         return np.diff(self.offsets)
 
+    @property
+    def longest(self) -> int:
+        """Documents of the longest query."""
+        return int(self.counts.max())
+
+    @property
+    def lowest_grade(self) -> float:
+        return float(self.y.min())
+
+    @property
+    def highest_grade(self) -> float:
+        return float(self.y.max())
+
     @cached_property
     def qid(self) -> Array:
         """The query id of each row, (n_rows,)."""

@@ -61,6 +61,10 @@ class MissingExtraError(GainfulError, ImportError):
         return cls(f"{what} needs {package}, which is not installed; run: pip install 'gainful[{extra}]'")
 
 
+class ClusterError(GainfulError):
+    """A cluster that is not there, cannot do what is asked, or has been lost while it computed."""
+
+
 class ExportError(GainfulError):
     """A model that a format cannot hold, or an export that does not score as the model does."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.checkpoint import Checkpoint
 from gainful.data import RankingData
 from gainful.metrics import Metric
 
@@ -42,7 +43,7 @@ class Monitor:
     """
 
     metric: Metric
-    valid: RankingData | None = None
+    valid: Any = None  # a RankingData; a ShardedData only for rankers that accept shards
     patience: int | None = None
     total: int | None = None
     callback: ProgressCallback | None = None
@@ -52,6 +53,7 @@ class Monitor:
     interrupted: bool = False
     stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
+    checkpoint: Checkpoint | None = None  # where the solver finds what it saved, and saves
 
     def __enter__(self) -> Monitor:
         return self
@@ -72,10 +74,22 @@ class Monitor:
         self.best_iteration = iterations
         self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
 
+    def record(self) -> dict[str, Any]:
+        """What :meth:`restore` needs, for a checkpoint."""
+        seconds = time.perf_counter() - self.started
+        best = {"best_iteration": self.best_iteration, "best_value": float(self.best_value)}
+        return {"history": [dict(row) for row in self.history], "seconds": seconds, **best}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Be as when the record was made; its seconds count on."""
+        self.history[:] = [dict(row) for row in record["history"]]
+        self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
+        self.started = time.perf_counter() - float(record["seconds"])
+
     def evaluate(self, scores: Any) -> float:
         """The validation metric of these scores of the validation rows."""
-        if self.valid is None:
-            raise ValueError("this fit has no validation data")
+        if not isinstance(self.valid, RankingData):
+            raise ValueError("this fit has no validation data in memory")
         return self.metric(scores, self.valid)
 
     def step(
@@ -100,7 +114,12 @@ class Monitor:
         ):
             self.interrupted = True
             return True
-        if self.patience is not None and iteration - self.best_iteration >= self.patience:
+        if self.out_of_patience:
             self.stopped_early = True
             return True
         return False
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the best iteration is so long past that training stops."""
+        return self.patience is not None and len(self.history) - self.best_iteration >= self.patience

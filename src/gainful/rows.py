@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -97,6 +98,16 @@ def rows_of_queries(offsets: Array, queries: Array) -> Array:
     return rows
 
 
+def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
+    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
+    cuts = [first]
+    while cuts[-1] < last:
+        here = cuts[-1]
+        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
+        cuts.append(max(here + 1, there))
+    return cuts
+
+
 def first_repeated(ids: Array) -> Any:
     """The first id that has stood before, or None."""
     values = ids.tolist()
@@ -119,8 +130,8 @@ def _real(values: Array) -> Array:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def checked_grades(y: Any, n_rows: int | None = None) -> Array:
-    """Grades as finite, non-negative float64."""
+def checked_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
+    """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
     try:
         grades = _real(column_to_numpy(y))
     except (TypeError, ValueError) as error:
@@ -131,7 +142,7 @@ def checked_grades(y: Any, n_rows: int | None = None) -> Array:
         raise DataError(f"y has {len(grades)} grades for {n_rows} rows")
     bad = np.flatnonzero(~np.isfinite(grades) | (grades < 0))
     if len(bad):
-        raise DataError(f"grade of row {bad[0]} must be finite and not negative, was {grades[bad[0]]:g}")
+        raise DataError(f"grade of row {first_row + bad[0]} must be finite and not negative, was {grades[bad[0]]:g}")
     return grades
 
 
@@ -141,8 +152,8 @@ def refuse_empty(X: Any) -> None:
         raise DataError("there are no rows; ranking data needs at least one query with one document")
 
 
-def refuse_infinite(X: Any) -> None:
-    """Raise at the first infinite feature value. NaN passes: it means missing."""
+def refuse_infinite(X: Any, first_row: int = 0) -> None:
+    """Raise at the first infinite feature value. NaN passes: it means missing. ``first_row`` as for grades."""
     start = 0
     for block in value_blocks(X):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -150,6 +161,7 @@ def refuse_infinite(X: Any) -> None:
         if suspicious and np.isinf(block).any():
             flat = start + int(np.flatnonzero(np.isinf(block).ravel())[0])
             row, column = _place_of(X, flat)
+            row += first_row
             raise DataError(
                 f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
             )
@@ -161,6 +173,14 @@ def value_blocks(X: Any) -> Iterator[Array]:
         step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
         return (X[i : i + step] for i in range(0, X.shape[0], step))
     return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether the values lie in a file that is mapped, so that memory holds of them only what is in use."""
+    values = X if isinstance(X, np.ndarray) else getattr(X, "data", None)
+    while isinstance(values, np.ndarray):
+        values = values.base
+    return isinstance(values.obj if isinstance(values, memoryview) else values, mmap.mmap)
 
 
 def _place_of(X: Any, flat: int) -> tuple[int, int]:
@@ -202,9 +222,10 @@ def checked_query_weights(weights: Any, n_queries: int) -> Array | None:
     return array
 
 
-def weights_of_queries(weights: Array, offsets: Array, query_ids: Array) -> Array:
+def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_row: int = 0) -> Array:
     if not np.isfinite(weights).all():
-        raise DataError(f"sample_weight of row {int(np.flatnonzero(~np.isfinite(weights))[0])} must be finite")
+        row = first_row + int(np.flatnonzero(~np.isfinite(weights))[0])
+        raise DataError(f"sample_weight of row {row} must be finite")
     low = np.minimum.reduceat(weights, offsets[:-1])
     differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
     if len(differs):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.rows import Array, chunks
 from gainful.threads import thread_count
 
 if TYPE_CHECKING:
@@ -132,16 +132,6 @@ def risk_along(
 
 
 # -- pieces and chunks -------------------------------------------------------------------------------------------------
-
-
-def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
-    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
-    cuts = [first]
-    while cuts[-1] < last:
-        here = cuts[-1]
-        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
-        cuts.append(max(here + 1, there))
-    return cuts
 
 
 def n_pieces(n_rows: int, threads: int | None) -> int:

@@ -33,7 +33,6 @@ def test_equals_lightgbm_itself(parts):
         ({"l2": 5.0}, {"lambda_l2": 5.0}),
         ({"bins": 15}, {"max_bin": 15}),
         ({"colsample": 0.5}, {"feature_fraction": 0.5}),
-        ({"subsample": 0.5}, {"bagging_fraction": 0.5, "bagging_freq": 1, "bagging_by_query": True}),
         ({"truncation": 3}, {"lambdarank_truncation_level": 3}),
         ({"sigmoid": 3.0}, {"sigmoid": 3.0}),
         ({"normalize": False}, {"lambdarank_norm": False}),

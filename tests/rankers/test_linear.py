@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 
 import gainful
 from gainful import LinearRanker, ParameterError, RankSVM
-from gainful.engines.linear import LinearRisk, feature_scales, pair_counts, pair_shares
-from gainful.engines.structured import query_shares
+from gainful.engines.linear import LinearRisk, feature_scales
+from gainful.engines.shares import pair_counts, pair_shares, query_shares
 from gainful.losses import LOSSES, loss
 
 CS = [0.01, 1.0, 100.0, 1000.0]

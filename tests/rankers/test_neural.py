@@ -19,7 +19,7 @@ import gainful
 from gainful import DataError, NeuralRanker, ParameterError, RankingData
 from gainful.engines.linear import LinearRisk, feature_scales
 from gainful.engines.nets import Batches, Inputs, Net, NetSettings, run_epoch, scores_of
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.engines.tensor_linear import TensorLinearRisk
 from gainful.losses import LOSSES, loss
 from gainful.losses.tensors import FORMS

@@ -105,6 +105,13 @@ def test_gamma_scale_is_that_of_the_features(small):
     assert np.isfinite(KernelStructuredSVM().fit(constant).predict(constant)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_variance_by_blocks(dtype):
+    rng = np.random.default_rng(3)
+    X = (rng.normal(size=(2 * structured_kernel.BLOCK_ROWS + 711, 3)) * 2.0 + np.array([0.0, 1e3, -5.0])).astype(dtype)
+    assert structured_kernel._variance(X) == pytest.approx(np.var(X.astype(np.float64)), rel=1e-12)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_zero_rows_and_duplicates_give_finite_scores(kernel):
     X = np.repeat([[0.0, 0.0], [1.0, 2.0], [-1.0, 0.5]], 4, axis=0)

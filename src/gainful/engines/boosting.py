@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gainful import streams
 from gainful.data import RankingData
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import weights_of_mean_one
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
@@ -31,6 +34,8 @@ class LossObjective:
 
     A loss that changes as training goes on does so over ``n_stages`` trees and then stays as it is.
 
+    Where ``data`` are a block of more, ``mean_weight`` is the mean weight of all queries.
+
     ``value`` is the objective at the scores last asked about, where the loss computes it along with its gradient.
     """
 
@@ -44,14 +49,15 @@ class LossObjective:
         scale: float | str = "auto",
         start_trees: int = 0,
         threads: int | None = None,
+        mean_weight: float | None = None,
     ):
         y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
         self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
         self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets)
         self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
-        self.shares = query_shares(data) * data.n_queries
-        self.row_weights = np.ones(data.n_rows) if data.query_weights is None else np.repeat(self.shares, data.counts)
+        self.shares = weights_of_mean_one(data, mean_weight)
+        self.row_weights = np.repeat(self.shares, data.counts)
         self.y = y
         self.scale = None if scale == "auto" else float(scale)
         self.value: float | None = None
@@ -68,10 +74,17 @@ class LossObjective:
                 f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or scale may help"
             )
         if self.scale is None:
-            self.scale = self._natural_scale(gradient, curvature)
+            self.scale = natural_scale(self._size(gradient, curvature))
         gradient *= self.row_weights * self.scale
         curvature = self.row_weights if curvature is None else curvature * (self.row_weights * self.scale)
         return gradient, curvature
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        return {"scale": self.scale}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.scale = state["scale"]
 
     def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
         if self.newton is not None:
@@ -84,27 +97,68 @@ class LossObjective:
         self.value = float(self.shares @ values) / len(values)
         return gradient, None
 
-    def _natural_scale(self, gradient: Array, curvature: Array | None) -> float:
-        if curvature is not None:
-            mean = float(curvature.mean())
-            return 1.0 / mean if mean > 0.0 else 1.0
-        size = float(np.sqrt(np.mean(gradient**2)))
-        least = FLAT * len(self.shares) / len(gradient)
-        if size < least and self._has_pairs():
-            what = (
-                "let the first trees learn the grades with start_trees="
-                if self.start_trees == 0
-                else f"even after start_trees={self.start_trees}; take a smoother form of the loss, or another loss"
-            )
-            warnings.warn(
-                f"the loss {self.loss} has next to no gradient where its trees start (root mean square {size:.1e}); "
-                + what,
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return 1.0 / max(size, least)
+    def gradient_size(self, scores: Array, iteration: int) -> GradientSize:
+        """How large the first gradient is, before any scale."""
+        return self._size(*self._derivatives(read_only(np.ascontiguousarray(scores, dtype=np.float64)), iteration))
+
+    def _size(self, gradient: Array, curvature: Array | None) -> GradientSize:
+        return GradientSize(
+            len(gradient),
+            len(self.shares),
+            float(np.sum(gradient**2)),
+            None if curvature is None else float(curvature.sum()),
+            self._has_pairs(),
+            str(self.loss),
+            self.start_trees,
+        )
 
     def _has_pairs(self) -> bool:
         """Whether any query has documents of different grades, so that there is something to learn."""
         starts = self.offsets[:-1]
         return bool((np.maximum.reduceat(self.y, starts) > np.minimum.reduceat(self.y, starts)).any())
+
+
+@dataclass(frozen=True)
+class GradientSize:
+    """Sums over rows that tell how large a first gradient is; those of several blocks add up."""
+
+    n_rows: int
+    n_queries: int
+    squares: float
+    curvature: float | None
+    has_pairs: bool
+    loss: str
+    start_trees: int
+
+    def __add__(self, other: GradientSize) -> GradientSize:
+        return GradientSize(
+            self.n_rows + other.n_rows,
+            self.n_queries + other.n_queries,
+            self.squares + other.squares,
+            None if self.curvature is None or other.curvature is None else self.curvature + other.curvature,
+            self.has_pairs or other.has_pairs,
+            self.loss,
+            self.start_trees,
+        )
+
+
+def natural_scale(first: GradientSize) -> float:
+    """The factor that makes the root mean square of the first gradient 1, or the mean of the first curvature."""
+    if first.curvature is not None:
+        mean = first.curvature / first.n_rows
+        return 1.0 / mean if mean > 0.0 else 1.0
+    size = math.sqrt(first.squares / first.n_rows)
+    least = FLAT * first.n_queries / first.n_rows
+    if size < least and first.has_pairs:
+        what = (
+            "let the first trees learn the grades with start_trees="
+            if first.start_trees == 0
+            else f"even after start_trees={first.start_trees}; take a smoother form of the loss, or another loss"
+        )
+        warnings.warn(
+            f"the loss {first.loss} has next to no gradient where its trees start (root mean square {size:.1e}); "
+            + what,
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return 1.0 / max(size, least)

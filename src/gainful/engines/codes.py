@@ -10,6 +10,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from gainful.engines.pieces import distinct
 from gainful.rows import Array
 
 
@@ -28,12 +29,12 @@ class Blocks(lgb.Sequence):
         return np.asarray(self.X[rows], dtype=np.float64)
 
 
-def bins_of_codes(X: Array, params: dict[str, Any]) -> lgb.Dataset:
+def bins_of_codes(X: Any, params: dict[str, Any]) -> lgb.Dataset:
     """A small data set with every code of every feature, from which LightGBM takes the bins of the large one.
 
     To find one bin for each value in the data themselves it would draw all rows as a sample, twelve bytes a value.
     """
-    columns = [np.unique(X[:, j]) for j in range(X.shape[1])]
+    columns = [distinct(X, j) for j in range(X.shape[1])]
     rows = np.arange(max(len(column) for column in columns))
     values = np.stack([column[np.minimum(rows, len(column) - 1)] for column in columns], axis=1)
     return lgb.Dataset(values.astype(np.float32), params=params)

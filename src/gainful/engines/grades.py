@@ -8,19 +8,54 @@ from typing import Any, Self
 
 import numpy as np
 
+from gainful.data import RankingData
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 
 LARGEST_PLAIN_GRADE = 30.0  # LightGBM keeps labels and gains of splits in float32: 2^60 still has room there
 
 
-def relevance_of(grades: Array, kind: str) -> Array:
-    """T of each grade: the grade, or its gain 2^g − 1; above a highest grade of 30 divided by 2^(highest grade)."""
+def relevance_of(grades: Array, kind: str, highest: float | None = None) -> Array:
+    """T of each grade: the grade, or its gain 2^g − 1; above a highest grade of 30 divided by 2^(highest grade).
+
+    ``highest`` is the highest grade of all, where these are not all.
+    """
     if kind == "grade":
         return grades
-    top = float(grades.max())
+    top = float(grades.max()) if highest is None else highest
     if top <= LARGEST_PLAIN_GRADE:
         return np.asarray(np.exp2(grades) - 1.0)
     return np.asarray(np.exp2(grades - top) - np.exp2(-top))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The distinct grades of some rows in ascending order, how many rows have each, and the weight of these rows."""
+
+    grades: Array
+    counts: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, y: Array, weights: Array | None) -> Self:
+        distinct, rank, counts = np.unique(y, return_inverse=True, return_counts=True)
+        weighed = counts.astype(np.float64) if weights is None else np.bincount(rank, weights, len(distinct))
+        return cls(distinct, counts, weighed)
+
+    @classmethod
+    def of_data(cls, data: RankingData | ShardedData) -> Self:
+        """Over all rows, wherever they are."""
+        if isinstance(data, RankingData):
+            return cls.of(data.y, data.row_weights)
+        parts: list[Tally] = data.source.run(_tally, data.source.data)
+        distinct, rank = np.unique(np.concatenate([part.grades for part in parts]), return_inverse=True)
+        counts = np.bincount(rank, np.concatenate([part.counts for part in parts]), len(distinct))
+        weights = np.bincount(rank, np.concatenate([part.weights for part in parts]), len(distinct))
+        return cls(distinct, counts.astype(np.int64), weights)
+
+
+def _tally(data: RankingData) -> Tally:
+    return Tally.of(data.y, data.row_weights)
 
 
 @dataclass(frozen=True)
@@ -40,12 +75,16 @@ class Grades:
     @classmethod
     def of(cls, y: Array, kind: str, most: int | None, weights: Array | None) -> Self:
         """Each distinct grade a class; where there are more than ``most``, merged to classes of about equal size."""
-        distinct, rank, counts = np.unique(y, return_inverse=True, return_counts=True)
+        return cls.of_tally(Tally.of(y, weights), kind, most)
+
+    @classmethod
+    def of_tally(cls, tally: Tally, kind: str, most: int | None) -> Self:
+        distinct, counts = tally.grades, tally.counts
         if most is None or len(distinct) <= most:
             member = np.arange(len(distinct))
         else:
             middle = np.cumsum(counts) - 0.5 * counts
-            member = np.unique(np.floor(most * middle / len(y)), return_inverse=True)[1]
+            member = np.unique(np.floor(most * middle / counts.sum()), return_inverse=True)[1]
         first = np.flatnonzero(np.diff(member, prepend=-1))
         last = np.append(first[1:], len(member)) - 1
         relevance = relevance_of(distinct, kind)
@@ -60,7 +99,7 @@ class Grades:
             highs=distinct[last],
             grades=mean(distinct),
             relevance=mean(relevance),
-            start=_start(member[rank], len(first), weights),
+            start=_start(np.bincount(member, tally.weights)),
         )
 
     @property
@@ -98,8 +137,8 @@ class Grades:
         return cls(**fields)
 
 
-def _start(labels: Array, n: int, weights: Array | None) -> Array:
-    share = np.bincount(labels, weights=weights, minlength=n)
+def _start(share: Array) -> Array:
+    """The log odds of Pr(g ≥ k), k ≥ 2, where each class has its share."""
     above = np.cumsum(share[::-1])[::-1][1:]
     # classes whose queries weigh nothing would have infinite odds
     p = np.clip(above / share.sum(), 1e-15, 1.0 - 1e-15)
@@ -134,6 +173,11 @@ class CumulativeLogits:
         if len(columns) == 1:
             return self.gradient[0], self.curvature[0]
         return self.gradient.T, self.curvature.T
+
+
+def cumulative_logits(grades: Grades, data: RankingData, **_: Any) -> CumulativeLogits:
+    """Those of some queries. Their weights count as they are, and one thread does."""
+    return CumulativeLogits(grades.labels(data.y), grades.start, data.row_weights)
 
 
 def proper_probabilities(at_least: Array, steps: Array) -> Array:

@@ -7,13 +7,13 @@ line the scores are known and X is not touched.
 from __future__ import annotations
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from gainful import streams
 from gainful.data import RankingData
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.inference.features import Features
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
@@ -67,41 +67,35 @@ class LinearRisk:
         return 0.5 * float(w @ w) + C * value, w + C * gradient
 
 
-def pair_counts(data: RankingData) -> Array:
-    """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64."""
-    query = np.repeat(np.arange(data.n_queries), data.counts)
-    order = np.lexsort((data.y, query))
-    y, q = data.y[order], query[order]
-    new = np.ones(len(y), dtype=bool)
-    new[1:] = (y[1:] != y[:-1]) | (q[1:] != q[:-1])
-    sizes = np.diff(np.append(np.flatnonzero(new), len(y))).astype(np.float64)
-    same = np.bincount(q[new], weights=sizes**2, minlength=data.n_queries)
-    counts = data.counts.astype(np.float64)
-    return np.asarray((counts**2 - same) / 2.0)
-
-
-def pair_shares(data: RankingData) -> Array:
-    """ω_q in proportion to the query's weight and pairs: Σ_q ω_q (mean over pairs) is the mean over all pairs."""
-    shares = query_shares(data) * pair_counts(data)
-    total = shares.sum()
-    return np.asarray(shares / total) if total > 0 else query_shares(data)
-
-
-def feature_scales(X: object) -> Array:
+def feature_scales(X: Any) -> Array:
     """The standard deviation of each feature, 1 where it is constant; block by block, without a copy of X."""
-    n, d = X.shape  # type: ignore[attr-defined]
+    return scales_of_sums([feature_sums(X, first_row(X))])
+
+
+def first_row(X: Any) -> Array:
+    """A point near the values, from which sums of squares lose few digits; 0 where most values are."""
+    return X[0].astype(np.float64) if isinstance(X, np.ndarray) else np.zeros(X.shape[1])
+
+
+def feature_sums(X: Any, shift: Array) -> tuple[int, Array, Array]:
+    """How many rows, and Σ (x − shift) and Σ (x − shift)² over them."""
+    n, d = X.shape
+    if not isinstance(X, np.ndarray):
+        total = np.bincount(X.indices, weights=X.data, minlength=d)
+        squares = np.bincount(X.indices, weights=np.square(X.data, dtype=np.float64), minlength=d)
+        return n, total, squares
     total, squares = np.zeros(d), np.zeros(d)
-    shift = np.zeros(d)
-    if isinstance(X, np.ndarray):
-        shift = X[0].astype(np.float64)
-        for block in value_blocks(X):
-            away = block.astype(np.float64) - shift
-            total += away.sum(axis=0)
-            squares += np.einsum("ij,ij->j", away, away)
-    else:
-        values, columns = X.data, X.indices  # type: ignore[attr-defined]
-        total = np.bincount(columns, weights=values, minlength=d)
-        squares = np.bincount(columns, weights=np.square(values, dtype=np.float64), minlength=d)
+    for block in value_blocks(X):
+        away = block.astype(np.float64) - shift
+        total += away.sum(axis=0)
+        squares += np.einsum("ij,ij->j", away, away)
+    return n, total, squares
+
+
+def scales_of_sums(parts: list[tuple[int, Array, Array]]) -> Array:
+    """Standard deviations from the sums of the blocks of the data, all taken about one point."""
+    n = sum(part[0] for part in parts)
+    total, squares = sum(part[1] for part in parts), sum(part[2] for part in parts)
     variance = squares / n - (total / n) ** 2
     noise = 1e-12 * np.maximum(squares / n, np.finfo(np.float64).tiny)
     return np.asarray(np.where(variance > noise, np.sqrt(np.maximum(variance, 0.0)), 1.0))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -28,7 +28,8 @@ from torch import Tensor
 from gainful import streams
 from gainful.data import RankingData
 from gainful.engines.device import tensor_device
-from gainful.engines.structured import query_shares
+from gainful.engines.net_state import NetState
+from gainful.engines.shares import query_shares
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.tensors import tensor_loss
@@ -243,13 +244,18 @@ def train_net(
     ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss is
     not itself before its schedule has passed the middle: only later epochs are measured.
     """
+    found = None if monitor.checkpoint is None else monitor.checkpoint.state
+    if found is not None:  # random_state may have drawn another seed
+        settings = replace(settings, seed=int(found["seed"]))
     net = Net(data.n_features, settings)
     batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
     optimizer = _optimizer(net, settings)
     order = np.random.default_rng([settings.seed, ORDER])
-    kept = net.arrays()
+    state = NetState(net, optimizer, order, settings.seed, monitor)
+    kept = net.arrays() if found is None else state.put_back(found)
+    done = settings.epochs if monitor.out_of_patience else len(monitor.history)
     with monitor:
-        for epoch in range(1, settings.epochs + 1):
+        for epoch in range(done + 1, settings.epochs + 1):
             for batch in batches.all:
                 batch.loss.stage(epoch, settings.epochs)
             objective = run_epoch(net, batches, optimizer, order.permutation(len(batches)))
@@ -261,8 +267,11 @@ def train_net(
             # As the monitor will judge; before it is told, since Ctrl-C may come from its callback.
             if validation is None or np.isnan(validation) or validation > monitor.best_value:
                 kept = weights
-            if monitor.step(objective=objective, validation=validation):
+            stop = monitor.step(objective=objective, validation=validation)
+            state.after_epoch(kept)
+            if stop:
                 break
+    state.save_if_interrupted()
     return kept
 
 

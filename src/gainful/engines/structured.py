@@ -6,14 +6,21 @@ Each evaluation is one stream over X; along a line the scores are known and X is
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gainful.blocks import Kept
 from gainful.data import RankingData
+from gainful.engines.journal import Journal, recorded
+from gainful.engines.shares import block_shares
+from gainful.engines.summed import SummedRisk
 from gainful.inference import RankingProblem, risk, risk_along, violations
-from gainful.rows import Array
+from gainful.metrics import Metric
+from gainful.rows import Array, linear_scores
+from gainful.sharded import ShardedData
+from gainful.solvers.risk import Risk
 
 
 class StructuredRisk:
@@ -47,17 +54,90 @@ class StructuredRisk:
         return V, b
 
 
+@dataclass(frozen=True)
+class Losses:
+    """What makes a ranking problem of grades: the measure, A(1), A(2), … (None: average precision), and how ties go."""
+
+    measure: Metric
+    position_weights: Array | None
+    ties: str
+    seed: int
+
+    def problem(self, data: RankingData, first_row: int = 0) -> RankingProblem:
+        """The problem of a block of queries whose rows count from ``first_row``."""
+        measure = self.measure
+        if self.position_weights is None:
+            return RankingProblem.average_precision(data.y, data.offsets, relevant=measure.relevant or 1.0)
+        grades, gain = data.y, "exp2"
+        if measure.gain != "exp2":
+            gain = "linear"
+            grades = grades if measure.gain == "linear" else np.asarray(measure.gain)[grades.astype(np.int64)]
+        return RankingProblem.ndcg(
+            grades,
+            data.offsets,
+            measure.k,
+            gain=gain,
+            discount=measure.discounts(int(data.counts.max())),
+            position_weights=self.position_weights,
+            ties=self.ties,
+            seed=self.seed,
+            first_row=first_row,
+        )
+
+
+class StructuredBlocks:
+    """The structured risks of data in blocks; the problems are made once, whatever loss is asked for.
+
+    With a journal, the answers of all of them are written there.
+    """
+
+    def __init__(self, data: ShardedData, losses: Losses, journal: Journal | None = None):
+        self.data, self.journal = data, journal
+        self._problems = data.source.keep(_problem_of, data.source.data, losses, data.first_rows)
+
+    def risk(self, loss: str) -> Risk:
+        return self._risk(self._problems, loss)
+
+    def linearised(self, w: Array) -> Risk:
+        """The convex risk whose target is the ranking that w predicts."""
+        source = self.data.source
+        return self._risk(source.keep(_targeting, source.data, self._problems, w), "convex")
+
+    def _risk(self, problems: Kept, loss: str) -> Risk:
+        source = self.data.source
+        parts = source.keep(_structured, source.data, problems, self.data.total_weight, loss)
+        made: Risk = recorded(SummedRisk(self.data, parts), self.journal)
+        return made
+
+    def by_query(self) -> StructuredRisk:
+        """The convex risk of data that are here in one block, whose queries can be asked one by one."""
+        assert self.data.whole is not None
+        return _structured(self.data.whole, self._problems.parts[0], self.data.total_weight, "convex")
+
+
+def _problem_of(data: RankingData, losses: Losses, first_row: int) -> RankingProblem:
+    return losses.problem(data, first_row)
+
+
+def _structured(data: RankingData, problem: RankingProblem, total: float, loss: str) -> StructuredRisk:
+    return StructuredRisk(problem, data.X, block_shares(data, total), loss)
+
+
+def _targeting(data: RankingData, problem: RankingProblem, w: Array) -> RankingProblem:
+    return targeting(problem, linear_scores(data.X, w))
+
+
 class ShiftedRisk:
     """R(w0 + u) as a function of u: for penalties on the distance to a start w0."""
 
-    def __init__(self, inner: StructuredRisk, w0: Array):
+    def __init__(self, inner: Risk, w0: Array):
         self.inner, self.w0 = inner, w0
         self.n_features = inner.n_features
 
-    def value_and_gradient(self, u: Array) -> tuple[float, Array, Array]:
+    def value_and_gradient(self, u: Array) -> tuple[float, Array, Any]:
         return self.inner.value_and_gradient(self.w0 + u)
 
-    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+    def along(self, scores: Any, direction: Any, t: float) -> tuple[float, float]:
         return self.inner.along(scores, direction, t)
 
 
@@ -109,10 +189,3 @@ def _pair_weights(problem: RankingProblem, rank: Array, query: Array) -> Array:
     other_before = rank - relevant_before
     pairs = np.maximum(n_relevant * n_other, 1.0)
     return np.asarray(np.where(relevant > 0, n_other - 2 * other_before, n_relevant - 2 * relevant_before) / pairs)
-
-
-def query_shares(data: RankingData) -> Array:
-    """ω_q: 1/m for each query, or its share of the weights. They sum to 1, so that C means the same everywhere."""
-    if data.query_weights is None:
-        return np.full(data.n_queries, 1.0 / data.n_queries)
-    return np.asarray(data.query_weights / data.query_weights.sum())

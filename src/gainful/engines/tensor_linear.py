@@ -16,7 +16,7 @@ from torch import Tensor
 from gainful.data import RankingData
 from gainful.engines.device import tensor_device
 from gainful.engines.nets import batch_loss
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.errors import ParameterError
 from gainful.losses import Loss
 from gainful.rows import Array

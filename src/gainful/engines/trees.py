@@ -7,13 +7,15 @@ Ctrl-C keeps what is grown, and an objective may change from one iteration to th
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gainful.data import RankingData
+from gainful.engines.draws import QuerySample, never_all_one, pass_feature_samples, taken_from
+from gainful.engines.pieces import Pieces, distinct, pieces_of
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
@@ -136,30 +138,22 @@ def grow_trees(
     import lightgbm as lgb
 
     monitor.total = n_trees
-    grown = 0 if start is None else start.current_iteration()
-    params = params | {"seed": (params["seed"] + grown) % 2**31}  # going on must not draw the same samples again
-    another_may_split = draws_at_random(params) or getattr(objective, "changes", False)
+    growth = Growth(data, params, monitor, objective, start)
+    params = growth.params
+    another_may_split = draws_at_random(params) or growth.sample is not None or getattr(objective, "changes", False)
     if exact_bins:
         params = params | bins_of_values(data.X)
-    fobj = None
-    tree = [grown]  # the number of the one to grow; the objective is told
-    if objective is not None:
-        gradients, params = _with_own_sample(objective, data, params | {"objective": "none"})
-        fobj = lambda scores, _: gradients(scores, tree[0])  # noqa: E731
     try:
-        train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, start)
-        booster = None if start is not None else _new_booster(params, train, valid)
-        if booster is not None and objective is not None and not _can_split(train):
+        train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, growth)
+        booster = _new_booster(params, train, valid, growth)
+        if growth.start is None and objective is not None and not _can_split(train):
             # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
             _say_if_leaves_are_too_large(data, params)
             return booster
         with monitor:
-            for tree[0] in range(grown + 1, n_trees + 1):
-                before = grown if booster is None else booster.current_iteration()
-                if booster is None:
-                    booster, stuck = _go_on(start, params, train, valid, fobj), False
-                else:
-                    stuck = booster.update(fobj=fobj)  # True when no leaf could be split
+            for _ in growth.trees(n_trees):
+                before = booster.current_iteration()
+                stuck = growth.update(booster, train)  # True when no leaf could be split
                 if stuck and booster.current_iteration() == before:
                     if another_may_split:
                         continue
@@ -167,9 +161,102 @@ def grow_trees(
                 validation = None if valid is None else _validation_metric(booster, monitor, to_scores)
                 if monitor.step(objective=getattr(objective, "value", None), validation=validation):
                     break
+                growth.save_if_due(booster)
+        growth.save_if_interrupted(booster)
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
-    return start if booster is None else booster
+    return booster
+
+
+class Growth:
+    """How far growing is: the tree to grow, what is drawn for it, and what a checkpoint holds of it.
+
+    Trees are numbered from 1, those of ``start`` counted in. ``first`` is the last number before this training,
+    ``start`` the booster to go on from: the one given, or that of the checkpoint.
+    """
+
+    def __init__(
+        self, data: RankingData, params: dict[str, Any], monitor: Monitor, objective: Objective | None, start: Any
+    ):
+        self.monitor, self.objective = monitor, objective
+        self.first = 0 if start is None else start.current_iteration()
+        found = None if monitor.checkpoint is None else monitor.checkpoint.state
+        # going on from a model must not draw the samples of its trees again; None as random_state draws a seed
+        self.seed = (params["seed"] + self.first) % 2**31 if found is None else int(found["seed"])
+        self.tree, self.start, self.measured_before = self.first, start, -1
+        if found is not None:
+            self._resume(found)
+        self.params, self.sample = taken_from(params | {"seed": self.seed}, data)
+        if objective is not None:
+            self.params = self.params | {"objective": "none"}
+        self.row_weights = data.row_weights
+
+    def _resume(self, found: dict[str, Any]) -> None:
+        import lightgbm as lgb
+
+        self.tree, self.start = int(found["tree"]), lgb.Booster(model_str=found["trees"])
+        self.monitor.restore(found["monitor"])
+        if found["objective"] is not None:
+            self.objective.restore(found["objective"])  # type: ignore[union-attr]
+
+    def trees(self, n_trees: int) -> Iterator[int]:
+        """The numbers of the trees to grow; none where training had ended already."""
+        if not self.monitor.out_of_patience:
+            for number in range(self.tree + 1, n_trees + 1):
+                self.tree, self.measured_before = number, len(self.monitor.history)
+                yield number
+
+    def update(self, booster: Any, train: Any) -> bool:
+        """Grow one tree. True when no leaf could be split."""
+        if self.objective is not None:
+            return bool(booster.update(fobj=self._gradients))
+        if self.sample is not None:
+            # LightGBM's objectives look at the weights in the data set anew for every tree
+            train.set_weight(self._sampled_weights(self.sample))
+        return bool(booster.update())
+
+    def _gradients(self, scores: Array, _: Any) -> tuple[Array, Array]:
+        assert self.objective is not None
+        gradient, curvature = self.objective(scores, self.tree)
+        if self.sample is None:
+            return gradient, curvature
+        rows = self.sample.rows(self.tree).reshape((-1,) + (1,) * (gradient.ndim - 1))
+        return gradient * rows, curvature * rows
+
+    def _sampled_weights(self, sample: QuerySample) -> Array:
+        rows = sample.rows(self.tree)
+        return never_all_one(rows if self.row_weights is None else rows * self.row_weights)
+
+    def first_weights(self) -> Array | None:
+        """The weights of the rows as LightGBM shall see them before the first tree."""
+        if self.objective is not None or self.sample is None:
+            return self.row_weights
+        return never_all_one(np.ones(int(self.sample.counts.sum())) if self.row_weights is None else self.row_weights)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def save_if_due(self, booster: Any) -> None:
+        if self.monitor.checkpoint is not None and self.monitor.checkpoint.due():
+            self._save(booster, self.tree)
+
+    def save_if_interrupted(self, booster: Any) -> None:
+        """Ctrl-C may come in the middle of a tree: what is kept ends with the last one that was measured."""
+        if self.monitor.checkpoint is not None and self.monitor.interrupted:
+            measured = len(self.monitor.history) > self.measured_before
+            self._save(booster, self.tree if measured else self.tree - 1)
+
+    def _save(self, booster: Any, tree: int) -> None:
+        assert self.monitor.checkpoint is not None
+        state = getattr(self.objective, "state", None)
+        self.monitor.checkpoint.save(
+            {
+                "trees": booster.model_to_string(num_iteration=len(self.monitor.history)),
+                "tree": tree,
+                "seed": self.seed,
+                "objective": None if state is None else state(),
+                "monitor": self.monitor.record(),
+            }
+        )
 
 
 def _training_and_validation(
@@ -179,51 +266,30 @@ def _training_and_validation(
     monitor: Monitor,
     categorical: Sequence[int],
     exact_bins: bool,
-    start: Any,
+    growth: Growth,
 ) -> tuple[Any, Any]:
     """LightGBM's data sets, the second None without validation data."""
-    # categories are binned by how often they occur; going on predicts the rows, which LightGBM cannot do in blocks
-    in_blocks = exact_bins and data.X.dtype in CODES and not categorical and start is None
+    # categories are binned by how often they occur
+    in_blocks = exact_bins and data.X.dtype in CODES and not categorical
     bins = None
     if in_blocks:
         from gainful.engines.codes import NOT_BY_FREQUENCY, bins_of_codes
 
         params |= NOT_BY_FREQUENCY
         bins = bins_of_codes(data.X, params)
-    train = _dataset(data, labels, params, categorical, bins, in_blocks)
+    train = _dataset(data, labels, params, categorical, bins, in_blocks, growth, growth.first_weights())
     if monitor.valid is None:
         return train, None
-    return train, _dataset(monitor.valid, np.zeros(monitor.valid.n_rows), params, categorical, train, in_blocks)
+    valid = monitor.valid
+    return train, _dataset(
+        valid, np.zeros(valid.n_rows), params, categorical, train, in_blocks, growth, valid.row_weights
+    )
 
 
 def draws_at_random(params: Mapping[str, Any]) -> bool:
     """Whether one tree may find a split where another found none, because each sees a sample."""
     shares = ("feature_fraction", "feature_fraction_bynode", "bagging_fraction")
     return any(float(params.get(name, 1.0)) < 1.0 for name in shares) or bool(params.get("extra_trees"))
-
-
-def _with_own_sample(
-    objective: Objective, data: RankingData, params: dict[str, Any]
-) -> tuple[Objective, dict[str, Any]]:
-    """The objective on a sample of the queries, drawn anew for each tree.
-
-    LightGBM's own sampling by query leaves out nothing where the gradients come from outside (seen in 4.7: all rows
-    counted, and below a share of one half no split at all).
-    """
-    if not params.get("bagging_by_query"):
-        return objective, params
-    share, seed = float(params["bagging_fraction"]), int(params["seed"])
-    rest = {name: value for name, value in params.items() if not name.startswith("bagging_")}
-
-    def sampled(scores: Array, iteration: int) -> tuple[Array, Array]:
-        gradient, curvature = objective(scores, iteration)
-        drawn = np.zeros(data.n_queries)
-        rng = np.random.default_rng([seed, iteration])
-        drawn[rng.permutation(data.n_queries)[: max(1, round(share * data.n_queries))]] = 1.0
-        rows = np.repeat(drawn, data.counts).reshape((-1,) + (1,) * (gradient.ndim - 1))
-        return gradient * rows, curvature * rows
-
-    return sampled, rest
 
 
 def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
@@ -237,33 +303,30 @@ def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -
         )
 
 
-def _new_booster(params: dict[str, Any], train: Any, valid: Any) -> Any:
+def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
+    """A live booster, which holds the trees to go on from. The data sets bring the scores of these."""
     import lightgbm as lgb
 
-    booster = lgb.Booster(params, train.construct())
+    for one in (train, valid):
+        if one is not None:
+            one.construct()
+    if growth.start is not None:
+        # LightGBM has no public way to take over trees but to let it predict all rows at once
+        grown = lgb.basic._InnerPredictor.from_booster(booster=growth.start, pred_parameter={})
+        for one in (train, valid):
+            if one is not None:
+                one._predictor = grown
+    booster = lgb.Booster(params, train)
     if valid is not None:
-        booster.add_valid(valid.construct(), "valid")
+        booster.add_valid(valid, "valid")
+    if growth.tree > growth.first and float(params.get("feature_fraction", 1.0)) < 1.0:
+        pass_feature_samples(booster, (growth.tree - growth.first) * booster.num_model_per_iteration())
     return booster
 
 
 def _can_split(train: Any) -> bool:
     """Whether a feature has two bins left; LightGBM drops those that no split could use."""
     return any(train.feature_num_bin(j) > 1 for j in range(train.num_feature()))
-
-
-def _go_on(start: Any, params: dict[str, Any], train: Any, valid: Any, fobj: Any) -> Any:
-    """A live booster that holds the trees of ``start`` and one more: what LightGBM offers for going on."""
-    import lightgbm as lgb
-
-    return lgb.train(
-        params if fobj is None else params | {"objective": fobj},
-        train,
-        num_boost_round=1,
-        init_model=start,
-        keep_training_booster=True,
-        valid_sets=None if valid is None else [valid],
-        valid_names=None if valid is None else ["valid"],
-    )
 
 
 def bins_of_values(X: Any) -> dict[str, Any]:
@@ -274,10 +337,15 @@ def bins_of_values(X: Any) -> dict[str, Any]:
     columns = X.tocsc() if sparse.issparse(X) else X
     most = 1
     for j in range(d):
-        if isinstance(columns, np.ndarray):
-            most = max(most, len(np.unique(columns[:, j])))
-        else:
+        if sparse.issparse(columns):
             most = max(most, 1 + len(np.unique(columns.data[columns.indptr[j] : columns.indptr[j + 1]])))
+        else:
+            most = max(most, len(distinct(columns, j)))
+    return bins_for(most, n)
+
+
+def bins_for(most: int, n: int) -> dict[str, Any]:
+    """LightGBM's parameters for one bin per distinct value, where a feature has ``most`` and there are ``n`` rows."""
     if most > MOST_BINS:
         raise DataError(
             f'bins="exact" wants a bin for each distinct value, but a feature has {most:,} and {MOST_BINS:,} is '
@@ -287,13 +355,16 @@ def bins_of_values(X: Any) -> dict[str, Any]:
     return {"max_bin": max(most + 1, 2), "min_data_in_bin": 1, "bin_construct_sample_cnt": max(n, 1)}
 
 
-def predict_rows(booster: Any, X: Any, iterations: int) -> Array:
+def predict_rows(booster: Any, X: Any, iterations: int, **how: Any) -> Array:
     """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
+    if isinstance(X, Pieces):
+        return np.concatenate([predict_rows(booster, part, iterations, **how) for part in X.parts])
     if X.dtype in CODES:
         from gainful.engines.codes import predict_blocks
 
-        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations)
-    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **_threads(X.shape[0], FEW_ROWS)))
+        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations, **how)
+    how |= _threads(X.shape[0], FEW_ROWS)
+    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 
 def contributions_of_rows(booster: Any, X: Any, iterations: int) -> Array:
@@ -328,21 +399,27 @@ def _dataset(
     labels: Array,
     params: dict[str, Any],
     categorical: Sequence[int],
-    reference: Any = None,
-    in_blocks: bool = False,
+    reference: Any,
+    in_blocks: bool,
+    growth: Growth,
+    weight: Array | None,
 ) -> Any:
+    """LightGBM's binned form of the data. It reads arrays where they are: mapped from files they stay there."""
     import lightgbm as lgb
 
-    X = as_lightgbm(data.X)
-    if in_blocks and X.dtype in CODES:
+    parts = [as_lightgbm(part) for part in pieces_of(data.X)]
+    if in_blocks and data.X.dtype in CODES:
         from gainful.engines.codes import Blocks
 
-        X = Blocks(X)
+        parts = [Blocks(part) for part in parts]
+    # the scores of the trees to go on from, one model after the other; added tree by tree, as when they were grown
+    scores = None if growth.start is None else predict_rows(growth.start, data.X, -1, raw_score=True).ravel(order="F")
     return lgb.Dataset(
-        X,
+        parts if len(parts) > 1 else parts[0],
         label=labels,
         group=data.counts,
-        weight=data.row_weights,
+        weight=weight,
+        init_score=scores,
         feature_name="auto",
         categorical_feature=list(categorical) if categorical else "auto",
         reference=reference,

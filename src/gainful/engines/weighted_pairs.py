@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.inference.features import Features, locked
 from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.inference.stream import apply_gradient

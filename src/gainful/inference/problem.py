@@ -73,6 +73,7 @@ class RankingProblem:
         position_weights: Any,
         ties: str = "average",
         seed: int = 0,
+        first_row: int = 0,
     ) -> RankingProblem:
         """Δ(y) = 1 − NDCG@k and Ψ(x, y) = Σ_i A(y_i) x_i, with A = ``position_weights``.
 
@@ -80,8 +81,9 @@ class RankingProblem:
         length of the longest list. ``gain`` is ``"exp2"``, 2^g − 1, or ``"linear"``, g.
 
         Many rankings are perfect where grades repeat. ``ties="average"`` takes the mean of Ψ over all of them as the
-        target, ``ties="random"`` the Ψ of one, drawn with ``seed``. A query without gain, or with a single grade,
-        has no loss: it is not active, its violation and its coefficients are 0.
+        target, ``ties="random"`` the Ψ of one, drawn with ``seed``; rows that count from ``first_row`` draw what they
+        would as a part of all rows. A query without gain, or with a single grade, has no loss: it is not active, its
+        violation and its coefficients are 0.
 
         Chapelle, Le and Smola, "Large margin optimization of ranking measures", 2007.
         """
@@ -108,7 +110,7 @@ class RankingProblem:
         head = ends[query] + order[starts[:-1]]
         with np.errstate(divide="ignore", invalid="ignore"):
             gains = np.where(active[query], values[head] / best[query], 0.0)
-        target = target_weights(A, order, ends, starts, None if ties == "average" else seed)
+        target = target_weights(A, order, ends, starts, None if ties == "average" else seed, first_row)
         target[~np.repeat(active, np.diff(ends))] = 0.0
         return cls("ndcg", ends, order, blocks, starts, gains, target, active, A, D)
 
@@ -236,7 +238,9 @@ def perfect_sums(values: Array, order: Array, offsets: Array, weights: Array) ->
     return np.asarray(np.add.reduceat(values[first + order] * padded[np.minimum(rank, len(weights))], offsets[:-1]))
 
 
-def target_weights(A: Array, order: Array, offsets: Array, starts: Array, seed: int | None) -> Array:
+def target_weights(
+    A: Array, order: Array, offsets: Array, starts: Array, seed: int | None, first_row: int = 0
+) -> Array:
     """A at the perfect ranking of each row: the mean over its block, or A at one shuffle of each block."""
     counts = np.diff(offsets)
     first = np.repeat(offsets[:-1], counts)
@@ -246,7 +250,7 @@ def target_weights(A: Array, order: Array, offsets: Array, starts: Array, seed: 
     if seed is None:
         weights = np.repeat(np.add.reduceat(weights, starts[:-1]) / sizes, sizes)
     else:
-        keys = np.random.default_rng(seed).random(len(order))
+        keys = np.random.Generator(np.random.PCG64(seed).advance(first_row)).random(len(order))
         weights = weights[np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))]
     target = np.empty(len(order))
     target[first + order] = weights

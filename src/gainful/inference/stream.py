@@ -17,7 +17,6 @@ from gainful.inference.features import Features, locked
 from gainful.inference.problem import RankingProblem
 from gainful.rows import Array
 from gainful.streams import CHUNK_BYTES, CHUNK_ROWS, Fill, each, in_pieces, n_pieces  # noqa: F401
-from gainful.streams import chunks as _chunks  # noqa: F401
 
 LOSSES = ("convex", "tight", "slack")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -10,27 +11,40 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+import gainful
+from gainful.checkpoint import Checkpoint, data_facts
 from gainful.data import RankingData
-from gainful.errors import DataError, GainfulError, InterruptedFitWarning, ParameterError, UnknownNameError
+from gainful.errors import (
+    ClusterError,
+    DataError,
+    GainfulError,
+    InterruptedFitWarning,
+    ParameterError,
+    UnknownNameError,
+)
+from gainful.formats.shards import open_shards
 from gainful.frames import as_features, without_codes
 from gainful.metrics import Metric, metric
 from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
 from gainful.parameters import Constraint, check_parameters
 from gainful.rows import Array, group_rows, linear_scores, refuse_infinite
+from gainful.sharded import ShardedData
 from gainful.space import Space
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
     """Base of all rankers. A subclass declares ``parameters`` and writes ``_fit`` and ``_predict``.
 
-    ``_fit(data, monitor)`` trains on a :class:`RankingData`, reporting each iteration to the monitor, which also holds
-    the validation data. ``_predict(X)`` gives one score per row of a checked feature matrix. ``_pack`` and ``_unpack``
-    name what a model file has to hold.
+    ``_fit(data, monitor)`` trains on a :class:`RankingData` (or a :class:`ShardedData`, where ``accepts_shards``),
+    reporting each iteration to the monitor, which also holds the validation data. ``_predict(X)`` gives one score per
+    row of a checked feature matrix. ``_pack`` and ``_unpack`` name what a model file has to hold.
     """
 
     parameters: ClassVar[Mapping[str, Constraint]] = {}
     space: ClassVar[Space] = {}  # where tuning looks, by parameter
     accepts_missing: ClassVar[bool] = False
+    resumes: ClassVar[bool] = False  # whether ``_fit`` goes on from, and writes, ``monitor.checkpoint``
+    accepts_shards: ClassVar[bool] = False  # whether ``_fit`` takes a ShardedData
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 as they are; others get them as float32
 
     # The query id travels with the rows through scikit-learn's pipelines and searches without set-up by the user.
@@ -55,17 +69,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         eval_set: Any = None,
         progress: ProgressCallback | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        checkpoint_every: float = 60.0,
     ) -> Self:
         """Train.
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_rows, n_features); or a RankingData, then without y and qid
-        y : grades, (n_rows,)
+        X : array, CSR matrix or frame of shape (n_rows, n_features); or a RankingData, then without y and qid. Larger
+            than memory or on a cluster: a ShardedData, a folder of shards, or a Dask array or frame
+        y : grades, (n_rows,); beside a Dask frame also the name of its column, as qid and sample_weight may be
         qid : query id of each row; rows of one query need not be adjacent
         sample_weight : one weight per row, equal within a query
-        eval_set : validation data, ``(X, y, qid)`` or a RankingData
+        eval_set : validation data, ``(X, y, qid)``, a RankingData or a ShardedData
         progress : called after each iteration with a ``Progress``; returning True stops training
+        checkpoint : file that says how far training is. Where it exists, training goes on from it, with the same
+            result as if it had never stopped; it is deleted when training ends well. A :class:`gainful.Checkpoint` may
+            say more
+        checkpoint_every : seconds between two writes of the checkpoint
         """
         self._check_parameters()
         data = self._as_data(X, y, qid, sample_weight, "X")
@@ -74,7 +95,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             valid=self._validation_data(eval_set, data),
             callback=progress,
         )
-        self._fit(data, monitor)
+        monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
+        try:
+            self._fit(data, monitor)
+        except ClusterError as error:
+            raise ClusterError(f"{error}; {_how_to_go_on(monitor.checkpoint)}") from error
         self.n_features_in_ = data.n_features
         if data.feature_names is not None:
             self.feature_names_in_ = np.array(data.feature_names, dtype=object)
@@ -92,15 +117,43 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 InterruptedFitWarning,
                 stacklevel=2,
             )
+        if monitor.checkpoint is not None and not monitor.interrupted:
+            monitor.checkpoint.ended()
         for told in tuple(AFTER_FIT):
             told(self)
         return self
+
+    def _checkpoint(self, where: Any, every: float, data: Any, valid: Any) -> Checkpoint | None:
+        """The checkpoint of this training, opened; None where there shall be none."""
+        if where is None:
+            return None
+        self._refuse_checkpoint()
+        opened = where if isinstance(where, Checkpoint) else Checkpoint(where, every)
+        # where the number of threads matters, _start_facts says what None means here
+        params = {name: value for name, value in self._file_params().items() if name != "n_jobs"}
+        facts: dict[str, Any] = {"class": type(self).__name__, "gainful": gainful.__version__, "params": params}
+        facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
+        opened.open(facts | self._start_facts())
+        return opened
+
+    def _refuse_checkpoint(self) -> None:
+        """Raise where training cannot go on from a checkpoint."""
+        if self.resumes:
+            return
+        from gainful.rankers.registry import RANKERS
+
+        able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.resumes)
+        raise ParameterError(f"{type(self).__name__} writes no checkpoints, so give none; rankers that do: {able}")
+
+    def _start_facts(self) -> dict[str, Any]:
+        """What else the result depends on, such as a model that training goes on from."""
+        return {}
 
     def _validation_metric(self) -> Metric:
         """What ``eval_set`` is measured by."""
         return metric(getattr(self, "eval_metric", "ndcg@10"))
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: Any, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must say how to fit")
 
     def _predict(self, X: Any) -> Array:
@@ -108,9 +161,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Array:
-        """Scores, higher is better, in the order of the rows given."""
+    def predict(self, X: Any) -> Any:
+        """Scores, higher is better, in the order of the rows given; of a Dask array or frame, a Dask array."""
         self._check_fitted()
+        if is_dask(X):
+            from gainful.cluster import predicted
+
+            return predicted(self, X)
+        if isinstance(X, ShardedData):
+            self._check_columns(X.n_features, X.feature_names)
+            return np.concatenate(X.source.run(_scores_of, X.source.data, self))
         return np.asarray(self._predict(self._features_to_score(X)), dtype=np.float64)
 
     def _features_to_score(self, X: Any) -> Any:
@@ -145,7 +205,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
+        if is_dask(X):
+            from gainful.cluster import from_collections
+
+            X = from_collections(X, y, qid, sample_weight)
+        if isinstance(X, ShardedData):
+            return X.measure(metric("ndcg@10"), _scores_of, self)
         data = self._as_data(X, y, qid, sample_weight, "X")
+        assert isinstance(data, RankingData)
         return metric("ndcg@10")(self.predict(data), data)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
@@ -208,11 +275,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{trained[place]!r} there; give the columns in the order of training"
         )
 
-    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> RankingData:
-        if isinstance(X, RankingData):
+    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> RankingData | ShardedData:
+        data: RankingData | ShardedData
+        if isinstance(X, (str, os.PathLike)):
+            X = open_shards(X)
+        if is_dask(X):
+            from gainful.cluster import from_collections
+
+            X, y, qid, sample_weight = from_collections(X, y, qid, sample_weight, what=what), None, None, None
+        if isinstance(X, (RankingData, ShardedData)):
             if y is not None or qid is not None or sample_weight is not None:
-                raise ParameterError(f"{what} is a RankingData, which brings its own y, qid and weights; give it alone")
-            data = X
+                kind = type(X).__name__
+                raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
+            data = self._in_one_piece(X) if isinstance(X, ShardedData) else X
         else:
             if y is None:
                 raise DataError("y is missing; ranking needs the grade of every row")
@@ -220,19 +295,50 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
         self._refuse_missing(data, what)
-        return self._as_stored(data)
+        stored: RankingData | ShardedData = self._as_stored(data)
+        return stored
 
-    def _as_stored(self, data: RankingData) -> RankingData:
+    def _in_one_piece(self, data: ShardedData) -> RankingData | ShardedData:
+        """The data as ``_fit`` takes them."""
+        if self.accepts_shards:
+            return data
+        if data.whole is not None:
+            return data.whole
+        from gainful.rankers.registry import RANKERS
+
+        able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.accepts_shards)
+        if not data.is_local:
+            raise DataError(
+                f"{type(self).__name__} wants its data in one piece and does not train on a cluster; train it from one "
+                f"file without, or take one of {able}"
+            )
+        raise DataError(
+            f"{type(self).__name__} wants its data in one piece, these are in {data.n_blocks} blocks; convert them to "
+            f"one .gnf file, which is mapped and not held in memory, or take one of {able}"
+        )
+
+    def _as_stored(self, data: Any) -> Any:
+        if isinstance(data, ShardedData):
+            return data
         X = data.X if self.accepts_codes else without_codes(data.X)
         return data if X is data.X else data.replace(X=X)
 
-    def _validation_data(self, eval_set: Any, data: RankingData) -> RankingData | None:
+    def _validation_data(self, eval_set: Any, data: RankingData | ShardedData) -> RankingData | ShardedData | None:
+        valid: RankingData | ShardedData
         if eval_set is None:
             return None
+        if isinstance(eval_set, (str, os.PathLike)):
+            eval_set = open_shards(eval_set)
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
+        if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3 and is_dask(eval_set[0]):
+            from gainful.cluster import from_collections
+
+            eval_set = from_collections(*eval_set, what="eval_set")
         if isinstance(eval_set, RankingData):
             valid = eval_set
+        elif isinstance(eval_set, ShardedData):
+            valid = self._in_one_piece(eval_set)
         elif isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
             valid = RankingData.from_rows(*eval_set)
         else:
@@ -242,12 +348,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
             raise DataError("eval_set has other feature names than the training data")
         self._refuse_missing(valid, "eval_set")
-        return self._as_stored(valid)
+        stored: RankingData | ShardedData = self._as_stored(valid)
+        return stored
 
     def _refuse_missing(self, X: Any, what: str) -> None:
         if self.accepts_missing:
             return
-        missing = X.has_missing if isinstance(X, RankingData) else has_missing(X)
+        missing = X.has_missing if isinstance(X, (RankingData, ShardedData)) else has_missing(X)
         if missing:
             raise DataError(
                 f"{what} has missing values (NaN), which {type(self).__name__} cannot take; fill them in, or choose a "
@@ -305,14 +412,32 @@ class LinearScores:
         self.intercept_ = float(state["intercept"])
 
 
-def training_facts(data: RankingData, monitor: Monitor) -> dict[str, Any]:
+def _scores_of(data: RankingData, model: Ranker) -> Array:
+    """What a model says of one block."""
+    scores: Array = model.predict(data)
+    return scores
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is computed by Dask; asked without loading it."""
+    return hasattr(X, "__dask_graph__")
+
+
+def _how_to_go_on(checkpoint: Checkpoint | None) -> str:
+    """What to do when a cluster is lost."""
+    if checkpoint is not None and checkpoint.path.exists():
+        return f"the same call goes on from the checkpoint {checkpoint.path}"
+    return "training has to start again; fit(…, checkpoint=FILE) keeps what it has reached"
+
+
+def training_facts(data: RankingData | ShardedData, monitor: Monitor) -> dict[str, Any]:
     """What a model was trained and validated on, in numbers."""
     facts: dict[str, Any] = {
         "queries": data.n_queries,
         "rows": data.n_rows,
         "weighted": data.query_weights is not None,
-        "lowest_grade": float(data.y.min()),
-        "highest_grade": float(data.y.max()),
+        "lowest_grade": data.lowest_grade,
+        "highest_grade": data.highest_grade,
     }
     if monitor.valid is not None:
         facts["validation"] = {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from gainful.data import RankingData
 from gainful.engines.boosting import LossObjective
+from gainful.engines.recipes import Recipe, grades
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss, loss_text
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Integer, Real
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.sharded import ShardedData
 
 STEP_PARAMETERS: dict[str, Constraint] = {
     "scale": Either(
@@ -37,22 +40,23 @@ class LossTrees(TreeRanker):
     def _step(self) -> str:
         return "gradient"
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         goes_on = self.warm_start and hasattr(self, "booster_")
         scale: float | str | None = getattr(self, "scale_", None) if goes_on and self.scale == "auto" else self.scale
         self.n_stages_ = int(getattr(self, "n_stages_", self.n_trees)) if goes_on else self.n_trees
-        objective = LossObjective(
+        make = partial(
+            LossObjective,
             self.loss_,
-            data,
-            self.n_stages_,
+            n_stages=self.n_stages_,
             step=self._step(),
             scale="auto" if scale is None else scale,
             start_trees=self.start_trees,
-            threads=self._threads(),
         )
-        self._grow(data, data.y, monitor, objective=objective)
-        self.scale_ = objective.scale
+        found = scale is None or scale == "auto"
+        recipe = Recipe(make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0)
+        grown = self._grow(data, grades, monitor, recipe=recipe)
+        self.scale_ = grown if found else float(scale)  # type: ignore[arg-type]
 
     def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"scale": self.scale_, "n_stages": self.n_stages_}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real
 from gainful.rankers.base import Ranker

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gainful import streams
 from gainful.data import RankingData
-from gainful.engines.linear import pair_counts
-from gainful.engines.structured import query_shares
+from gainful.engines.recipes import Recipe, grades
+from gainful.engines.shares import pair_counts, weights_of_mean_one
 from gainful.errors import ParameterError
 from gainful.losses import loss
 from gainful.monitor import Monitor
@@ -19,6 +20,7 @@ from gainful.parameters import Choice, Constraint, Real
 from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 from gainful.space import Space
 from gainful.streams import read_only
 
@@ -31,13 +33,20 @@ class PullingPairs:
     booster holds H_m = (m + 1)·h_m, a plain sum of trees.
     """
 
-    def __init__(self, data: RankingData, tau: float, update: str, threads: int | None):
+    def __init__(
+        self,
+        data: RankingData,
+        tau: float,
+        update: str,
+        threads: int | None = None,
+        mean_weight: float | None = None,
+    ):
         self.offsets, self.tau, self.average, self.threads = read_only(data.offsets), tau, update == "average", threads
         hinge = loss("pairwise-squared-hinge").bind_newton(np.ascontiguousarray(data.y, np.float64), self.offsets)
         assert hinge is not None
         self.hinge = hinge
         # the loss is a mean over the pairs of a query: times their number, every pair pulls alike
-        pulls = query_shares(data) * data.n_queries * pair_counts(data)
+        pulls = weights_of_mean_one(data, mean_weight) * pair_counts(data)
         self.pulls = np.repeat(pulls, data.counts)
 
     def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
@@ -77,13 +86,14 @@ class GBRank(TreeRanker):
     tau: float = 1.0
     update: str = "gradient"
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         before: str = getattr(self, "update_", self.update)
         if self.warm_start and before != self.update:
             raise ParameterError(
                 f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
             )
-        self._grow(data, data.y, monitor, objective=PullingPairs(data, float(self.tau), self.update, self._threads()))
+        make = partial(PullingPairs, tau=float(self.tau), update=self.update)
+        self._grow(data, grades, monitor, recipe=Recipe(make))
         self.update_ = self.update
 
     def _factor(self) -> float:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.grades import Tally
 from gainful.errors import DataError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Flag, Integer, Real
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 
 LARGEST_PLAIN_GRADE = 100.0
 MOST_DOCUMENTS = 10_000  # LightGBM's own limit for its built-in ranking objectives
@@ -61,35 +64,42 @@ class LambdaMART(TreeRanker):
             "normalize": ("lambdarank_norm",),
         }
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self._refuse_long_queries(data)
-        labels, gains = ranks_of_grades(data.y, self.gain)
+        distinct = Tally.of_data(data).grades
         params = {
             "objective": "lambdarank",
-            "label_gain": gains.tolist(),
+            "label_gain": gains_of(distinct, self.gain).tolist(),
             "lambdarank_truncation_level": self.truncation,
             "sigmoid": float(self.sigmoid),
             "lambdarank_norm": bool(self.normalize),
         }
-        self._grow(data, labels, monitor, params=params)
+        self._grow(data, partial(ranks_among, distinct), monitor, params=params)
 
     @staticmethod
-    def _refuse_long_queries(data: RankingData) -> None:
-        longest = int(np.argmax(data.counts))
-        if data.counts[longest] > MOST_DOCUMENTS:
-            raise DataError(
-                f"query {data.query_ids[longest]} has {data.counts[longest]:,} documents; LightGBM's lambdarank takes "
-                f"at most {MOST_DOCUMENTS:,} a query, so leave out those that never rank high"
-            )
+    def _refuse_long_queries(data: RankingData | ShardedData) -> None:
+        if data.longest <= MOST_DOCUMENTS:
+            return
+        if isinstance(data, RankingData):
+            which = f"query {data.query_ids[int(np.argmax(data.counts))]}"
+        else:
+            which = f"a query of {data.names[int(np.argmax([facts.longest for facts in data.facts]))]}"
+        raise DataError(
+            f"{which} has {data.longest:,} documents; LightGBM's lambdarank takes at most {MOST_DOCUMENTS:,} a query, "
+            "so leave out those that never rank high"
+        )
 
 
-def ranks_of_grades(y: Array, gain: str) -> tuple[Array, Array]:
-    """Labels 0, 1, … for the distinct grades in order, and the gain of each: all lambdarank looks at."""
-    grades, labels = np.unique(y, return_inverse=True)
+def ranks_among(distinct: Array, data: RankingData) -> Array:
+    """Labels 0, 1, … for the distinct grades in order: with the gain of each, all lambdarank looks at."""
+    return np.searchsorted(distinct, data.y).astype(np.float64)
+
+
+def gains_of(distinct: Array, gain: str) -> Array:
+    """The gain of each distinct grade."""
     if gain == "linear":
-        gains = grades
-    elif grades[-1] <= LARGEST_PLAIN_GRADE:
-        gains = np.exp2(grades) - 1.0
-    else:  # NDCG looks at ratios of gains only, so all may be divided by 2^(highest grade)
-        gains = np.exp2(grades - grades[-1]) - np.exp2(-grades[-1])
-    return labels.astype(np.float64), gains
+        return distinct
+    if distinct[-1] <= LARGEST_PLAIN_GRADE:
+        return np.asarray(np.exp2(distinct) - 1.0)
+    # NDCG looks at ratios of gains only, so all may be divided by 2^(highest grade)
+    return np.asarray(np.exp2(distinct - distinct[-1]) - np.exp2(-distinct[-1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import query_shares
 from gainful.inference.features import locked
 from gainful.metrics import Metric, mean_over_queries
 from gainful.rankers.thresholds import in_pieces

@@ -10,22 +10,23 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.linear import LinearRisk, feature_scales, pair_shares
-from gainful.engines.structured import query_shares
+from gainful.engines.journal import Journal, recorded
+from gainful.engines.shares import pair_shares, query_shares
+from gainful.engines.summed import SummedRisk, linear_risk, sharded_scales, solve_sharded_ridge
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.rankers.base import Ranker
-from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC, validation_of
 from gainful.rankers.spaces import C_RANGE
-from gainful.rows import Array, linear_scores
+from gainful.rows import Array
+from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import Objective, descend_stages, minimize_momentum
-from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.space import Range, Space, Values
 
 if TYPE_CHECKING:
@@ -45,10 +46,11 @@ class Course:
     ``certificate`` are its weights and how far from the minimum it can be.
     """
 
-    risk: LinearRisk | TensorLinearRisk
+    risk: SummedRisk | TensorLinearRisk
     monitor: Monitor
     patience: int | None
     v: Array
+    staged: bool
     spread: Array | None = None  # standard deviation of each feature, where steps need it
     bundle: Bundle | None = None
     w: Array | None = None
@@ -66,11 +68,11 @@ class Course:
         """Record an iteration; True when the solver should stop."""
         iteration = len(self.monitor.history) + 1
         if self.patience is None:
-            if objective <= self.lowest or self.risk.loss.staged:
+            if objective <= self.lowest or self.staged:
                 self.v, self.lowest = v, objective
             return self.monitor.step(objective=objective, gap=gap)
-        assert self.monitor.valid is not None
-        self.last = self.monitor.evaluate(linear_scores(self.monitor.valid.X, self.risk.unscaled(v)))
+        self.last = validation_of(self.risk.unscaled(v), self.monitor)
+        assert self.last is not None
         if np.isnan(self.last) or self.last > self.best:
             self.v, self.best_at = v, iteration
             self.best = -np.inf if np.isnan(self.last) else self.last
@@ -112,6 +114,8 @@ class LinearRanker(PathOverC, Ranker):
     path_ : one row per C where several were tried
     """
 
+    accepts_shards: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
         "solver": Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"),
@@ -173,16 +177,17 @@ class LinearRanker(PathOverC, Ranker):
     def _loss(self) -> Loss:
         return loss(self.loss)
 
-    def _shares(self, data: RankingData) -> Array:
-        return query_shares(data)
+    def _by_pairs(self) -> bool:
+        """Whether a query counts by the number of its pairs."""
+        return False
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         self._check_path(monitor)
         self.solver_ = self._solver(self.loss_)
-        self._follow_path(self._course(data, monitor), monitor)
+        self._follow_path(self._course(as_sharded(data), monitor), monitor)
 
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)
@@ -219,28 +224,35 @@ class LinearRanker(PathOverC, Ranker):
     def _patience(self) -> int | None:
         return getattr(self, "early_stopping", None)
 
-    def _course(self, data: RankingData, monitor: Monitor) -> Course:
-        spread = feature_scales(data.X) if self.solver_ == "gradient" or self._standardize() else None
+    def _course(self, data: ShardedData, monitor: Monitor) -> Course:
+        spread = sharded_scales(data) if self.solver_ == "gradient" or self._standardize() else None
         scales = spread if self._standardize() else None
-        risk = self._risk(data, scales)
+        risk = recorded(self._risk(data, scales), None if monitor.checkpoint is None else Journal(monitor))
         start = np.zeros(data.n_features)
         if getattr(self, "init", "zeros") == "regression":
-            weights = data.row_weights
-            start = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
+            start = solve_sharded_ridge(data)[0]
             start = start if scales is None else start * scales
         patience = self._patience() if monitor.valid is not None else None
-        return Course(risk, monitor, patience, start, spread)
+        return Course(risk, monitor, patience, start, self.loss_.staged, spread)
 
-    def _risk(self, data: RankingData, scales: Array | None) -> LinearRisk | TensorLinearRisk:
+    def _risk(self, data: ShardedData, scales: Array | None) -> SummedRisk | TensorLinearRisk:
         """What the solvers see of the data, on the device asked for; all of them take either."""
         asked = getattr(self, "device", "cpu")
         device = chosen_device(type(self).__name__, asked)
-        if device == "cpu" or (asked == "auto" and not isinstance(data.X, np.ndarray)):  # sparse ones stay here
-            return LinearRisk(self.loss_, data, self._shares(data), scales=scales)
+        whole = data.whole
+        stays = whole is None or whole.is_sparse
+        if device == "cpu" or (asked == "auto" and stays):
+            return linear_risk(self.loss_, data, by_pairs=self._by_pairs(), scales=scales)
+        if whole is None:
+            raise ParameterError(
+                f"{type(self).__name__}: device={device!r} takes data that are in memory whole; from shards and mapped "
+                "files train with device='cpu'"
+            )
         pytorch(f"{type(self).__name__} with device={device!r}")
         from gainful.engines.tensor_linear import TensorLinearRisk
 
-        return TensorLinearRisk(self.loss_, data, self._shares(data), device=device, scales=scales)
+        shares = pair_shares(whole) if self._by_pairs() else query_shares(whole)
+        return TensorLinearRisk(self.loss_, whole, shares, device=device, scales=scales)
 
     def _standardize(self) -> bool:
         return bool(getattr(self, "standardize", False))
@@ -283,7 +295,7 @@ class LinearRanker(PathOverC, Ranker):
             visit=course,
         )  # fmt: skip
 
-    def _stage(self, risk: LinearRisk | TensorLinearRisk, C: float) -> Callable[[int], Objective]:
+    def _stage(self, risk: SummedRisk | TensorLinearRisk, C: float) -> Callable[[int], Objective]:
         def stage(iteration: int) -> Objective:
             own = risk.at(iteration, self.max_iter)
             return lambda v: own.objective(v, C)
@@ -329,6 +341,8 @@ class RankSVM(LinearRanker):
     certificate_ : objective and lower bound; C_ : the C used; path_ : one row per C
     """
 
+    accepts_shards: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"),
         "C": C_CONSTRAINT,
@@ -361,8 +375,8 @@ class RankSVM(LinearRanker):
     def _loss(self) -> Loss:
         return loss(f"pairwise-{self.loss}")
 
-    def _shares(self, data: RankingData) -> Array:
-        return pair_shares(data)
+    def _by_pairs(self) -> bool:
+        return True
 
     def _file_params(self) -> dict[str, Any]:
         return Ranker._file_params(self)

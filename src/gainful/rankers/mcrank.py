@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.grades import CumulativeLogits, Grades, proper_probabilities, relevance_of
+from gainful.engines.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
+from gainful.engines.recipes import Recipe, grades
 from gainful.engines.trees import predict_rows
 from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 
 MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
 
@@ -71,7 +74,7 @@ class McRank(TreeRanker):
 
     # -- training ------------------------------------------------------------------------------------------------------
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         before: str = getattr(self, "mode_", self.mode)
         if self.warm_start and hasattr(self, "booster_") and before != self.mode:
             raise ParameterError(
@@ -80,39 +83,40 @@ class McRank(TreeRanker):
         self._fit_mode(data, monitor)
         self.mode_ = self.mode
 
-    def _fit_mode(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit_mode(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         if self.mode == "regression":
-            self._grow(data, relevance_of(data.y, self.relevance), monitor, params={"objective": "regression"})
+            labels = partial(_relevance, self.relevance, data.highest_grade)
+            self._grow(data, labels, monitor, params={"objective": "regression"})
             return
         self._grades = self._grades_of(data)
-        labels = self._grades.labels(data.y)
         if self._grades.n == 1:
             self._forget_trees()
         elif self.mode == "classification":
             params = {"objective": "multiclass", "num_class": self._grades.n}
-            self._grow(data, labels.astype(np.float64), monitor, params=params)
+            self._grow(data, partial(_classes, self._grades), monitor, params=params)
         else:
-            objective = CumulativeLogits(labels, self._grades.start, data.row_weights)
+            recipe = Recipe(partial(cumulative_logits, self._grades))
             params = {"num_class": self._grades.n - 1}
-            self._grow(data, data.y, monitor, params=params, objective=objective)
+            self._grow(data, grades, monitor, params=params, recipe=recipe)
 
-    def _grades_of(self, data: RankingData) -> Grades:
+    def _grades_of(self, data: RankingData | ShardedData) -> Grades:
         """The classes of these grades; those of the trees there are where training goes on."""
+        tally = Tally.of_data(data)
         if self.warm_start and hasattr(self, "booster_"):
-            strange = self._grades.stranger(data.y)
+            strange = self._grades.stranger(tally.grades)
             if strange is not None:
                 raise DataError(
                     f"grade {strange:g} is not among those the trees to go on from were grown with; set "
                     "warm_start=False to begin anew"
                 )
             return self._grades
-        n_distinct = len(np.unique(data.y))
+        n_distinct = len(tally.grades)
         if self.max_classes is None and n_distinct > MOST_CLASSES:
             raise DataError(
                 f"y has {n_distinct:,} distinct grades, and {self.mode} grows a tree for each of them an iteration; "
                 'merge neighbouring ones with max_classes=20, or choose mode="regression"'
             )
-        return Grades.of(data.y, self.relevance, self.max_classes, data.row_weights)
+        return Grades.of_tally(tally, self.relevance, self.max_classes)
 
     def _forget_trees(self) -> None:
         if hasattr(self, "booster_"):
@@ -211,3 +215,11 @@ class McRank(TreeRanker):
             models = 1 if self.mode == "regression" else self._grades.n - (self.mode == "ordinal")
             if self.booster_.num_model_per_iteration() != models:
                 raise ValueError("the trees do not fit the classes")
+
+
+def _relevance(kind: str, highest: float, data: RankingData) -> Array:
+    return relevance_of(data.y, kind, highest)
+
+
+def _classes(classes: Grades, data: RankingData) -> Array:
+    return classes.labels(data.y).astype(np.float64)

@@ -85,6 +85,7 @@ class NeuralRanker(Ranker):
         "random_state": Maybe(inner=Seed(), help="seed"),
     }
     space: ClassVar[Space] = NET_SPACE
+    resumes: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from gainful.engines.summed import linear_scores_of
 from gainful.errors import ParameterError
 from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.rows import Array, linear_scores
+from gainful.sharded import ShardedData
 from gainful.solvers.certificate import Certificate
 
 C_CONSTRAINT = Either(
     of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
     help="weight of the loss; a list is chosen from on the validation data",
 )
+
+
+def validation_of(w: Array, monitor: Monitor) -> float | None:
+    """What the weights w reach on the validation data, or None without any."""
+    valid = monitor.valid
+    if isinstance(valid, ShardedData):
+        return valid.measure(monitor.metric, linear_scores_of, w)
+    return None if valid is None else monitor.evaluate(linear_scores(valid.X, w))
 
 
 class PathState(Protocol):
@@ -119,9 +129,7 @@ class PathOverC(FitsPath, LinearScores):
             del self.certificate_
 
     def _validation(self, w: Array, monitor: Monitor) -> float | None:
-        if monitor.valid is None:
-            return None
-        return monitor.evaluate(linear_scores(monitor.valid.X, w))
+        return validation_of(w, monitor)
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"C": self.C_}

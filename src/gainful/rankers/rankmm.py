@@ -10,8 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.journal import Journal, recorded
 from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk
-from gainful.engines.structured import query_shares
+from gainful.engines.shares import block_shares
+from gainful.engines.summed import SummedRisk
+from gainful.errors import ParameterError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
@@ -19,6 +22,7 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC
 from gainful.rankers.spaces import C_RANGE
 from gainful.rows import Array
+from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate, ConvergenceWarning
 from gainful.solvers.dual_projection import minimize_dual_projection
@@ -33,7 +37,7 @@ MOST_HALVINGS = 100
 class Training:
     """What one fit works on; the bundle and the last solution carry over along a path of C."""
 
-    risk: PairwiseRisk
+    risk: Any  # a SummedRisk, or for "stochastic" a PairwiseRisk
     seed: int
     bundle: Bundle | None = None
     w: Array | None = None
@@ -76,6 +80,8 @@ class RankMM(PathOverC, Ranker):
     C_ : the C used; path_ : one row per C
     """
 
+    accepts_shards: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": Choice(of=LOSSES, help="how the pairs of a query make its loss"),
         "C": C_CONSTRAINT,
@@ -113,10 +119,23 @@ class RankMM(PathOverC, Ranker):
         self.eval_metric = eval_metric
         self.random_state = random_state
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self._check_path(monitor)
-        risk = PairwiseRisk(GradedPairs(data.y, data.offsets), data.X, query_shares(data), self.loss)
+        risk: SummedRisk | PairwiseRisk
+        if self.solver == "stochastic":  # it asks query after query
+            if isinstance(data, ShardedData):
+                raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
+            risk = bind_pairs(data, self.loss, as_sharded(data).total_weight)
+        else:
+            shards = as_sharded(data)
+            parts = shards.source.keep(bind_pairs, shards.source.data, self.loss, shards.total_weight)
+            risk = recorded(SummedRisk(shards, parts), None if monitor.checkpoint is None else Journal(monitor))
         self._follow_path(Training(risk, seed_from(self.random_state)), monitor)
+
+    def _refuse_checkpoint(self) -> None:
+        if self.solver == "stochastic":
+            raise ParameterError("RankMM writes no checkpoints with solver='stochastic'; solver='auto' does")
+        super()._refuse_checkpoint()
 
     def _solve(self, state: Training, C: float, monitor: Monitor) -> None:
         if self.solver == "auto":
@@ -175,3 +194,8 @@ class RankMM(PathOverC, Ranker):
         else:
             constraint = "box" if self.loss == "average" else "ball"
             minimize_dual_projection(state.risk, C, constraint=constraint, **common)
+
+
+def bind_pairs(data: RankingData, loss: str, total: float) -> PairwiseRisk:
+    """The risk of a block of queries, where ``total`` is the weight of all of them."""
+    return PairwiseRisk(GradedPairs(data.y, data.offsets), data.X, block_shares(data, total), loss)

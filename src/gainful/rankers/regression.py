@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.summed import solve_sharded_ridge
 from gainful.errors import DataError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, MetricSpec, Real
 from gainful.rankers.base import LinearScores, Ranker
+from gainful.rankers.paths import validation_of
 from gainful.rows import Array
-from gainful.solvers.ridge import solve_ridge
+from gainful.sharded import ShardedData, as_sharded
 from gainful.space import Range, Space, Values
 
 LARGEST_GRADE = 300.0  # the squares of larger gains overflow
@@ -37,6 +39,7 @@ class RegressionRanker(LinearScores, Ranker):
     history_ : one row, with the objective at the optimum
     """
 
+    accepts_shards: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "alpha": Real(low=0, help="strength of the l2 penalty on the weights"),
         "target": Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1"),
@@ -52,20 +55,20 @@ class RegressionRanker(LinearScores, Ranker):
         self.target = target
         self.eval_metric = eval_metric
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         monitor.total = 1
-        self.coef_, self.intercept_, objective = solve_ridge(
-            data.X, self._targets(data.y), alpha=float(self.alpha), weights=data.row_weights
-        )
-        validation = None if monitor.valid is None else monitor.evaluate(self._predict(monitor.valid.X))
-        monitor.step(objective=objective, validation=validation)
-
-    def _targets(self, y: Array) -> Array:
-        if self.target == "grade":
-            return y
-        if y.max() > LARGEST_GRADE:
+        shards = as_sharded(data)
+        top = shards.highest_grade
+        if self.target == "gain" and top > LARGEST_GRADE:
             raise DataError(
-                f"the gain 2^g − 1 of grade {y.max():g} is too large to regress on; use target='grade', or grades "
+                f"the gain 2^g − 1 of grade {top:g} is too large to regress on; use target='grade', or grades "
                 f"up to {LARGEST_GRADE:g}"
             )
-        return np.asarray(np.exp2(y) - 1.0)
+        targets = np.asarray if self.target == "grade" else gains
+        self.coef_, self.intercept_, objective = solve_sharded_ridge(shards, float(self.alpha), targets)
+        monitor.step(objective=objective, validation=validation_of(self.coef_, monitor))
+
+
+def gains(y: Array) -> Array:
+    """2^g − 1."""
+    return np.asarray(np.exp2(y) - 1.0)

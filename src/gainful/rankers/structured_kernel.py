@@ -116,7 +116,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         if self.gamma != "scale":
             return float(self.gamma)
         if isinstance(X, np.ndarray):
-            variance = float(np.var(X, dtype=np.float64))
+            variance = _variance(X)
         else:
             size = X.shape[0] * X.shape[1]
             variance = float(X.multiply(X).sum() / size - (X.sum() / size) ** 2)
@@ -147,9 +147,8 @@ class KernelStructuredSVM(FitsPath, Ranker):
     def _map(self, X: Any, to_features: Array) -> Array:
         mapped = np.empty((X.shape[0], to_features.shape[1]))
         for start in range(0, X.shape[0], BLOCK_ROWS):
-            mapped[start : start + BLOCK_ROWS] = (
-                self._kernel(X[start : start + BLOCK_ROWS], self.landmarks_) @ to_features
-            )
+            block = slice(start, start + BLOCK_ROWS)
+            np.matmul(self._kernel(X[block], self.landmarks_), to_features, out=mapped[block])
         return mapped
 
     def _kernel(self, A: Any, B: Any) -> Array:
@@ -193,3 +192,11 @@ class KernelStructuredSVM(FitsPath, Ranker):
         if callable(self.position_weights) and self.position_weights_ is not None:
             params["position_weights"] = self.position_weights_.tolist()
         return params
+
+
+def _variance(X: Array) -> float:
+    """Of all values together, block by block: NumPy's own would make a float64 copy of X."""
+    blocks = [X[start : start + BLOCK_ROWS] for start in range(0, len(X), BLOCK_ROWS)]
+    mean = sum(float(block.sum(dtype=np.float64)) for block in blocks) / X.size
+    away = (np.subtract(block, mean, dtype=np.float64).ravel() for block in blocks)
+    return sum(float(a @ a) for a in away) / X.size

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gainful.blocks import LocalBlocks
 from gainful.data import RankingData
-from gainful.engines.structured import ShiftedRisk, StructuredRisk, query_shares, targeting
+from gainful.engines.journal import Journal
+from gainful.engines.structured import Losses, ShiftedRisk, StructuredBlocks
+from gainful.engines.summed import sharded_spread, solve_sharded_ridge
 from gainful.errors import ParameterError
-from gainful.inference import RankingProblem
 from gainful.metrics import Metric, metric
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
@@ -20,12 +22,13 @@ from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC
 from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, Family, position_weights
-from gainful.rows import Array, linear_scores
+from gainful.rows import Array
 from gainful.selection.splits import split
+from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate, ConvergenceWarning, warn_not_converged
 from gainful.solvers.cutting_plane import minimize_cutting_plane
-from gainful.solvers.ridge import mean_spread, solve_ridge
+from gainful.solvers.risk import Risk
 from gainful.solvers.subgradient import minimize_subgradient
 from gainful.space import Range, Space, Values
 
@@ -37,17 +40,15 @@ HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
 class Training:
     """What one fit works on. ``start`` is w0 of the tight bound; ``bundle`` and ``w`` carry over along a path of C."""
 
-    data: RankingData
-    problem: RankingProblem
-    shares: Array
+    blocks: StructuredBlocks
     start: Array | None
     bundle: Bundle | None = None
     w: Array | None = None
     certificate: Certificate | None = None
     kept: int = 0  # iteration after which the best C so far was done
 
-    def risk(self, loss: str) -> StructuredRisk:
-        return StructuredRisk(self.problem, self.data.X, self.shares, loss)
+    def risk(self, loss: str) -> Risk:
+        return self.blocks.risk(loss)
 
 
 class StructuredSVM(PathOverC, Ranker):
@@ -96,6 +97,8 @@ class StructuredSVM(PathOverC, Ranker):
     path_ : one row per C where several were tried
     """
 
+    accepts_shards: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "metric": MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"),
         "C": C_CONSTRAINT,
@@ -176,11 +179,19 @@ class StructuredSVM(PathOverC, Ranker):
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self._check_combination(monitor)
         self.__dict__.pop("position_weights_search_", None)  # of an earlier fit
-        weights, self.position_weights_name_ = self._chosen_weights(data, monitor)
-        self._fit_with(weights, data, monitor)
+        journal = None if monitor.checkpoint is None else Journal(monitor)
+        weights, self.position_weights_name_ = self._chosen_weights(data, monitor, journal)
+        self._fit_with(weights, data, monitor, journal)
+
+    def _refuse_checkpoint(self) -> None:
+        if self.solver == "cutting_plane":
+            raise ParameterError(
+                f"{type(self).__name__} writes no checkpoints with solver='cutting_plane'; solver='bundle' does"
+            )
+        super()._refuse_checkpoint()
 
     def _check_combination(self, monitor: Monitor) -> None:
         owner = type(self).__name__
@@ -193,62 +204,63 @@ class StructuredSVM(PathOverC, Ranker):
             raise ParameterError(f"{owner}: bound='tight' has methods of its own (tight_method); leave solver out")
         self._check_path(monitor)
 
-    def _fit_with(self, weights: Array | None, data: RankingData, monitor: Monitor) -> None:
+    def _fit_with(
+        self, weights: Array | None, data: RankingData | ShardedData, monitor: Monitor, journal: Journal | None
+    ) -> None:
         """Solve for every C given and keep the best on the validation data, or the only one."""
-        self._follow_path(self._training(data, weights), monitor)
+        self._follow_path(self._training(data, weights, journal), monitor)
         self.position_weights_ = weights
 
-    def _training(self, data: RankingData, weights: Array | None) -> Training:
+    def _training(self, data: RankingData | ShardedData, weights: Array | None, journal: Journal | None) -> Training:
+        measure = metric(self.metric)
+        if self.solver == "cutting_plane" and isinstance(data, RankingData):  # it asks query after query
+            shards = ShardedData(LocalBlocks([data]))
+        else:
+            shards = as_sharded(data)
+        for found in shards.source.run(grades_of, shards.source.data):
+            measure._refuse_grades(found)
+        if self.solver == "cutting_plane" and shards.whole is None:
+            raise ParameterError(
+                f"{type(self).__name__}: solver='cutting_plane' takes one file, not shards; take solver='bundle'"
+            )
+        seed = seed_from(self.random_state) if self.ties == "random" else 0
+        blocks = StructuredBlocks(shards, Losses(measure, weights, self.ties, seed), journal)
         start = None
         if self.bound == "tight":
-            share = data.row_weights
-            alpha = self.start_alpha * mean_spread(data.X, share)
-            start = solve_ridge(data.X, data.y, alpha=alpha, weights=share)[0]
-        return Training(data, self._problem(data, weights), query_shares(data), start)
-
-    def _problem(self, data: RankingData, weights: Array | None) -> RankingProblem:
-        measure = metric(self.metric)
-        measure._refuse_grades(data.y)
-        if weights is None:
-            return RankingProblem.average_precision(data.y, data.offsets, relevant=measure.relevant or 1.0)
-        grades, gain = data.y, "exp2"
-        if measure.gain != "exp2":
-            gain = "linear"
-            grades = grades if measure.gain == "linear" else np.asarray(measure.gain)[grades.astype(np.int64)]
-        return RankingProblem.ndcg(
-            grades,
-            data.offsets,
-            measure.k,
-            gain=gain,
-            discount=measure.discounts(int(data.counts.max())),
-            position_weights=weights,
-            ties=self.ties,
-            seed=seed_from(self.random_state) if self.ties == "random" else 0,
-        )
+            start = solve_sharded_ridge(shards, self.start_alpha * sharded_spread(shards))[0]
+        return Training(blocks, start)
 
     # -- position weights ----------------------------------------------------------------------------------------------
 
-    def _chosen_weights(self, data: RankingData, monitor: Monitor) -> tuple[Array | None, str | None]:
+    def _chosen_weights(
+        self, data: RankingData | ShardedData, monitor: Monitor, journal: Journal | None
+    ) -> tuple[Array | None, str | None]:
         """A(1), …, A(k) and the family's name; None for average precision, which has none."""
         measure: Metric = metric(self.metric)
         if measure.kind == "map":
             return None, None
-        k = int(data.counts.max()) if measure.k is None else measure.k
+        k = data.longest if measure.k is None else measure.k
         if isinstance(self.position_weights, str) and self.position_weights == "learn":
-            return self._learned_weights(data, monitor, k)
+            return self._learned_weights(data, monitor, k, journal)
         name = self.position_weights if isinstance(self.position_weights, str) else None
         return position_weights(self.position_weights, k, type(self).__name__), name
 
-    def _learned_weights(self, data: RankingData, monitor: Monitor, k: int) -> tuple[Array, str]:
+    def _learned_weights(
+        self, data: RankingData | ShardedData, monitor: Monitor, k: int, journal: Journal | None
+    ) -> tuple[Array, str]:
         """Fit with each shape and take the one that does best on the validation queries."""
         train, valid = data, monitor.valid
         if valid is None:
+            if isinstance(data, ShardedData):
+                raise ParameterError(
+                    f"{type(self).__name__}: position_weights='learn' needs eval_set where the data come in shards"
+                )
             train, valid = split(data, (1 - HELD_OUT, HELD_OUT), seed=seed_from(self.random_state))
         ranks = np.arange(1.0, k + 1.0)
         found: dict[str, float] = {}
         for name, family in LEARNABLE.items():
             trial = Monitor(metric=monitor.metric, valid=valid)
-            self._fit_with(_scaled(family, ranks, k), train, trial)
+            self._fit_with(_scaled(family, ranks, k), train, trial, journal)
             if trial.interrupted:
                 raise KeyboardInterrupt  # the training proper has not begun
             found[name] = max(row["validation"] for row in self.path_)
@@ -266,7 +278,7 @@ class StructuredSVM(PathOverC, Ranker):
             self._solve_bundle(training, C, monitor)
         elif self.solver == "cutting_plane":
             solution = minimize_cutting_plane(
-                training.risk("convex"),
+                training.blocks.by_query(),
                 C,
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -355,8 +367,7 @@ class StructuredSVM(PathOverC, Ranker):
         """The minimiser of the convex bound that touches the tight one at w."""
         w0 = training.start
         assert w0 is not None
-        target = targeting(training.problem, linear_scores(training.data.X, w))
-        risk = ShiftedRisk(StructuredRisk(target, training.data.X, training.shares), w0)
+        risk = ShiftedRisk(training.blocks.linearised(w), w0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
             solution = minimize_bundle(risk, C, tol=self.tol, max_iter=MOST_INNER_ITERATIONS, w0=w - w0)
@@ -396,3 +407,8 @@ def _scaled(family: Family, ranks: Array, k: int) -> Array:
     """A family with A(1) = k, as the linear one has: scaling A is scaling C, and only the shape is to be compared."""
     weights = family(ranks, k)
     return np.asarray(weights * (k / weights[0]))
+
+
+def grades_of(data: RankingData) -> Array:
+    """The grades that occur in a block."""
+    return np.unique(data.y)

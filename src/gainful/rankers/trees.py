@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,10 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.booster_text import check_booster_text
-from gainful.engines.trees import Objective, contributions_of_rows, grow_trees, lightgbm_params, predict_rows
+from gainful.engines.draws import lightgbm_threads, refuse_not_resumed
+from gainful.engines.pieces import joined
+from gainful.engines.recipes import Labels, Recipe
+from gainful.engines.trees import contributions_of_rows, grow_trees, lightgbm_params, predict_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.monitor import Monitor
 from gainful.parameters import (
@@ -30,6 +34,7 @@ from gainful.parameters import (
 from gainful.rankers.base import Ranker
 from gainful.rankers.spaces import TREE_SPACE
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 from gainful.space import Space
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
@@ -91,6 +96,8 @@ class TreeRanker(Ranker):
 
     accepts_missing: ClassVar[bool] = True
     accepts_codes: ClassVar[bool] = True
+    accepts_shards: ClassVar[bool] = True
+    resumes: ClassVar[bool] = True
     parameters: ClassVar[Mapping[str, Constraint]] = TREE_PARAMETERS
     space: ClassVar[Space] = TREE_SPACE
 
@@ -140,32 +147,45 @@ class TreeRanker(Ranker):
 
     def _grow(
         self,
-        data: RankingData,
-        labels: Array,
+        data: RankingData | ShardedData,
+        labels: Labels,
         monitor: Monitor,
         *,
         params: Mapping[str, Any] | None = None,
-        objective: Objective | None = None,
-    ) -> None:
-        """Grow ``booster_``: with an objective of ours, or with LightGBM's named in ``params``."""
+        recipe: Recipe | None = None,
+    ) -> float | None:
+        """Grow ``booster_``: with an objective of ours, or with LightGBM's named in ``params``.
+
+        Returns the scale of the gradients, where the objective has one and a tree has asked for it.
+        """
         if monitor.valid is not None:
             monitor.patience = self.early_stopping
+        if isinstance(monitor.valid, ShardedData) and not isinstance(data, ShardedData):
+            raise DataError("eval_set is on a cluster and X is not; give both there, or both here")
         start = self._trees_to_go_on_from(data, monitor)
-        self.booster_ = grow_trees(
-            data,
-            labels,
-            self.n_trees,
-            {**self._lightgbm_params(), **self._constraints(data), **(params or {})},
-            monitor,
-            objective=objective,
-            categorical=self._categories(data),
-            exact_bins=self.bins == "exact",
-            start=start,
-            to_scores=self._to_scores,
-        )
-        self.best_iteration_ = monitor.best_iteration
+        settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
+        about: dict[str, Any] = {
+            "categorical": self._categories(data),
+            "exact_bins": self.bins == "exact",
+            "start": start,
+            "to_scores": self._to_scores,
+        }
+        scale: float | None
+        if isinstance(data, ShardedData):
+            from gainful.engines.cluster_trees import grow_on_cluster
 
-    def _trees_to_go_on_from(self, data: RankingData, monitor: Monitor) -> Any:
+            about |= {"recipe": recipe, "threads": self._threads()}
+            self.booster_, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
+        else:
+            objective = None if recipe is None else recipe.make(data, threads=self._threads())
+            self.booster_ = grow_trees(
+                data, labels(data), self.n_trees, settings, monitor, objective=objective, **about
+            )
+            scale = getattr(objective, "scale", None)
+        self.best_iteration_ = monitor.best_iteration
+        return scale
+
+    def _trees_to_go_on_from(self, data: RankingData | ShardedData, monitor: Monitor) -> Any:
         """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
@@ -185,9 +205,31 @@ class TreeRanker(Ranker):
             )
         value = None
         if monitor.valid is not None:
-            value = monitor.evaluate(self._to_scores(predict_rows(start, monitor.valid.X, grown)))
+            value = self._measured(start, monitor)
         monitor.resume(getattr(self, "history_", []), grown, value)
         return start
+
+    def _measured(self, trees: Any, monitor: Monitor) -> float:
+        """The validation metric of these trees."""
+        if isinstance(monitor.valid, ShardedData):
+            text = trees.model_to_string()
+            return monitor.valid.measure(monitor.metric, _scores_by, text, self._to_scores)
+        return monitor.evaluate(self._to_scores(predict_rows(trees, monitor.valid.X, trees.current_iteration())))
+
+    def _start_facts(self) -> dict[str, Any]:
+        facts = {"number of threads": lightgbm_threads(self.n_jobs)}  # LightGBM grows other trees with another one
+        if not self.warm_start or not hasattr(self, "booster_"):
+            return facts
+        trees: str = self.booster_.model_to_string(num_iteration=self.best_iteration_)
+        return facts | {"trees to go on from": zlib.crc32(trees.encode())}
+
+    def _refuse_checkpoint(self) -> None:
+        super()._refuse_checkpoint()
+        refuse_not_resumed(self.engine_params, type(self).__name__)
+
+    def _in_one_piece(self, data: ShardedData) -> RankingData | ShardedData:
+        # LightGBM reads the blocks of this process one after the other
+        return joined(data) if data.is_local else data
 
     def _to_scores(self, predicted: Array) -> Array:
         """Scores of rows from what LightGBM predicts for them: the same, unless a subclass says otherwise."""
@@ -195,7 +237,7 @@ class TreeRanker(Ranker):
 
     # -- features by name ----------------------------------------------------------------------------------------------
 
-    def _constraints(self, data: RankingData) -> dict[str, Any]:
+    def _constraints(self, data: RankingData | ShardedData) -> dict[str, Any]:
         if self.monotone is None:
             return {}
         if isinstance(self.monotone, Mapping):
@@ -213,10 +255,10 @@ class TreeRanker(Ranker):
                 )
         return {"monotone_constraints": signs}
 
-    def _categories(self, data: RankingData) -> list[int]:
+    def _categories(self, data: RankingData | ShardedData) -> list[int]:
         return [self._place(feature, data, "categorical") for feature in self.categorical or ()]
 
-    def _place(self, feature: Any, data: RankingData, parameter: str) -> int:
+    def _place(self, feature: Any, data: RankingData | ShardedData, parameter: str) -> int:
         """The column of a feature given by number or name."""
         names = data.feature_names
         if isinstance(feature, str) and names is not None and feature in names:
@@ -269,3 +311,9 @@ class TreeRanker(Ranker):
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
             raise ValueError("best_iteration is none of the iterations")
         self.booster_ = lgb.Booster(model_str=state["booster"])
+
+
+def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:
+    import lightgbm as lgb
+
+    return to_scores(predict_rows(lgb.Booster(model_str=trees), data.X, -1))

@@ -56,7 +56,7 @@ class Point:
 
     w: Array
     risk: float
-    scores: Array
+    scores: Any  # an array, or a vector kept elsewhere that can be added and stretched
     exact: bool
 
     def objective(self, C: float) -> float:

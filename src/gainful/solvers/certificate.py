@@ -9,15 +9,12 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
 from gainful.errors import ParameterError
 from gainful.rows import Array
 
 TINY = float(np.finfo(np.float64).tiny)
-
-
-class ConvergenceWarning(UserWarning):
-    """A solver stopped before it reached the tolerance asked for."""
 
 
 @dataclass(frozen=True)

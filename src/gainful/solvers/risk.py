@@ -6,7 +6,7 @@ for it. R never involves C: a plane that supports it once supports it along a wh
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from gainful.rows import Array
 
@@ -20,12 +20,16 @@ class Risk(Protocol):
     @property
     def n_features(self) -> int: ...
 
-    def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
-        """R(w), one of its subgradients (d,), and the scores of all rows (n,). The arrays are the caller's to keep."""
+    def value_and_gradient(self, w: Array) -> tuple[float, Array, Any]:
+        """R(w), one of its subgradients (d,), and the scores of all rows. They are the caller's to keep.
+
+        The scores are an array (n,), or stand for one that lies where the data is: they can be added, subtracted and
+        multiplied by a number, and handed back to :meth:`along`.
+        """
         ...
 
-    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
-        """R at ``scores + t·direction`` (both (n,)) and its derivative by t there; a one-sided one where it jumps."""
+    def along(self, scores: Any, direction: Any, t: float) -> tuple[float, float]:
+        """R at ``scores + t·direction`` and its derivative by t there; a one-sided one where it jumps."""
         ...
 
 

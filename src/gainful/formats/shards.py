@@ -1,0 +1,78 @@
+"""A folder of shards, or one long file, as blocks of whole queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from gainful.blocks import LocalBlocks, in_blocks
+from gainful.data import RankingData
+from gainful.errors import DataError, FormatError
+from gainful.formats import FORMATS, known_suffixes, read
+from gainful.formats.files import PathLike, check_readable
+from gainful.memory import available
+from gainful.sharded import ShardedData
+
+MOST_OF_MEMORY = 0.5  # that shards which cannot be mapped may take
+EXPANDED = 4.0  # what compressed values grow to, about
+
+
+def open_shards(
+    path: PathLike | Iterable[PathLike], *, format: str | None = None, cluster: Any = None, **options: Any
+) -> ShardedData:
+    """Open a folder of shards, a list of files, or one file, without reading their values.
+
+    Every file holds whole queries. gainful's binary (.gnf) is mapped and may be larger than memory; other formats are
+    read, and refused where they would not fit. ``format`` and ``options`` as in :func:`gainful.read`.
+
+    ``cluster``: the workers of this Dask cluster open the files, from a path that all of them see. A
+    ``distributed.Client``, the address of a scheduler ("tcp://host:8786"), or a cluster such as ``LocalCluster``.
+    """
+    if cluster is not None:
+        from gainful.cluster import client_of, open_on_cluster
+
+        return open_on_cluster(client_of(cluster), path, format, options)
+    files = shard_files(path, format)
+    _refuse_too_much(files, format)
+    blocks: list[RankingData] = []
+    names: list[str] = []
+    for file in files:
+        parts = in_blocks(read(file, format, **options))
+        blocks += parts
+        names += [str(file)] if len(parts) == 1 else [f"{file} (part {i + 1})" for i in range(len(parts))]
+    return ShardedData(LocalBlocks(blocks), names)
+
+
+def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) -> list[Path]:
+    """The files that are meant: those of a folder by name, hidden ones left out; a list; or the file itself."""
+    if not isinstance(path, (str, Path)) and isinstance(path, Iterable):
+        files = [Path(one) for one in path]
+    elif Path(path).is_dir():
+        suffixes = known_suffixes() if format is None else None
+        files = sorted(
+            file
+            for file in Path(path).iterdir()
+            if file.is_file() and not file.name.startswith((".", "_"))
+            and (suffixes is None or file.name.lower().endswith(suffixes))
+        )  # fmt: skip
+        if not files:
+            raise FormatError("the folder holds no data files that gainful knows by their suffix", path=path)
+    else:
+        check_readable(path)
+        files = [Path(path)]
+    if not files:
+        raise DataError("there are no files to open")
+    return files
+
+
+def _refuse_too_much(files: list[Path], format: str | None) -> None:
+    """Raise where files that have to be read whole are larger than memory."""
+    mapped = FORMATS["binary"].suffixes
+    held = [file for file in files if not (format == "binary" or file.name.lower().endswith(mapped))]
+    size, free = sum(file.stat().st_size for file in held), available()
+    if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
+        raise DataError(
+            f"{len(held)} files of {size / 2**30:.1f} GiB have to be read whole and may not fit in memory; gainful "
+            "data convert writes them as .gnf, which is mapped"
+        )
