@@ -1,4 +1,5 @@
-"""Reading LETOR text: time beside scikit-learn's loader, peak memory beside the arrays that come out.
+"""Reading LETOR text: time beside scikit-learn's loader, peak memory beside the arrays that come out. Converting it to
+the binary form: time and peak memory beside reading all of it and writing it.
 
 The file looks like MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
 few of them tiny. Both readers must give the same values, to the last bit.
@@ -15,7 +16,8 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from gainful.formats import read
+from gainful.formats import read, write
+from gainful.formats.streaming import convert
 from harness import Row, best_time, main, peak_memory
 
 N_ROWS, N_FEATURES, PER_QUERY = 75_000, 136, 120
@@ -85,6 +87,22 @@ def memory_row(path: Path, what: str, dtype: str) -> Row:
     )
 
 
+def convert_rows(path: Path, what: str) -> Iterator[Row]:
+    target, small = path.parent / "target.gnf", path.parent / "small.txt"
+    one, other = (f"convert({str(path)!r}, {str(target)!r})", f"write(read({str(path)!r}), {str(target)!r})")
+    setup = (
+        "from gainful.formats import read, write\nfrom gainful.formats.streaming import convert\nimport pyarrow\n"
+        f"convert({str(small)!r}, {str(target)!r})"
+    )
+    subject = f"convert LETOR text{what} to .gnf, {N_ROWS:,} × {N_FEATURES}"
+    ours = best_time(lambda: convert(path, target), repeat=3)
+    theirs = best_time(lambda: write(read(path), target), repeat=3)
+    assert read(target).equals(read(path))
+    speed = path.stat().st_size / 1e6 / ours
+    yield Row(subject, "time", ours, "read, then write", theirs, "s", notes={"MB/s": speed})
+    yield Row(subject, "peak memory", peak_memory(setup, one), "read, then write", peak_memory(setup, other), "MiB")
+
+
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         plain, packed = Path(folder) / "train.txt", Path(folder) / "train.txt.gz"
@@ -96,6 +114,8 @@ def rows() -> Iterator[Row]:
         yield memory_row(plain, "", "float64")
         yield memory_row(plain, "", "float32")
         yield memory_row(packed, ", .gz", "float64")
+        yield from convert_rows(plain, "")
+        yield from convert_rows(packed, ", .gz")
 
 
 if __name__ == "__main__":

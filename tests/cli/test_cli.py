@@ -260,6 +260,10 @@ def test_text_with_fewer_features_than_the_model_is_widened(capsys, model, tmp_p
         (["data", "convert", "{negative}", "{out}.parquet"], "line 1"),
         (["data", "convert", "{infinite}", "{out}.parquet"], "line 1"),
         (["data", "convert", "{glued}", "{out}.parquet"], "line 3"),
+        (["data", "convert", "{broken}", "{out}.gnf"], "line 2, column"),
+        (["data", "convert", "{glued}", "{out}.gnf"], "line 3"),
+        (["data", "convert", "{broken}", "{out}", "--shard-rows", "2"], "line 2, column"),
+        (["data", "convert", "{train}", "{out}", "--shard-rows", "0"], "shard_rows"),
         (["data", "generate", "{out}.txt", "--queries", "0"], "n_queries"),
         (["data", "generate", "{out}.txt", "--queries", "3", "--grade-shares", "1,1"], "grade_shares"),
         (["data", "generate", "{out}", "--queries", "3", "--split", "0.5"], "--split"),
@@ -302,6 +306,17 @@ def test_convert_there_and_back(capsys, folder, tmp_path, suffix):
     assert np.array_equal(back.X, source.X)
     assert np.array_equal(back.y, source.y)
     assert back.query_ids.tolist() == source.query_ids.tolist()
+
+
+def test_convert_to_shards_and_back(capsys, folder, tmp_path):
+    code, _, err = call(capsys, "data", "convert", folder / "train.txt", tmp_path / "shards", "--shard-rows", "100")
+    assert code == 0
+    names = sorted(path.name for path in (tmp_path / "shards").iterdir())
+    assert names == [f"part-{i:05}.gnf" for i in range(len(names))]
+    assert len(names) > 1
+    assert f"{len(names)} shards" in err
+    assert call(capsys, "data", "convert", tmp_path / "shards", tmp_path / "one.parquet")[0] == 0
+    assert gainful.read(tmp_path / "one.parquet").equals(gainful.read(folder / "train.txt"))
 
 
 def test_info(capsys, folder):

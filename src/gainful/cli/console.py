@@ -80,6 +80,13 @@ def status(message: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def counting(message: str, what: str) -> Iterator[Callable[[int], None]]:
+    """A spinner with a count, for work whose end is not known."""
+    with stderr().status(Text(message)) as shown:
+        yield lambda n: shown.update(Text(f"{message}: {n:,} {what}"))
+
+
 def watch_compilation() -> None:
     """Say once, on stderr, that kernels are being compiled, if and when numba starts to."""
     from numba.core import event

@@ -35,8 +35,13 @@ def info(
 
 @app.command("convert")
 def convert(
-    source: Annotated[Path, typer.Argument(help="Data file to read.", show_default=False)],
-    target: Annotated[Path, typer.Argument(help="Data file to write; its suffix says the format.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Data file to read, or a folder of them.", show_default=False)],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            help="Data file to write; its suffix says the format. With --shard-rows a new folder.", show_default=False
+        ),
+    ],
     format: options.Format = None,
     to: Annotated[str | None, typer.Option("--to", help="Format to write. Default: by suffix.")] = None,
     merge: options.Merge = False,
@@ -45,21 +50,38 @@ def convert(
         list[str] | None,
         typer.Option("--write", metavar="NAME=VALUE", help="An option of the format written. Repeatable."),
     ] = None,
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--shard-rows", metavar="N", help="Write files part-00000.gnf, … of whole queries, about N rows each."
+        ),
+    ] = None,
 ) -> None:
-    """Convert between LETOR text, Parquet, Arrow, CSV and gainful's memory-mapped binary form."""
-    from gainful.cli.console import say, status
-    from gainful.cli.inputs import load_data, parse_format_options, read_options
-    from gainful.formats import check_format
-    from gainful.formats import write as write_data
-    from gainful.formats.files import refuse_unwritable
+    """Convert between LETOR text, Parquet, Arrow, CSV and gainful's memory-mapped binary form.
 
-    check_format(target, to)
-    refuse_unwritable(target)
+    Rows are streamed, so the data may be larger than memory.
+    """
+    from gainful.cli.console import counting, say, watch_compilation
+    from gainful.cli.inputs import parse_format_options, read_options
+    from gainful.formats.streaming import convert as convert_data
+
+    reading = read_options(format, merge, read)
     how = parse_format_options(write)
-    data = load_data(source, read_options(format, merge, read))
-    with status(f"writing {target}"):
-        write_data(data, target, format=to, **how)
-    say(f"{target}: {data.n_queries:,} queries, {data.n_rows:,} documents, {data.n_features:,} features")
+    reading.pop("format", None)
+    watch_compilation()
+    with counting(f"converting {source}", "rows") as progress:
+        done = convert_data(
+            source,
+            target,
+            format=format,
+            to=to,
+            shard_rows=shard_rows,
+            read_options=reading,
+            write_options=how,
+            progress=progress,
+        )
+    shards = "" if shard_rows is None else f"{len(done.paths):,} shards, "
+    say(f"{target}: {shards}{done.n_queries:,} queries, {done.n_rows:,} documents, {done.n_features:,} features")
 
 
 @app.command("generate")

@@ -47,7 +47,7 @@ def read(path: PathLike, format: str | None = None, **options: Any) -> RankingDa
     ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format.
     """
     check_readable(path)
-    call = _function("read", path, format, options)
+    call = function_of("read", path, format, options)
     data: RankingData = call(path, **options)
     return data
 
@@ -57,15 +57,12 @@ def write(data: RankingData, path: PathLike, format: str | None = None, **option
     if not isinstance(data, RankingData):
         raise TypeError(f"write needs a RankingData, was {type(data).__name__}")
     data = data.replace(X=without_codes(data.X))
-    _function("write", path, format, options)(data, path, **options)
+    function_of("write", path, format, options)(data, path, **options)
 
 
 def check_format(path: PathLike, format: str | None = None) -> None:
     """Refuse a path or format name that :func:`write` would refuse, before the work that leads to writing."""
-    if format is None:
-        _by_suffix(path)
-    else:
-        _by_name(format)
+    format_of(path, format)
 
 
 def known_suffixes() -> tuple[str, ...]:
@@ -77,8 +74,14 @@ def known_suffixes() -> tuple[str, ...]:
     return (*plain, *packed)
 
 
-def _function(name: str, path: PathLike, format: str | None, options: dict[str, Any]) -> Callable[..., Any]:
-    chosen = _by_suffix(path) if format is None else _by_name(format)
+def format_of(path: PathLike, format: str | None = None) -> Format:
+    """The format of a file, by name or by suffix."""
+    return _by_suffix(path) if format is None else _by_name(format)
+
+
+def function_of(name: str, path: PathLike, format: str | None, options: dict[str, Any]) -> Callable[..., Any]:
+    """``read`` or ``write`` of a file's format; an option that it does not have is refused."""
+    chosen = format_of(path, format)
     function = getattr(importlib.import_module(f"gainful.formats.{chosen.module}"), name)
     parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in chosen.fixed]

@@ -15,27 +15,25 @@ from __future__ import annotations
 import itertools
 import json
 import mmap
-import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gainful.data import RankingData
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats.files import PathLike, atomic_write, check_readable
-from gainful.formats.ids import encoded, plain_ids, string_array
+from gainful.formats.binary_writer import ALIGNMENT, MAGIC, PIECE_VALUES, PREFIX, VERSION
+from gainful.formats.binary_writer import Writer as Writer
+from gainful.formats.binary_writer import write as write
+from gainful.formats.files import PathLike, check_readable, forget_pages
+from gainful.formats.ids import string_array
 from gainful.rows import refuse_infinite
 
 Array = npt.NDArray[Any]
-MAGIC = b"\x89GNF\r\n\x1a\n"
-VERSION = 1
-PREFIX = struct.Struct("<8sIIII")
-ALIGNMENT = 64
-PIECE_VALUES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -71,89 +69,30 @@ class _Shape:
         return known.get(name)
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def write(data: RankingData, path: PathLike) -> None:
-    """Write the binary: everything but the row history comes back as it is."""
-    arrays = _arrays(data, path)
-    header: dict[str, Any] = {
-        "n_rows": data.n_rows,
-        "n_features": data.n_features,
-        "n_queries": data.n_queries,
-        "n_values": int(data.X.nnz) if data.is_sparse else None,
-        "dtype": str(data.X.dtype),
-        "feature_names": None if data.feature_names is None else list(data.feature_names),
-    }
-    text = _placed_header(header, arrays)
-    with atomic_write(path) as file:
-        file.write(PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text), 0))
-        file.write(text)
-        for array in arrays.values():
-            _write_array(file, array)
-
-
-def _arrays(data: RankingData, path: PathLike) -> dict[str, Array]:
-    arrays: dict[str, Array] = {"y": data.y, "offsets": data.offsets}
-    arrays |= _id_arrays("query_id", plain_ids(data.query_ids, "query id", path), path)
-    if data.doc_ids is not None:
-        arrays |= _id_arrays("doc_id", plain_ids(data.doc_ids, "document id", path), path)
-    if data.query_weights is not None:
-        arrays["query_weights"] = data.query_weights
-    if data.is_sparse:
-        narrow = data.X.indices.dtype == np.int32
-        arrays |= {"indptr": data.X.indptr.astype("<i8"), "indices32" if narrow else "indices": data.X.indices}
-        arrays["data"] = data.X.data
-    else:
-        arrays["X"] = data.X.reshape(-1)
-    return arrays
-
-
-def _id_arrays(name: str, ids: Array, path: PathLike) -> dict[str, Array]:
-    if ids.dtype.kind == "i":
-        return {f"{name}s": ids}
-    texts = [encoded(text, name.replace("_", " "), path) for text in ids.tolist()]
-    ends = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype("<i8")
-    return {f"{name}_ends": ends, f"{name}_text": np.frombuffer(b"".join(texts), dtype=np.uint8)}
-
-
-def _placed_header(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
-    """The header as JSON, padded so that the first array is aligned. Places count from the end of the header."""
-    at = 0
-    places = {}
-    for name, array in arrays.items():
-        places[name] = {"at": at, "size": int(array.size)}
-        at += array.nbytes + -array.nbytes % ALIGNMENT
-    text = json.dumps(header | {"arrays": places, "bytes": at}).encode("ascii")
-    return text + b" " * (-(PREFIX.size + len(text)) % ALIGNMENT)
-
-
-def _write_array(file: BinaryIO, array: Array) -> None:
-    little = array.dtype.newbyteorder("<")
-    for start in range(0, array.size, PIECE_VALUES):
-        piece = np.ascontiguousarray(array[start : start + PIECE_VALUES], dtype=little)
-        file.write(piece.data)
-    file.write(b"\0" * (-array.nbytes % ALIGNMENT))
-
-
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read(path: PathLike, *, mmap: bool = True) -> RankingData:
     """Read the binary. With ``mmap`` (the default) the values stay in the file until they are used.
 
-    Grades, offsets, ids, weights and the columns of a CSR matrix are checked. The values of the matrix are looked at
-    only with ``mmap=False``.
+    So do the grades and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
+    are checked. The values of the matrix are looked at only with ``mmap=False``.
     """
     if not isinstance(mmap, bool):
         raise ParameterError.of("read", "mmap", "True or False", mmap)
-    size = check_readable(path)
-    header, start = _read_header(path, size)
-    try:
-        data = _Reader(path, header, start, size, mapped=mmap).data()
-        if not mmap:
+    opened = Opened(path, mapped=mmap)
+    data = opened.part(0, opened.n_queries)
+    if not mmap:
+        with _damage(path):
             refuse_infinite(data.X)
-        return data
+    return data
+
+
+@contextmanager
+def _damage(path: PathLike) -> Iterator[None]:
+    """Says of data that breaks a rule of its own that the file is damaged."""
+    try:
+        yield
     except FormatError:
         raise
     except DataError as error:
@@ -185,18 +124,55 @@ def _read_header(path: PathLike, size: int) -> tuple[dict[str, Any], int]:
     return header, PREFIX.size + length
 
 
-class _Reader:
-    """Arrays of one file by name, each checked against the header and the size of the file."""
+class Opened:
+    """A file whose header, offsets and weights have been read and checked; queries are taken from it as asked for."""
 
-    def __init__(self, path: PathLike, header: dict[str, Any], start: int, size: int, *, mapped: bool):
-        self.path, self.header, self.start, self.size, self.mapped = path, header, start, size, mapped
+    def __init__(self, path: PathLike, *, mapped: bool = True):
+        self.path, self.mapped = path, mapped
+        self.size = check_readable(path)
+        self.header, self.start = _read_header(path, self.size)
         self.shape = self._shape()
-        places = header.get("arrays")
+        places = self.header.get("arrays")
         if not isinstance(places, dict):
             raise self._damaged("the list of arrays is missing")
         self.places: dict[str, Any] = places
-        if start + _count(header.get("bytes")) > size:
+        if self.start + _count(self.header.get("bytes")) > self.size:
             raise FormatError("the file is cut short", path=path)
+        with open(path, "rb") as file:
+            self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.offsets = self._small("offsets")
+        if self.offsets[0] != 0 or self.offsets[-1] != self.shape.n_rows or (np.diff(self.offsets) <= 0).any():
+            raise self._damaged("the offsets of the queries do not increase to the number of rows")
+        self.feature_names = self._names()
+        self.query_weights = self._weights()
+
+    @property
+    def n_queries(self) -> int:
+        return self.shape.n_queries
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.shape.n_values is not None
+
+    def part(self, first: int, last: int) -> RankingData:
+        """The data of the queries ``first:last``."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        query_ids = self._ids("query_id", slice(first, last))
+        if query_ids is None:
+            raise self._damaged("the query ids are missing")
+        return RankingData.trusted(
+            X=self._matrix(rows),
+            y=self._grades(rows),
+            offsets=self.offsets[first : last + 1] - self.offsets[first],
+            query_ids=query_ids,
+            doc_ids=self._ids("doc_id", rows),
+            feature_names=self.feature_names,
+            query_weights=None if self.query_weights is None else self.query_weights[first:last],
+        )
+
+    def release(self) -> None:
+        """Let go of the pages that were looked at; they come again from the file when they are used."""
+        forget_pages(self.pages, 0, self.size)
 
     def _damaged(self, what: str) -> FormatError:
         return FormatError(f"the file is damaged: {what}", path=self.path)
@@ -210,27 +186,6 @@ class _Reader:
         if header.get("dtype") not in ("float32", "float64"):
             raise self._damaged("the type of the values is unknown")
         return _Shape(counts[0], counts[1], counts[2], n_values, header["dtype"])
-
-    def data(self) -> RankingData:
-        shape = self.shape
-        offsets = self._small("offsets")
-        y = self._small("y")
-        if not (np.isfinite(y).all() and (y >= 0).all()):
-            raise self._damaged("a grade is negative or not finite")
-        if offsets[0] != 0 or offsets[-1] != shape.n_rows or (np.diff(offsets) <= 0).any():
-            raise self._damaged("the offsets of the queries do not increase to the number of rows")
-        query_ids = self._ids("query_id")
-        if query_ids is None:
-            raise self._damaged("the query ids are missing")
-        return RankingData.trusted(
-            X=self._matrix(),
-            y=y,
-            offsets=offsets,
-            query_ids=query_ids,
-            doc_ids=self._ids("doc_id"),
-            feature_names=self._names(),
-            query_weights=self._weights(),
-        )
 
     def _place(self, name: str) -> tuple[str, int, int]:
         """Type, length and position in the file of an array that must be there."""
@@ -246,11 +201,12 @@ class _Reader:
             raise FormatError("the file is cut short", path=self.path)
         return kind, size, self.start + at
 
-    def _small(self, name: str) -> Array:
-        """An array read into memory."""
+    def _small(self, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """An array, or part of it, read into memory."""
         kind, size, at = self._place(name)
-        array = np.fromfile(self.path, dtype=kind, count=size, offset=at)
-        if len(array) != size:
+        count = (size if stop is None else stop) - start
+        array = np.fromfile(self.path, dtype=kind, count=count, offset=at + start * np.dtype(kind).itemsize)
+        if len(array) != count:
             raise FormatError("the file is cut short", path=self.path)
         return _native(array)
 
@@ -259,29 +215,47 @@ class _Reader:
         kind, size, at = self._place(name)
         if not self.mapped or size == 0:
             return self._small(name)
-        with open(self.path, "rb") as file:
-            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return _native(np.frombuffer(pages, dtype=kind, count=size, offset=at))
+        return _native(np.frombuffer(self.pages, dtype=kind, count=size, offset=at))
 
-    def _matrix(self) -> Any:
+    def _looked_at(self, array: Array) -> Iterator[tuple[int, Array]]:
+        """(start, piece) of an array that is checked from end to end, each with the first value of the next.
+
+        What is mapped leaves memory behind the check.
+        """
+        for start in range(0, len(array), PIECE_VALUES):
+            yield start, array[start : start + PIECE_VALUES + 1]
+            if self.mapped:
+                self.release()
+
+    def _grades(self, rows: slice) -> Array:
+        y = self._values("y")[rows]
+        for _, piece in self._looked_at(y):
+            if not (np.isfinite(piece).all() and (piece >= 0).all()):
+                raise self._damaged("a grade is negative or not finite")
+        return y
+
+    def _matrix(self, rows: slice) -> Any:
         shape = self.shape
         if shape.n_values is None:
-            return self._values("X").reshape(shape.n_rows, shape.n_features)
+            return self._values("X").reshape(shape.n_rows, shape.n_features)[rows]
         from scipy import sparse
 
-        indptr = self._small("indptr")
-        if indptr[0] != 0 or indptr[-1] != shape.n_values or (np.diff(indptr) < 0).any():
+        indptr = self._small("indptr", rows.start, rows.stop + 1)
+        starts_well = indptr[0] == 0 if rows.start == 0 else indptr[0] >= 0
+        ends_well = indptr[-1] == shape.n_values if rows.stop == shape.n_rows else indptr[-1] <= shape.n_values
+        if not (starts_well and ends_well) or (np.diff(indptr) < 0).any():
             raise self._damaged("the rows of the sparse matrix are out of order")
-        indices = self._values("indices32" if "indices32" in self.places else "indices")
+        cells = slice(int(indptr[0]), int(indptr[-1]))
+        indices = self._values("indices32" if "indices32" in self.places else "indices")[cells]
+        indptr -= cells.start
         self._check_columns(indices, indptr)
-        X: Any = sparse.csr_matrix((shape.n_rows, shape.n_features), dtype=shape.dtype)
-        X.data, X.indices, X.indptr = self._values("data"), indices, indptr.astype(indices.dtype)
+        X: Any = sparse.csr_matrix((len(indptr) - 1, shape.n_features), dtype=shape.dtype)
+        X.data, X.indices, X.indptr = self._values("data")[cells], indices, indptr.astype(indices.dtype)
         return X
 
     def _check_columns(self, indices: Array, indptr: Array) -> None:
         """Refuse columns that a product with the matrix would look up outside of it, or that are out of order."""
-        for start in range(0, len(indices), PIECE_VALUES):
-            piece = indices[start : start + PIECE_VALUES + 1]
+        for start, piece in self._looked_at(indices):
             if piece.min() < 0 or piece.max() >= self.shape.n_features:
                 raise self._damaged("a column of the sparse matrix does not exist")
             falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1
@@ -289,18 +263,26 @@ class _Reader:
             if (indptr[at] != falls).any():
                 raise self._damaged("the columns of the sparse matrix are out of order")
 
-    def _ids(self, name: str) -> Array | None:
+    def _ids(self, name: str, which: slice) -> Array | None:
+        """Ids of queries or rows; texts are decoded, integers of rows stay in the file."""
         if f"{name}s" in self.places:
-            return self._small(f"{name}s")
+            numbers = self._values(f"{name}s")[which]
+            return numbers if name == "doc_id" else np.array(numbers)
         if f"{name}_ends" not in self.places:
             return None
-        ends, text = self._small(f"{name}_ends"), self._small(f"{name}_text").tobytes()
-        if ends[0] != 0 or ends[-1] != len(text) or (np.diff(ends) < 0).any():
+        ends = self._small(f"{name}_ends", which.start, which.stop + 1)
+        n_bytes = self._place(f"{name}_text")[1]
+        is_whole = (which.start > 0 or ends[0] == 0) and (which.stop < self._size(name) or ends[-1] == n_bytes)
+        if not is_whole or ends[0] < 0 or ends[-1] > n_bytes or (np.diff(ends) < 0).any():
             raise self._damaged(f"the texts of the {name}s are out of order")
+        text = self._small(f"{name}_text", int(ends[0]), int(ends[-1])).tobytes()
         try:
-            return string_array([text[a:b].decode("utf-8") for a, b in _spans(ends)])
+            return string_array([text[a:b].decode("utf-8") for a, b in _spans(ends - ends[0])])
         except UnicodeDecodeError:
             raise self._damaged(f"a {name} is not UTF-8 text") from None
+
+    def _size(self, name: str) -> int:
+        return self.shape.n_queries if name == "query_id" else self.shape.n_rows
 
     def _names(self) -> tuple[str, ...] | None:
         names = self.header.get("feature_names")

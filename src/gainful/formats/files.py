@@ -92,11 +92,11 @@ def _mapped_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
     while start < len(buf):
         newline = pages.find(b"\n", min(start + block_bytes, len(buf)) - 1)
         stop = len(buf) if newline < 0 else newline + 1
-        yield Block(buf, start, stop, lambda a=start, b=stop: _forget_pages(pages, a, b))  # type: ignore[misc]
+        yield Block(buf, start, stop, lambda a=start, b=stop: forget_pages(pages, a, b))  # type: ignore[misc]
         start = stop
 
 
-def _forget_pages(pages: mmap.mmap, start: int, stop: int) -> None:
+def forget_pages(pages: mmap.mmap, start: int, stop: int) -> None:
     """Drop mapped pages from this process; a later access maps them again from the system's cache."""
     if hasattr(mmap, "MADV_DONTNEED"):
         first = start - start % mmap.PAGESIZE

@@ -56,7 +56,7 @@ def read(
     merge : rows of a query that stand apart are brought together instead of being refused
     n_threads : threads, by default as many as the process may use
     """
-    options = _checked(dtype, n_features, sparse, zero_based, merge, n_threads)
+    options = checked_options(dtype, n_features, sparse, zero_based, merge, n_threads)
     return read_with(path, options)
 
 
@@ -73,8 +73,17 @@ class Options:
     block_bytes: int = BLOCK_BYTES
     chunk_bytes: int = CHUNK_BYTES
 
+    def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
+        """Whether the matrix is to be CSR: as asked for, as the header says, or by the counts."""
+        sparse = header.sparse if self.sparse == "auto" and header.sparse is not None else self.sparse
+        if isinstance(sparse, bool):
+            return sparse
+        itemsize = 4 if (self.dtype or header.dtype) == "float32" else 8
+        cells = n_rows * n_features
+        return n_values < SPARSE_DENSITY * cells and cells * itemsize > SPARSE_BYTES
 
-def _checked(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, merge: Any, n_threads: Any) -> Options:
+
+def checked_options(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, merge: Any, n_threads: Any) -> Options:
     if dtype is not None:
         try:
             name = np.dtype(dtype).name
@@ -107,7 +116,7 @@ def read_with(path: PathLike, options: Options) -> RankingData:
     n_columns = 0
     while True:
         with ThreadPoolExecutor(options.n_threads) as pool:
-            reading = _Reading(path, options, pool, n_columns)
+            reading = Reading(path, options, pool, n_columns)
             reading.count()
             reading.fill()
         if reading.widest <= reading.n_features or reading.is_sparse:
@@ -130,7 +139,7 @@ class _Chunk:
 
 
 @dataclass
-class _Part:
+class Part:
     """A block with its chunks and what stands before it in the file."""
 
     block: Block
@@ -145,7 +154,7 @@ class _Part:
 
 
 @dataclass
-class _Found:
+class Found:
     """Ids that the second pass gathers block by block."""
 
     head_rows: list[Array] = field(default_factory=list)
@@ -154,40 +163,43 @@ class _Found:
     rows: list[int] = field(default_factory=list)
 
 
-class _Reading:
+class Reading:
     """The state of reading one file: counted first, then filled, then made into ranking data."""
 
     def __init__(self, path: PathLike, options: Options, pool: ThreadPoolExecutor, n_columns: int):
         self.path, self.options, self.pool = path, options, pool
         self.widest = n_columns
         self.header = Header()
-        self.parts: list[_Part] = []
+        self.parts: list[Part] = []
         self.n_rows = self.n_values = self.n_lines = 0
-        self.found = _Found()
+        self.found = Found()
 
     # first pass
 
     def count(self) -> None:
         for block in text_blocks(self.path, self.options.block_bytes):
-            if self.n_rows == 0:
-                read_header(self.path, block, self.n_lines, self.header)
-            bounds = _chunk_bounds(block, self.options.chunk_bytes)
-            counts = self.pool.map(lambda b, block=block: kernels.scan(block.buf, *b), bounds)
-            part = _Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
-            for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
-                chunk = _Chunk(start, stop, rows, lines, values)
-                part.chunks.append(chunk)
-                self.n_rows += rows
-                self.n_lines += lines
-                self.n_values += chunk.values
-                self.widest = max(self.widest, last_index + int(self.options.zero_based))
+            self.parts.append(self.scan(block))
             block.release()
-            self.parts.append(part)
         if self.n_rows == 0:
             raise FormatError("there are no rows, only blank lines and comments", path=self.path)
-        self._decide()
+        self.decide()
 
-    def _decide(self) -> None:
+    def scan(self, block: Block) -> Part:
+        """Count what is in a block; comments before the first row are taken in."""
+        if self.n_rows == 0:
+            read_header(self.path, block, self.n_lines, self.header)
+        bounds = chunk_bounds(block, self.options.chunk_bytes)
+        counts = self.pool.map(lambda b: kernels.scan(block.buf, *b), bounds)
+        part = Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
+        for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
+            part.chunks.append(_Chunk(start, stop, rows, lines, values))
+            self.n_rows += rows
+            self.n_lines += lines
+            self.n_values += values
+            self.widest = max(self.widest, last_index + int(self.options.zero_based))
+        return part
+
+    def decide(self) -> None:
         """Number of features, type and storage, from the options, the header and the counts, in this order."""
         options, header = self.options, self.header
         exact = header.columns(self.path)
@@ -196,12 +208,7 @@ class _Reading:
         exact = options.n_features if options.n_features is not None else exact
         self.rules = Rules(options.zero_based, exact, (options.dtype or header.dtype or "float64") == "float32")
         self.n_features = min(self.widest, LARGEST_INDEX) if exact is None else exact
-        itemsize = 4 if self.rules.single else 8
-        cells = self.n_rows * self.n_features
-        sparse = header.sparse if options.sparse == "auto" and header.sparse is not None else options.sparse
-        if sparse == "auto":
-            sparse = self.n_values < SPARSE_DENSITY * cells and cells * itemsize > SPARSE_BYTES
-        self.is_sparse = bool(sparse)
+        self.is_sparse = options.stores_sparse(header, self.n_rows, self.n_values, self.n_features)
 
     # second pass
 
@@ -228,7 +235,7 @@ class _Reading:
         self.y = np.empty(self.n_rows)
         self.used: list[tuple[int, int]] = []  # where each chunk's values start and how many there are
 
-    def _fill_part(self, part: _Part) -> None:
+    def _fill_part(self, part: Part) -> None:
         n_rows = part.rows
         scratch = _Scratch(n_rows)
         row, value, line = 0, part.first_value, part.first_line
@@ -249,7 +256,7 @@ class _Reading:
         self.found.rows.append(n_rows)
 
     def _fill_chunk(
-        self, part: _Part, chunk: _Chunk, scratch: _Scratch, row: int, value: int, line: int
+        self, part: Part, chunk: _Chunk, scratch: _Scratch, row: int, value: int, line: int
     ) -> tuple[int, int, int]:
         """Parse one chunk into its slices: values stored, where they start, columns needed."""
         buf, d = part.block.buf, self.n_features
@@ -415,7 +422,7 @@ class _Scratch:
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def _chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
+def chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
     bounds, start = [], block.start
     while start < block.stop:
         stop = min(int(kernels.next_line(block.buf, start + chunk_bytes - 1)), block.stop)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +64,22 @@ def read(
     features : names of the feature columns; by default all others
     merge : False refuses a query whose rows are not adjacent
     """
-    wanted = _checked(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
+    with told_of(path, kind, lambda: _load(path, kind, wanted, threads=False)):
+        return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
+
+
+@contextmanager
+def told_of(path: PathLike, kind: str, read_again: Callable[[], Any]) -> Iterator[None]:
+    """Errors of the block as errors of the file. ``read_again`` reads text on one thread, which tells the line."""
     try:
-        table = _load(path, kind, wanted)
-        return _to_data(table, wanted, merge, ids_are_text=kind in ("csv", "tsv"))
+        yield
     except (pa.ArrowException, OSError) as error:
-        raise _readable_error(error, path, kind, wanted) from None
+        raise _readable_error(error, path, kind, read_again) from None
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from None
+    except FormatError:
+        raise
     except DataError as error:
         raise FormatError(str(error), path=path) from None
 
@@ -86,11 +95,11 @@ def from_frame(
     merge: bool = True,
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column."""
-    wanted = _checked(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
     return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
 
 
-def _checked(wanted: Columns, merge: Any) -> Columns:
+def checked_columns(wanted: Columns, merge: Any) -> Columns:
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
         may_be_false = role in OPTIONAL and value is False
@@ -128,32 +137,54 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
 def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
     from pyarrow import csv
 
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    one = csv.ReadOptions(use_threads=False)
-    with _csv_source(path) as source, csv.open_csv(source, read_options=one, parse_options=parse) as head:
-        names = head.schema.names
-    roles = _roles(names, wanted, {})
-    texts = {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}  # "007" is not 7
-    convert = csv.ConvertOptions(column_types=texts, null_values=MISSING, strings_can_be_null=False)
-    with _csv_source(path) as source:
+    roles = _roles(csv_names(path, delimiter), wanted, {})
+    with csv_source(path) as source:
         options = csv.ReadOptions(use_threads=threads)
+        parse, convert = csv_options(delimiter, csv_texts(roles))
         return csv.read_csv(source, read_options=options, parse_options=parse, convert_options=convert)
 
 
-def _csv_source(path: PathLike) -> Any:
+def csv_names(path: PathLike, delimiter: str) -> list[str]:
+    """The names of the columns, from the first line."""
+    from pyarrow import csv
+
+    parse, _ = csv_options(delimiter, {})
+    one = csv.ReadOptions(use_threads=False)
+    with csv_source(path) as source, csv.open_csv(source, read_options=one, parse_options=parse) as head:
+        names: list[str] = head.schema.names
+        return names
+
+
+def csv_texts(roles: dict[str, Any]) -> dict[str, Any]:
+    """The columns that are texts whatever they look like: "007" is not 7."""
+    return {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}
+
+
+def csv_options(delimiter: str, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:
+    """How lines are cut, and how fields become values; types that are not given are inferred."""
+    from pyarrow import csv
+
+    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    convert = csv.ConvertOptions(
+        column_types=types, null_values=MISSING, strings_can_be_null=False, include_columns=only or []
+    )
+    return parse, convert
+
+
+def csv_source(path: PathLike) -> Any:
     kind = compression_of(path)
     file = pa.OSFile(os.fspath(path), "rb")
     return file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
 
 
-def _readable_error(error: Exception, path: PathLike, kind: str, wanted: Columns) -> FormatError:
+def _readable_error(error: Exception, path: PathLike, kind: str, read_again: Callable[[], Any]) -> FormatError:
     packing = compression_of(path)
     if kind in ("parquet", "arrow"):
         return FormatError(f"is not {kind.capitalize()}: {_cut(reason(error))}", path=path)
     if packing is not None and _is_damaged(path):
         return FormatError(f"the {packing} file is damaged or cut short: {_cut(reason(error))}", path=path)
     try:
-        _load(path, kind, wanted, threads=False)  # Arrow counts rows, and so tells which one, on one thread only
+        read_again()  # Arrow counts rows, and so tells which one, on one thread only
     except (pa.ArrowException, OSError) as told:
         error = told
     row = re.search(r"Row #(\d+): ?", reason(error))
@@ -196,43 +227,72 @@ def _as_table(frame: Any) -> pa.Table:
 # -- table to ranking data ---------------------------------------------------------------------------------------------
 
 
-def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: bool) -> RankingData:
-    names = table.column_names
+@dataclass(frozen=True)
+class Plan:
+    """What the columns of a table are for, by their names and the writer's notes."""
+
+    roles: dict[str, Any]
+    features: list[str]
+    feature_names: list[str] | None
+    sparse: bool
+    noted_dtype: str | None
+
+    def needed(self) -> list[str]:
+        """All columns that are looked at."""
+        return [name for name in self.roles.values() if name is not None] + self.features
+
+
+def planned(schema: pa.Schema, wanted: Columns) -> Plan:
+    names = schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"there are two columns named {twice!r}; names must differ")
-    if table.num_rows == 0:
-        raise DataError("there are no rows, only column names")
-    notes = _notes(table)
+    notes = _notes(schema)
     roles = _roles(names, wanted, notes.get("roles", {}))
     features = _feature_names(names, wanted, roles)
-    qid = _ids(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
+    unnamed = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
+    return Plan(roles, features, None if unnamed else features, notes.get("sparse") is True, notes.get("dtype"))
+
+
+def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: bool) -> RankingData:
+    if table.num_rows == 0 and len(set(table.column_names)) == len(table.column_names):
+        raise DataError("there are no rows, only column names")
+    plan = planned(table.schema, wanted)
+    roles = plan.roles
+    qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
     if not merge:
         _refuse_return(qid)
-    X = _matrix(table, features, notes)
-    doc_ids = None if roles["doc_id"] is None else _ids(table, roles["doc_id"], "document id", ids_are_text)
-    weight = None if roles["weight"] is None else _numbers(table, roles["weight"], "weight")
-    unnamed = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
+    X = matrix_of(table, plan)
+    doc_ids = None if roles["doc_id"] is None else ids_of(table, roles["doc_id"], "document id", ids_are_text)
+    weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
+    if ids_are_text:
+        qid = integers_if_canonical(qid)
+        doc_ids = None if doc_ids is None else integers_if_canonical(doc_ids)
     try:
         return RankingData.from_rows(
             X,
-            _numbers(table, roles["grade"], "grade"),
+            numbers_of(table, roles["grade"], "grade"),
             qid,
             doc_ids=doc_ids,
-            feature_names=None if unnamed else features,
+            feature_names=plan.feature_names,
             sample_weight=weight,
         )
     except DataError as error:
-        if "sample_weight differs" in str(error) and wanted.weight is None:
-            raise DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass weight=False if "
-                            "it is a feature") from None  # fmt: skip
-        raise
+        raise with_weight_hint(error, roles, wanted) from None
 
 
-def _notes(table: pa.Table) -> dict[str, Any]:
+def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
+    """The error, and what to do where a feature was taken for weights."""
+    if "sample_weight differs" in str(error) and wanted.weight is None:
+        return DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass weight=False if it is "
+                         "a feature")  # fmt: skip
+    return error
+
+
+def _notes(schema: pa.Schema) -> dict[str, Any]:
     """What the writer noted in the schema; nothing where it is not ours or was damaged."""
     try:
-        notes = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+        notes = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
     except (ValueError, RecursionError):
         return {}
     if not isinstance(notes, dict) or not isinstance(notes.get("roles", {}), dict):
@@ -288,22 +348,28 @@ def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> 
     return list(wanted.features)
 
 
-def _ids(table: pa.Table, name: str, what: str, is_text: bool, refuse_empty: bool = False) -> Array:
+def ids_of(
+    table: pa.Table, name: str, what: str, is_text: bool, refuse_empty: bool = False, first_row: int = 0
+) -> Array:
+    """A column of ids; ``first_row`` is the number of the first one, for the messages."""
     column = _decoded(table, name)
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
         if column.null_count and refuse_empty:
-            raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
+            raise _missing(what, name, first_row + _first_null(column))
         texts = ["" if text is None else text for text in column.to_pylist()]
         if refuse_empty and is_text and "" in texts:
-            raise DataError(f"the {what} of row {texts.index('')} is missing (column {name!r}, from row 0)")
-        ids = string_array(texts)
-        return integers_if_canonical(ids) if is_text else ids
+            raise _missing(what, name, first_row + texts.index(""))
+        return string_array(texts)
     if column.null_count:
-        raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
+        raise _missing(what, name, first_row + _first_null(column))
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         raise DataError(f"column {name!r} cannot hold {what}s: it is {column.type}")
     ids = np.asarray(column.to_numpy())
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
+
+
+def _missing(what: str, name: str, row: int) -> DataError:
+    return DataError(f"the {what} of row {row} is missing (column {name!r}, from row 0)")
 
 
 def _is_view(kind: pa.DataType) -> bool:
@@ -314,11 +380,12 @@ def _first_null(column: Any) -> int:
     return int(pc.index(pc.is_null(column), True).as_py())
 
 
-def _numbers(table: pa.Table, name: str, what: str) -> Array:
+def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Array:
+    """A column of numbers, none of them missing."""
     column = _decoded(table, name)
     if column.null_count:
-        raise DataError(f"the {what} of row {_first_null(column)} is missing (column {name!r}, from row 0)")
-    return _numeric(column, name)
+        raise _missing(what, name, first_row + _first_null(column))
+    return numeric(column, name)
 
 
 def _decoded(table: pa.Table, name: str) -> Any:
@@ -326,7 +393,7 @@ def _decoded(table: pa.Table, name: str) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _numeric(column: Any, name: str) -> Array:
+def numeric(column: Any, name: str) -> Array:
     """A column as a NumPy array of numbers, with NaN for nulls."""
     kind = column.type
     if pa.types.is_null(kind):
@@ -342,16 +409,19 @@ def _numeric(column: Any, name: str) -> Array:
     return np.asarray(column.to_numpy())
 
 
-def _matrix(table: pa.Table, features: list[str], notes: dict[str, Any]) -> Any:
+def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
+    """The features, (n_rows, n_features); float32 if all columns are, unless a type is asked for."""
     n_rows = table.num_rows
-    columns = [_numeric(_decoded(table, name), name) for name in features]
-    single = all(column.dtype == np.float32 for column in columns) if columns else notes.get("dtype") == "float32"
-    X = np.empty((n_rows, len(columns)), dtype=np.float32 if single else np.float64)
+    columns = [numeric(_decoded(table, name), name) for name in plan.features]
+    if dtype is None:
+        single = all(column.dtype == np.float32 for column in columns) if columns else plan.noted_dtype == "float32"
+        dtype = np.float32 if single else np.float64
+    X = np.empty((n_rows, len(columns)), dtype=dtype)
     for start in range(0, n_rows, FILL_ROWS):  # in bands of rows, so that a band stays in cache over all columns
         stop = min(start + FILL_ROWS, n_rows)
         for j, column in enumerate(columns):
             X[start:stop, j] = column[start:stop]
-    if notes.get("sparse") is True:
+    if plan.sparse:
         from scipy import sparse
 
         return sparse.csr_matrix(X)

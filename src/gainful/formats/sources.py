@@ -1,0 +1,258 @@
+"""Sources: files of one format as pieces of rows, in the order of the files and in bounded memory.
+
+A piece is a RankingData of *runs*: rows with the same query id that stand behind one another. A query may go on from
+one piece to the next and, where rows are merged, come again later. What only a whole pass can tell (how wide text is,
+that rows of a query stand apart) is learnt by going through the input optimistically and starting over if need be.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data import RankingData
+from gainful.errors import DataError, FormatError
+from gainful.formats.binary import Opened
+from gainful.formats.binary_writer import Queries
+from gainful.formats.ids import integers_if_canonical, string_array
+
+Array = npt.NDArray[Any]
+PIECE_BYTES = 8 << 20  # of values, in a piece of rows
+
+
+class StartOver(Exception):
+    """The pass over the input was on a wrong assumption. The source knows better now; its pieces start again."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file that is written needs to know before the first row."""
+
+    n_features: int | None  # None: that of the widest piece, of a sparse matrix
+    dtype: str
+    sparse: bool
+    feature_names: tuple[str, ...] | None
+    text_integers: tuple[str, ...] = ()  # ids that are texts here, and integers if all of them are plain ones
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a whole pass has found out of ids that were read as text, and of those that may be missing."""
+
+    query_integers: bool
+    doc_integers: bool
+    has_documents: bool
+    has_weights: bool
+
+
+class Piece(NamedTuple):
+    """Runs of rows; ``at`` has the target row of each where rows of a query stand apart."""
+
+    data: RankingData
+    continues: bool
+    at: Array | None
+
+
+class Source(ABC):
+    """Files of one format. ``paths`` are read one after the other as if they were one file."""
+
+    def __init__(self, paths: Sequence[Path], *, merge: bool):
+        self.paths, self.merge = list(paths), merge
+        self.queries: Queries | None = None  # once a pass has found rows of one query that stand apart
+        self.settled: Settled | None = None
+
+    @abstractmethod
+    def layout(self) -> Layout:
+        """The form of the values, as far as it is known; it holds for the pass that follows."""
+
+    @abstractmethod
+    def rows(self, *, values: bool = True) -> Iterator[RankingData]:
+        """All rows as runs. With ``values=False`` the features may be left out, where that is quicker."""
+
+    @abstractmethod
+    def returned(self, query: Any, ended: int, again: int) -> Exception:
+        """The error of a query that ended before row ``ended`` and starts again at row ``again``."""
+
+    def pieces(self, *, values: bool = True) -> Iterator[Piece]:
+        """One pass over the input; raises :class:`StartOver` where it has to be made again."""
+        seen = _Seen(self.queries)
+        reading = self.rows(values=values)
+        for data in reading:
+            data = self._in_final_form(data)
+            continues = seen.continues(data)
+            codes, broken = self._noted(seen, data)
+            if broken is not None:
+                if not self.merge:
+                    raise self.returned(*broken)
+                if self.queries is None:
+                    self._learn_queries(seen, reading)
+            yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))
+
+        if seen.weighted and not any(seen.weights):
+            raise self.explained(DataError("all query weights are 0"))
+
+    def _noted(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
+        try:
+            return seen.add(data)
+        except DataError as error:
+            raise self.explained(error) from None
+
+    def explained(self, error: DataError) -> Exception:
+        """An error of the rows as one of the file or files."""
+        path = self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
+        return FormatError(str(error), path=path)
+
+    def _learn_queries(self, seen: _Seen, reading: Iterator[RankingData]) -> None:
+        """Go through the rest for the sizes of the queries alone; then every row has a place."""
+        for data in reading:
+            self._noted(seen, self._in_final_form(data))
+        self.queries = seen.queries("query_id" in self.layout().text_integers)
+        raise StartOver
+
+    def _in_final_form(self, data: RankingData) -> RankingData:
+        """Ids and weights as the whole input has them, once that is known."""
+        if self.settled is None:
+            return data
+        documents, weights = data.doc_ids, data.query_weights
+        if documents is None and self.settled.has_documents:
+            documents = np.full(data.n_rows, "")
+        elif documents is not None and self.settled.doc_integers:
+            documents = documents.astype(np.int64)
+        if weights is None and self.settled.has_weights:
+            weights = np.ones(data.n_queries)
+        ids = data.query_ids.astype(np.int64) if self.settled.query_integers else data.query_ids
+        return data.replace(query_ids=ids, doc_ids=documents, query_weights=weights)
+
+    def settle(self) -> None:
+        """Go through the whole input once, or more often, until nothing about it is open."""
+        while self.settled is None:
+            texts = self.layout().text_integers
+            queries, documents = "query_id" in texts, "doc_id" in texts
+            has_documents = has_weights = False
+            try:
+                for data, _, _ in self.pieces(values=False):
+                    has_documents |= data.doc_ids is not None
+                    has_weights |= data.query_weights is not None
+                    queries = queries and _are_integers(data.query_ids)
+                    documents = documents and data.doc_ids is not None and _are_integers(data.doc_ids)
+            except StartOver:
+                continue
+            self.settled = Settled(queries, documents, has_documents, has_weights)
+
+
+def _are_integers(ids: Array) -> bool:
+    return bool(integers_if_canonical(ids).dtype.kind == "i")
+
+
+class _Seen:
+    """The queries of a pass so far: rows, end and weight of each, in order of first appearance."""
+
+    def __init__(self, known: Queries | None):
+        self.codes: dict[Any, int] = {}
+        self.n_rows = 0
+        self.sizes, self.ends, self.weights = array("q"), array("q"), array("d")
+        self.weighted = False
+        self.last = -1
+        self.next_row = None if known is None else known.offsets[:-1].copy()
+
+    def continues(self, data: RankingData) -> bool:
+        """Whether the first run of a piece goes on from the last one."""
+        return self.last >= 0 and self.codes.get(data.query_ids[:1].tolist()[0]) == self.last
+
+    def add(self, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
+        """The number of each run's query, and the first query that comes again: (id, row it ended before, row)."""
+        broken = None
+        codes = []
+        weights = [1.0] * data.n_queries if data.query_weights is None else data.query_weights.tolist()
+        self.weighted |= data.query_weights is not None
+        for query, size, weight in zip(data.query_ids.tolist(), data.counts.tolist(), weights, strict=True):
+            code = self.codes.setdefault(query, len(self.codes))
+            if code == len(self.sizes):
+                self.sizes.append(0)
+                self.ends.append(0)
+                self.weights.append(weight)
+            elif code != self.last and broken is None:
+                broken = (query, self.ends[code], self.n_rows)
+            if self.weights[code] != weight:
+                raise DataError(
+                    f"sample_weight differs between rows of query {query}; gainful weights whole queries, so give "
+                    "every row of a query the same weight"
+                )
+            self.n_rows += size
+            self.sizes[code] += size
+            self.ends[code] = self.n_rows
+            self.last = code
+            codes.append(code)
+        return np.array(codes), broken
+
+    def places(self, codes: Array, sizes: Array) -> Array:
+        """The target row of each run, behind those of the same query that came before."""
+        assert self.next_row is not None
+        at = np.empty(len(codes), dtype=np.int64)
+        for run, (code, size) in enumerate(zip(codes.tolist(), sizes.tolist(), strict=True)):
+            at[run] = self.next_row[code]
+            self.next_row[code] += size
+        return at
+
+    def queries(self, text_integers: bool) -> Queries:
+        ids = list(self.codes)
+        column = string_array(ids) if isinstance(ids[0], str) else np.array(ids)
+        offsets = np.concatenate([[0], np.cumsum(np.frombuffer(self.sizes, dtype=np.int64))]).astype(np.int64)
+        weights = np.array(self.weights) if self.weighted else None
+        return Queries(offsets, integers_if_canonical(column) if text_integers else column, weights)
+
+
+def rows_in_piece(n_features: int, itemsize: int = 8) -> int:
+    """Rows whose values take about :data:`PIECE_BYTES`."""
+    return max(1, PIECE_BYTES // max(1, n_features * itemsize))
+
+
+class BinarySource(Source):
+    """Files of gainful's own binary form, mapped."""
+
+    def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None):
+        super().__init__(paths, merge=True)
+        self.piece_rows = piece_rows
+        self._layout = common_layout([(path, _layout_of(Opened(path))) for path in self.paths])
+
+    def layout(self) -> Layout:
+        return self._layout
+
+    def rows(self, *, values: bool = True) -> Iterator[RankingData]:
+        rows = self.piece_rows or rows_in_piece(self._layout.n_features or 1)
+        for path in self.paths:
+            opened = Opened(path)
+            cuts = np.searchsorted(opened.offsets, np.arange(rows, opened.offsets[-1], rows))
+            for first, last in pairwise(np.unique([0, *cuts.tolist(), opened.n_queries]).tolist()):
+                yield opened.part(first, last)
+                opened.release()
+
+    def returned(self, query: Any, ended: int, again: int) -> Exception:
+        return AssertionError("rows of binary files are always brought together")
+
+
+def _layout_of(opened: Opened) -> Layout:
+    return Layout(opened.shape.n_features, opened.shape.dtype, opened.is_sparse, opened.feature_names)
+
+
+def common_layout(layouts: list[tuple[Path, Layout]]) -> Layout:
+    """One layout for all files, which must agree; float64 where one file has it."""
+    (_, first), *rest = layouts
+    for path, layout in rest:
+        if layout.n_features != first.n_features:
+            raise FormatError(f"has {layout.n_features} features, {layouts[0][0]} has {first.n_features}", path=path)
+        if layout.feature_names != first.feature_names:
+            raise FormatError(f"has other feature names than {layouts[0][0]}", path=path)
+        if layout.sparse != first.sparse:
+            kinds = ("sparse", "dense") if layout.sparse else ("dense", "sparse")
+            raise FormatError(f"is {kinds[0]} and {layouts[0][0]} is {kinds[1]}", path=path)
+    single = all(layout.dtype == "float32" for _, layout in layouts)
+    return replace(first, dtype="float32" if single else "float64")
