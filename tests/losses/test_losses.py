@@ -145,6 +145,16 @@ def test_gradients_of_kinked_losses_between_the_kinks(name, n):
 # -- long lists, large scores ------------------------------------------------------------------------------------------
 
 
+def by_sorting(scores, grades, squared):
+    """Value and gradient of the mean hinge by the sweep along the scores, which lists of few pairs do not choose."""
+    order = np.argsort(-grades, kind="stable")
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades[order])) + 1, [len(grades)]])
+    slopes, gradient, n_pairs = np.zeros(len(grades)), np.empty(len(grades)), (grades[:, None] > grades).sum()
+    value = pairwise_kernels._swept(scores[order], cuts, 0, squared, slopes, np.zeros(len(grades)))
+    gradient[order] = slopes
+    return value / n_pairs, gradient / n_pairs
+
+
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("grades", ["few", "real", "one above", "equal scores"])
 @pytest.mark.parametrize("spread", [0.1, 3.0, 1e3, 1e6])
@@ -162,7 +172,7 @@ def test_sorting_gives_what_all_pairs_give(squared, grades, spread):
     short = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (y[:, None] > y)
     n_pairs = (y[:, None] > y).sum()
     slopes = 2.0 * short if squared else (short > 0).astype(float)
-    value, gradient = loss("pairwise-squared-hinge" if squared else "pairwise-hinge")(scores, y)
+    value, gradient = by_sorting(scores, y, squared)
     assert value == pytest.approx((short**2 if squared else short).sum() / n_pairs, rel=1e-9)
     expected = (slopes.sum(axis=0) - slopes.sum(axis=1)) / n_pairs
     np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-11 * max(1.0, np.abs(expected).max()))
@@ -181,7 +191,7 @@ def test_long_lists_as_the_loop_over_pairs(squared, scale, separated):
     expected = np.zeros(n)
     total = (pairwise_kernels._squared_hinge if squared else pairwise_kernels._hinge)(scores, cuts, 0, expected)
     n_pairs = (grades[:, None] > grades).sum()
-    value, gradient = loss("pairwise-squared-hinge" if squared else "pairwise-hinge")(scores, grades)
+    value, gradient = by_sorting(scores, grades, squared)
     assert value == pytest.approx(total / n_pairs, rel=1e-12, abs=0.0)
     np.testing.assert_allclose(gradient, expected / n_pairs, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
     if separated and scale > 1.0:
@@ -189,11 +199,24 @@ def test_long_lists_as_the_loop_over_pairs(squared, scale, separated):
         assert not gradient.any()
 
 
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("n", [2_000, 3_000], ids=["pair by pair", "sorted"])
+def test_both_ways_to_the_hinge_of_a_list(squared, n):
+    rng = np.random.default_rng(9)
+    scores, grades = rng.normal(size=n), np.arange(n) % 5.0  # 0.4·n pairs a document: 800 and 1,200
+    short = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (grades[:, None] > grades)
+    value, gradient = loss("pairwise-squared-hinge" if squared else "pairwise-hinge")(scores, grades)
+    slopes = 2.0 * short if squared else (short > 0).astype(float)
+    n_pairs = 0.4 * n * n
+    assert value == pytest.approx((short**2 if squared else short).sum() / n_pairs, rel=1e-9)
+    np.testing.assert_allclose(gradient, (slopes.sum(axis=0) - slopes.sum(axis=1)) / n_pairs, rtol=1e-9, atol=1e-12)
+
+
 def test_a_long_list_short_by_little_at_a_large_scale():
     grades = np.repeat(np.arange(200.0), 2)
     scores = 1e9 * grades
     scores[399] = scores[396] + 0.5  # short of two documents by ½
-    value, gradient = loss("pairwise-hinge")(scores, grades)
+    value, gradient = by_sorting(scores, grades, False)
     n_pairs = (grades[:, None] > grades).sum()
     assert value * n_pairs == pytest.approx(1.0, rel=1e-12)
     assert gradient[399] * n_pairs == pytest.approx(-2.0)

@@ -12,13 +12,25 @@ from gainful.cli import options
 
 def rankers(
     name: Annotated[str | None, typer.Argument(help="Show this ranker and its parameters.", show_default=False)] = None,
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            "--estimate",
+            metavar="rows=N,features=D,…",
+            help="Say about how long a training takes, and what memory. Also docs_per_query, cores, grades, "
+            "iterations, and parameters of the ranker.",
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the rankers, or the parameters of one."""
+    """List the rankers, or the parameters of one, or say about what one costs to train."""
     from gainful.cli.console import print_json, stdout
     from gainful.errors import UnknownNameError
     from gainful.rankers import RANKERS
 
+    if estimate is not None:
+        _print_estimate(name, estimate, json)
+        return
     if name is None:
         listed = [{"name": e.name, "kind": e.kind, "summary": e.summary} for e in RANKERS.values()]
         if json:
@@ -50,6 +62,33 @@ def warm() -> None:
     with stderr().status("compiling kernels") as spinner:
         seconds = warm_kernels(lambda name: spinner.update(f"compiling kernels: {name}"))
     say(f"kernels are ready ({seconds:.1f} s)")
+
+
+def _print_estimate(name: str | None, text: str, json: bool) -> None:
+    from dataclasses import asdict
+
+    from gainful import costs
+    from gainful.cli.console import print_json, stdout
+    from gainful.errors import ParameterError, UnknownNameError
+    from gainful.parameters import parse_setting, split_outside_brackets
+    from gainful.rankers import RANKERS
+
+    if name is None:
+        raise ParameterError(
+            "--estimate needs a ranker, as in gainful rankers lambdamart --estimate rows=1e6,features=136"
+        )
+    if name not in RANKERS:
+        raise UnknownNameError.among("ranker", name, RANKERS)
+    table = {**costs.SIZES, **RANKERS[name].cls.parameters}
+    given = dict(parse_setting(name, table, part) for part in split_outside_brackets(text, ","))
+    missing = [size for size in ("rows", "features") if size not in given]
+    if missing:
+        raise ParameterError(f"--estimate must say {missing[0]}=…, was {text!r}; for instance rows=1e6,features=136")
+    found = costs.estimate(name, **given)
+    if json:
+        print_json(asdict(found) | {"seconds": found.seconds})
+    else:
+        stdout().print(str(found), highlight=False, soft_wrap=True)
 
 
 def _parameters(entry: Any) -> list[dict[str, Any]]:

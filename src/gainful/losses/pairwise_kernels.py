@@ -22,7 +22,7 @@ from numba import njit
 
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
-LONG_LIST = 300  # from here on sorting beats looking at every pair
+CROWDED = 1000.0  # pairs a document from which on sorting beats looking at each, several of them at a time
 RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
 BATCH = 512  # factors in [½, 1] whose product is an ordinary number
 
@@ -41,7 +41,7 @@ def run(kind, t, offsets, blocks, starts, params, first, last, values, g):
             continue
         if kind == LOGISTIC:
             value = _logistic(own, cuts, offsets[q], params[0], slope)
-        elif hi - lo < LONG_LIST:
+        elif pairs < CROWDED * (hi - lo):
             value = (
                 _squared_hinge(own, cuts, offsets[q], slope)
                 if kind == SQUARED_HINGE
@@ -67,7 +67,7 @@ def newton(kind, t, offsets, blocks, starts, params, first, last, g, h):
             continue
         if kind == LOGISTIC:
             _logistic_newton(own, cuts, offsets[q], params[0], slope, bend)
-        elif hi - lo < LONG_LIST:
+        elif pairs < CROWDED * (hi - lo):
             _squared_hinge_newton(own, cuts, offsets[q], slope, bend)
         else:
             _swept(own, cuts, offsets[q], True, slope, bend)

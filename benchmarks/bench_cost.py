@@ -1,0 +1,191 @@
+"""What every ranker costs by rows, features, documents a query and cores: the measurements behind docs/costs.md.
+
+``python benchmarks/bench_cost.py --resume FILE`` takes all of them (under twenty minutes on a quiet machine, one
+thread a fit), adds each to FILE as it comes, and writes docs/results/costs.md, .json and .svg and the constants of
+``gainful.estimate``. Killed, it goes on from FILE. ``--rankers`` and ``--max-rows`` take fewer; then nothing is written
+but FILE and a table of exponents. ``make bench BENCH=cost`` is a short form: a few rankers up to 10⁵ rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import gainful
+from cost_fits import STOPS_BY_ITSELF, WORK, Shape, environment
+from harness import Row
+
+HERE = Path(__file__).parent
+ROWS = (10_000, 31_623, 100_000, 316_228, 1_000_000)
+FEATURES = (10, 30, 100, 300)
+DOCS = (10, 30, 100, 300, 1_000, 10_000)
+FIXED_ROWS = 100_000
+CORES_ROWS = 316_228
+BY_DEFAULT = Shape(10_000, 50, 50)
+UNSEEN = (Shape(100_000, 136, 120), Shape(16_000, 45, 152))  # no constant is fitted to these
+POINTWISE = ("regression", "mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression")  # do not see queries
+SHORT = ("regression", "ranksvm", "listnet", "structured-svm", "rankmm-1", "lambdamart", "gbrank")
+
+Measurement = dict[str, Any]
+KEY = ("ranker", "work", "rows", "features", "docs", "threads")
+
+
+def key_of(measurement: Measurement) -> tuple[Any, ...]:
+    return tuple(measurement[name] for name in KEY)
+
+
+@dataclass
+class Budget:
+    """Leaves out what would take too long, judged by the measurement before it in the same sweep."""
+
+    seconds: float
+    last: tuple[float, float] | None = None  # size, seconds
+
+    def allows(self, size: float) -> bool:
+        if self.last is None:
+            return True
+        before, seconds = self.last
+        return seconds * (size / before) <= self.seconds
+
+    def spent(self, size: float, seconds: float) -> None:
+        self.last = (size, seconds)
+
+
+class Child:
+    """A process that fits one ranker on what it is told to, started when it is first asked."""
+
+    def __init__(self, name: str, threads: int):
+        self.name, self.threads = name, threads
+        self.process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.process is not None:
+            self.process.communicate(timeout=60)
+
+    def measure(self, shape: Shape, work: str = "fixed") -> Measurement:
+        if self.process is None:
+            command = [sys.executable, str(HERE / "cost_fits.py"), self.name]
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE,
+                env=os.environ | environment(self.threads),
+            )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"work": work, **asdict(shape)}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} failed at {shape}")
+        answer: Measurement = json.loads(line)
+        return answer
+
+
+def sweeps(name: str, max_rows: int) -> Iterator[list[tuple[float, Shape]]]:
+    """Lists of (size, shape), each in the order of growing cost."""
+    yield [(n, Shape(n)) for n in ROWS if n <= max_rows]
+    if max_rows >= FIXED_ROWS:
+        yield [(d, Shape(FIXED_ROWS, features=d)) for d in FEATURES]
+        if name not in POINTWISE:
+            yield [(q, Shape(FIXED_ROWS, docs=q)) for q in DOCS]
+    yield [(shape.rows * shape.features, shape) for shape in reversed(UNSEEN) if shape.rows <= max_rows]
+
+
+def measurements(
+    names: list[str], max_rows: int, limit: float, known: dict[tuple[Any, ...], Measurement], cores: bool = True
+) -> Iterator[Measurement]:
+    """Those that are not known yet; ``cores``: also a fit on two threads, which a busy machine makes meaningless."""
+    for name in names:
+        with Child(name, 1) as child:
+            for sweep in sweeps(name, max_rows):
+                budget = Budget(limit)
+                for size, shape in sweep:
+                    found = known.get((name, "fixed", *asdict(shape).values()))
+                    if found is None:
+                        if not budget.allows(size):
+                            break
+                        found = child.measure(shape)
+                        yield found
+                    budget.spent(size, found["seconds"])
+            if name in STOPS_BY_ITSELF and (name, "default", *asdict(BY_DEFAULT).values()) not in known:
+                yield child.measure(BY_DEFAULT, "default")
+        shape = Shape(CORES_ROWS, threads=2)
+        if cores and max_rows >= CORES_ROWS and (name, "fixed", *asdict(shape).values()) not in known:
+            with Child(name, 2) as child:
+                yield child.measure(shape)
+
+
+def read_known(path: Path | None) -> dict[tuple[Any, ...], Measurement]:
+    if path is None or not path.exists():
+        return {}
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:  # killed while it wrote: that line is measured again
+        path.write_text(whole)
+    return {key_of(m): m for m in map(json.loads, whole.splitlines())}
+
+
+def keep(path: Path | None, measurement: Measurement) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(measurement) + "\n")
+
+
+def rows() -> Iterator[Row]:
+    """The short form: ten times the rows in at most ten times the time, and a tenth more."""
+    for name in SHORT:
+        with Child(name, 1) as child:
+            small, large = (child.measure(Shape(n)) for n in (10_000, 100_000))
+        yield Row(
+            f"{name}, a fit, 100,000 × 50 float32", "time", large["seconds"],
+            "10^1.1 times that of 10,000 rows", 10**1.1 * small["seconds"], "s", wanted=0.8,
+        )  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rankers", help="names with commas between them; all without")
+    parser.add_argument("--max-rows", type=int, default=ROWS[-1])
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds that a fit may be expected to take")
+    parser.add_argument("--one-core", action="store_true", help="leave out the fits on two threads")
+    parser.add_argument("--resume", type=Path, help="JSON lines: measurements known, and where new ones go")
+    parser.add_argument("--report", action="store_true", help="only write the report of what FILE holds")
+    given = parser.parse_args()
+    names = given.rankers.split(",") if given.rankers else list(gainful.RANKERS)
+    unknown = [name for name in names if name not in WORK]
+    if unknown:
+        parser.error(f"no fixed work is said for {', '.join(unknown)}; add it to WORK in cost_fits.py")
+
+    import cost_report
+
+    known, began = read_known(given.resume), time.perf_counter()
+    if not given.report:
+        for measurement in measurements(names, given.max_rows, given.limit, known, not given.one_core):
+            known[key_of(measurement)] = measurement
+            keep(given.resume, measurement)
+            place = "{ranker} {rows} × {features}, {docs} a query, {threads} thread(s)".format(**measurement)
+            print(f"{time.perf_counter() - began:6.0f} s  {place}: {measurement['seconds']:.3g} s", file=sys.stderr)
+    found = [m for m in known.values() if m["ranker"] in names]
+    print(cost_report.exponent_table(found))
+    if not given.rankers and given.max_rows >= ROWS[-1]:
+        cost_report.write(found)
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(main())
+    import harness
+
+    harness.main(rows)

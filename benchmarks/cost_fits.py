@@ -1,0 +1,142 @@
+"""One ranker's fits of fixed work, timed and weighed in a process of their own.
+
+``bench_cost.py`` starts ``python cost_fits.py NAME`` for each ranker, sends shapes as JSON lines and reads a JSON line
+for each of them. The threads of every library are set before any is loaded, by the variables of :func:`environment`.
+
+A fit does a few iterations and its convergence is switched off, so that what is compared is the cost of an iteration
+(of a tree, a round, a sweep, an epoch), not the luck of stopping. A callback reads the clock after each iteration,
+which splits the time of one fit into what is done once and what every iteration costs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+import gainful
+from gainful.memory import PeakGrowth
+
+LINEAR = {"max_iter": 8, "tol": 1e-300}
+TREES = {"n_trees": 4, "early_stopping": None}
+NET = {"epochs": 2, "early_stopping": None, "device": "cpu"}
+ROUNDS = {"n_rounds": 4, "early_stopping": None}
+
+LOOSE = {**LINEAR, "C": 100.0}
+STARTED = {**TREES, "start_trees": 2}
+POINTWISE = {**TREES, "n_trees": 3}
+
+# What a ranker's fit does here. Anything else is as its name presets it.
+WORK: dict[str, dict[str, Any]] = {
+    "regression": {},
+    **dict.fromkeys(("linear", "ranknet", "listnet", "ranksvm", "rankmm-1"), LINEAR),
+    **dict.fromkeys(("rankmm-2", "rankmm-3"), LOOSE),
+    **dict.fromkeys(("structured-svm", "structured-svm-slack", "svmmap"), LINEAR),
+    "structured-svm-tight": {"max_iter": 8, "tol": 1e-12},
+    "structured-svm-kernel": {**LINEAR, "n_landmarks": 100},
+    "lambdarank": {"max_iter": 5, "tol": 1e-300},
+    # at zero weights long lists have no gradient to follow
+    "softrank": {"max_iter": 2, "tol": 1e-300, "init": "regression"},
+    "rsrank": {"max_iter": 5, "tol": 0.0, "early_stopping": None},
+    "rsrank-sparse": {"l1": [0.0, 1e-3], "max_iter": 3, "tol": 0.0, "early_stopping": None},
+    "ndcg-reduction": {"n_rounds": 3},
+    **dict.fromkeys(("adarank-map", "adarank-ndcg", "rankboost", "frank"), ROUNDS),
+    "coordinate-ascent": {"n_restarts": 1, "n_sweeps": 2, "tol": 0.0, "early_stopping": None},
+    **dict.fromkeys(("boosted", "lambdamart-plain", "lambdamart", "gbrank"), TREES),
+    **dict.fromkeys(("mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression"), POINTWISE),
+    **dict.fromkeys(("sdcg", "shf-sdcg", "reg-shf-sdcg", "structured-boost"), STARTED),
+    **dict.fromkeys(("neural", "lambdarank-net", "ranknet-net", "structured-net"), NET),
+}
+STOPS_BY_ITSELF = tuple(
+    name for name, work in WORK.items()
+    if "max_iter" in work or name in ("coordinate-ascent", "adarank-map", "adarank-ndcg")
+)  # fmt: skip
+REPEATED = 0.15  # seconds under which a fit is timed again, the least time kept
+MOST_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The data of one measurement: rows × features, so many documents a query."""
+
+    rows: int
+    features: int = 50
+    docs: int = 100
+    threads: int = 1
+
+
+def environment(threads: int) -> dict[str, str]:
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def generated(shape: Shape) -> gainful.RankingData:
+    """Normal features, float32; five grades, equally frequent, of a linear target with little noise.
+
+    With more of it no weights at all would be best for losses of the worst pair, once lists are long.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((shape.rows, shape.features), dtype=np.float32)
+    target = X @ rng.standard_normal(shape.features, dtype=np.float32) / np.sqrt(shape.features)
+    target += 0.1 * rng.standard_normal(shape.rows, dtype=np.float32)
+    y = np.searchsorted(np.quantile(target, [0.2, 0.4, 0.6, 0.8]), target).astype(np.float64)
+    offsets = np.append(np.arange(0, shape.rows, shape.docs), shape.rows)
+    return gainful.RankingData(X=X, y=y, offsets=offsets, query_ids=np.arange(len(offsets) - 1))
+
+
+def fitted(name: str, data: gainful.RankingData, clock: Callable[[], float]) -> dict[str, float]:
+    """The seconds of one fit: in all, and of an iteration after the first."""
+    ends: list[float] = []
+    start = clock()
+    gainful.ranker(name, **settings(name)).fit(data, progress=lambda _: ends.append(clock()))
+    seconds = clock() - start
+    each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else 0.0
+    return {"seconds": seconds, "each": each, "iterations": len(ends)}
+
+
+def settings(name: str) -> dict[str, Any]:
+    return WORK[name] | ({"n_jobs": None} if "n_jobs" in gainful.RANKERS[name].cls.parameters else {})
+
+
+def measured(name: str, shape: Shape) -> dict[str, Any]:
+    """The least times of a few fits (of one, where that takes long) and the peak growth of the first."""
+    data = generated(shape)
+    # Alone on one thread, the time of the processor is that of the clock, without what other processes take.
+    clock = time.process_time if shape.threads == 1 else time.perf_counter
+    with PeakGrowth() as growth:
+        found = [fitted(name, data, clock)]
+    while sum(fit["seconds"] for fit in found) < REPEATED and len(found) < MOST_REPEATS:
+        found.append(fitted(name, data, clock))
+    least = {key: min(fit[key] for fit in found) for key in ("seconds", "each")}
+    told = {"iterations": found[0]["iterations"], "bytes": growth.bytes}
+    return {"ranker": name, "work": "fixed", **asdict(shape), **least, **told}
+
+
+def by_default(name: str, shape: Shape) -> dict[str, Any]:
+    """How many iterations the ranker takes on artificial data when it stops by itself."""
+    queries = shape.rows // shape.docs
+    data = gainful.make_artificial(queries, n_docs=shape.docs, n_features=shape.features, seed=0)
+    start = time.process_time()
+    model = gainful.ranker(name).fit(data)
+    told = {"seconds": time.process_time() - start, "iterations": model.n_iter_}
+    return {"ranker": name, "work": "default", **asdict(shape), **told}
+
+
+def answers(name: str, lines: Iterator[str]) -> None:
+    warnings.simplefilter("ignore")
+    fitted(name, generated(Shape(600, 8, 20)), time.process_time)  # kernels, libraries
+    fitted(name, generated(Shape(1000, 8, 500)), time.process_time)
+    for line in lines:
+        asked = json.loads(line)
+        measure = by_default if asked.pop("work") == "default" else measured
+        print(json.dumps(measure(name, Shape(**asked))), flush=True)
+
+
+if __name__ == "__main__":
+    answers(sys.argv[1], sys.stdin)
