@@ -2,16 +2,18 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: help demo setup test lint types bench reproduce docs dist dist-check clean
+.PHONY: help demo setup test lint types bench bench-peers reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests (installs the development set)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
+	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
 	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
 	@echo "make docs    build the site into site/; open site/index.html, no server needed"
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
@@ -36,6 +38,10 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
+# Resumes where it was stopped; BENCH=--fresh begins anew.
+bench-peers: $(PEERS)/.made
+	$(PEERS)/bin/python benchmarks/peers/run.py $(BENCH)
+
 # Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
 reproduce: $(VENV)/.dev
 	@test -n "$(DATA)" || { echo "say where OHSUMED is: make reproduce DATA=DIR (the folder with Fold1 … Fold5)" >&2; exit 2; }
@@ -54,7 +60,7 @@ dist-check: dist
 	$(BIN)/python tests/packaging/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -71,3 +77,11 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing gainful and its development set into $(VENV) (a few minutes) …"
 	@$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.core $@
+
+# Other libraries' rankers, apart from .venv so that nothing of ours comes to lean on them.
+$(PEERS)/.made: pyproject.toml constraints.txt benchmarks/peers/requirements.txt
+	@echo "installing gainful and its peers into $(PEERS) (a few minutes) …"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	  --requirement benchmarks/peers/requirements.txt --editable .
+	@touch $@

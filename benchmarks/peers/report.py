@@ -1,0 +1,144 @@
+"""The page of results: tables and what they say, from the kept figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from peers.contestants import GROUPS, REFERENCE
+from peers.curves import SHARES, Curve, Standing, Yardstick, standings, yardstick
+
+NEAR = 0.002  # NDCG@10; nearer than this is called equal
+ABOUT = 1.25  # so are times
+
+
+def groups_of(entry: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The results of a data set by group; a group whose reference is not there cannot be compared."""
+    found = {}
+    for group in GROUPS:
+        results = [r for r in entry["results"] if r["group"] == group]
+        if any(r["name"] == REFERENCE[group] for r in results):
+            found[group] = results
+    return found
+
+
+def iterations_of(entry: dict[str, Any], group: str) -> int | None:
+    """After how many iterations the reference is looked at: None for the linear one, which converges."""
+    return entry["iterations"] if group == "trees" else None
+
+
+def reference(entry: dict[str, Any], group: str) -> Yardstick:
+    name = REFERENCE[group]
+    curve = next(Curve.from_dict(r["curve"]) for r in entry["results"] if r["name"] == name)
+    return yardstick(name, curve, iterations_of(entry, group))
+
+
+def page(kept: dict[str, Any]) -> str:
+    """Everything as Markdown."""
+    parts = ["# gainful beside its peers", _preface(kept)]
+    for name, entry in kept["data"].items():
+        parts.append(f"## {entry['title'][0].upper()}{entry['title'][1:]}\n\n{_head(entry)}")
+        parts.append(f"![Learning curves, {entry['title']}](peers-{name}.svg)")
+        for group, results in groups_of(entry).items():
+            table = standings(results, REFERENCE[group], iterations_of(entry, group))
+            by = reference(entry, group)
+            parts.append(f"### {GROUPS[group]}: {entry['title']}\n\n{_table(table, by)}")
+            parts.append("\n".join(f"- {line}" for line in verdict(table, by)))
+        if entry["busy"]:
+            parts.append(
+                "**The machine was busy** (a fixed piece of work took over a quarter longer than at best) while these "
+                f"were measured, so their times are too long; a further run measures them again: "
+                f"{', '.join(entry['busy'])}."
+            )
+        if entry["failed"]:
+            parts.append("\n".join(f"- {who}: {why}" for who, why in entry["failed"].items()))
+    return "\n\n".join(parts) + "\n"
+
+
+def _preface(kept: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
+    return (
+        "How this is measured: [Beside the peers](../peers.md). Ratios are to the reference of the table, in the same "
+        "run; above 1× is quicker. A dash: not reached in the time given. Ours are in bold.\n\n"
+        f"- Command: `{kept['command']}`\n- {kept['machine']}; {kept['cores']} cores\n- {versions}"
+    )
+
+
+def _head(entry: dict[str, Any]) -> str:
+    clock = ", in seconds of the processor" if entry["clock"] == "cpu" else ""
+    threads = "one thread" if entry["threads"] == 1 else f"{entry['threads']} threads"
+    return (
+        f"{entry['rows'][0].upper()}{entry['rows'][1:]}. {entry['metric']}. At most {2 * entry['iterations']} trees or "
+        f"{entry['seconds']:g} s each, on {threads}{clock}. Measured on {entry['when']}."
+    )
+
+
+def _table(table: Sequence[Standing], by: Yardstick) -> str:
+    heads = ["ranker", f"NDCG@10 in {_time(by.seconds)}", "difference"]
+    heads += [f"time to {share:.0%}" for share in SHARES] + ["ratio at 99%", "best", "ms an iteration", "memory added"]
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    for s in table:
+        name = f"**{s.name}**" if s.ours else s.name
+        cells = [f"{name} (reference)" if s.name == by.name else name]
+        cells += [_figure(s.quality), "" if s.quality is None else f"{s.quality - by.quality:+.4f}"]
+        cells += [_time(s.times[f"{share:g}"]) for share in SHARES]
+        cells.append("–" if s.ratios["0.99"] is None else f"{_short(s.ratios['0.99'])}×")
+        cells += [_figure(s.best), _short(s.milliseconds), f"{s.added_mib:,.0f} MiB"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
+    """In words: who is better at equal time, who is quicker at equal quality; ours against theirs."""
+    ours, theirs = [s for s in table if s.ours], [s for s in table if not s.ours]
+    best, rival = _best(ours), _best(theirs)
+    if best is not None and rival is not None:
+        gap = best.quality - rival.quality  # type: ignore[operator]
+        how = "about as good as" if abs(gap) < NEAR else "better than" if gap > 0 else "**worse than**"
+        yield (
+            f"Equal time ({_time(by.seconds)}): our best, {best.name} ({_figure(best.quality)}), is {how} the best "
+            f"peer, {rival.name} ({_figure(rival.quality)})."
+        )
+    quick, other = _quickest(ours), _quickest(theirs)
+    if quick is None and other is not None:
+        yield f"Equal quality (99% of {by.quality:.4f}): **none of ours reaches it**; {other.name} does."
+    elif quick is not None and other is not None:
+        mine, its = float(quick.times["0.99"] or 0.0), float(other.times["0.99"] or 0.0)
+        ratio = its / mine
+        how = "about as quick as" if 1 / ABOUT < ratio < ABOUT else "quicker than" if ratio > 1 else "**slower than**"
+        yield (
+            f"Equal quality (99% of {by.quality:.4f}): our quickest, {quick.name} ({_time(mine)}), is {how} the "
+            f"quickest peer, {other.name} ({_time(its)})."
+        )
+    behind = [s.name for s in ours if s.times["0.99"] is None]
+    if behind and quick is not None:
+        yield f"Of ours these do not come to 99% in the time given: {', '.join(behind)}."
+
+
+def _best(table: Sequence[Standing]) -> Standing | None:
+    known = [s for s in table if s.quality is not None]
+    return max(known, key=lambda s: s.quality or 0.0, default=None)
+
+
+def _quickest(table: Sequence[Standing]) -> Standing | None:
+    known = [s for s in table if s.times["0.99"] is not None]
+    return min(known, key=lambda s: s.times["0.99"] or 0.0, default=None)
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _short(value: float) -> str:
+    """Two or three digits.
+
+    >>> _short(0.4821), _short(1.726), _short(344.2)
+    ('0.48', '1.7', '344')
+    """
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
