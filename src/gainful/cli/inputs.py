@@ -12,9 +12,11 @@ from gainful.cli.console import status, watch_compilation
 from gainful.data import RankingData
 from gainful.errors import FormatError, ParameterError
 from gainful.formats import read
+from gainful.formats.shards import open_shards
 from gainful.metrics import Metric, metric
 from gainful.parameters import split_outside_brackets
 from gainful.rows import Array
+from gainful.sharded import ShardedData
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
@@ -54,6 +56,17 @@ def load_data(path: Path, options: dict[str, Any], least_features: int | None = 
     if least_features is not None and data.feature_names is None and data.n_features < least_features:
         data = data.with_n_features(least_features)
     return data
+
+
+def open_data(
+    path: Path, options: dict[str, Any], least_features: int | None = None, cluster: str | None = None
+) -> RankingData | ShardedData:
+    """A data file as :func:`load_data` reads it; a folder of shards, or whatever a cluster holds, as blocks."""
+    if cluster is None and not path.is_dir():
+        return load_data(path, options, least_features)
+    watch_compilation()
+    with status(f"opening {path}"):
+        return open_shards(path, cluster=cluster, **options)
 
 
 def load_splits(folder: Path, options: dict[str, Any], *, needs_test: bool = True) -> list[Split]:

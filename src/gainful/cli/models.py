@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +13,19 @@ import typer
 from gainful.cli import options
 
 if TYPE_CHECKING:
+    from gainful.checkpoint import Checkpoint
     from gainful.data import RankingData
     from gainful.metrics import Metric
     from gainful.rankers.base import Ranker
+    from gainful.rows import Array
+    from gainful.sharded import ShardedData
 
 Model = Annotated[Path, typer.Argument(help="Model file written by gainful train.", show_default=False)]
 
 
 def train(
     ranker: Annotated[str, typer.Argument(help="Name of the ranker; gainful rankers lists them.", show_default=False)],
-    data: options.Data,
+    data: options.DataOrShards,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     set: Annotated[
         list[str] | None,
@@ -34,15 +38,25 @@ def train(
             "--from", metavar="MODEL", help="Go on from this model of boosted trees, up to --set n_trees=… in all."
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write down how far training is; the same command goes on from there."),
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds between two writes of --checkpoint.")
+    ] = 60.0,
+    cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
     """Train one ranker and write it to a model file. Ctrl-C keeps the best model so far."""
+    from gainful.checkpoint import Checkpoint
     from gainful.cli.console import key_value_table, print_json, say, stdout
-    from gainful.cli.inputs import load_data, read_options
+    from gainful.cli.inputs import open_data, read_options
     from gainful.comparison.contestants import ranker_with_settings
+    from gainful.data import RankingData
     from gainful.formats.files import refuse_unwritable
     from gainful.model_file import save
     from gainful.selection.layout import align_features
@@ -50,19 +64,32 @@ def train(
     model = ranker_with_settings(ranker, set or []) if start is None else _model_to_go_on(start, ranker, set or [])
     model._check_parameters()
     refuse_unwritable(output)
+    # kept until the model is written: it may be all there is of a long training
+    resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
+    if resume is not None:
+        model._refuse_checkpoint()
     how = read_options(format, merge, read)
     least = None if start is None else model.n_features_in_
-    parts = {name: load_data(path, how, least) for name, path in (("data", data), ("valid", valid)) if path is not None}
-    parts = align_features(parts)
+    paths = {"data": data} if valid is None else {"data": data, "valid": valid}
+    parts = {name: open_data(path, how, least, cluster) for name, path in paths.items()}
+    whole = {name: part for name, part in parts.items() if isinstance(part, RankingData)}
+    if len(whole) == len(parts):  # shards are as wide as they are
+        parts |= align_features(whole)
+    if checkpoint is not None and checkpoint.exists():
+        say(f"going on from {checkpoint}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        _fit_with_bar(model, parts["data"], parts.get("valid"), ranker)
+        _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
     for warning in caught:
         say(f"note: {warning.message}")
     if start is not None:
         model.set_params(warm_start=False)  # how it came about is no part of the model
     reached = model.score(parts["data"])
     save(model, output, metrics={"training ndcg@10": reached})
+    if resume is not None and model.interrupted_:
+        say(f"note: the same command goes on from {checkpoint}")
+    elif resume is not None:
+        resume.remove()
     facts: dict[str, Any] = {
         "model": str(output),
         "ranker": ranker,
@@ -83,32 +110,32 @@ def train(
 
 def predict(
     model: Model,
-    data: options.Data,
+    data: options.DataOrShards,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the scores. Default: stdout.")] = None,
+    cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
     """Score every row of the data: one score a line, in the order of the rows, higher is better."""
-    from gainful.cli.console import json_text
-    from gainful.cli.inputs import load_data, load_model, read_options
+    from gainful.cli.blockwise import scores_in_turn
+    from gainful.cli.inputs import load_model, open_data, read_options
     from gainful.formats.files import atomic_write, refuse_unwritable
 
     if output is not None:
         refuse_unwritable(output)
     fitted = load_model(model)
-    rows = load_data(data, read_options(format, merge, read), fitted.n_features_in_)
-    scores = rows.to_input_order(fitted.predict(rows))
-    if json:
-        text = json_text({"qid": rows.to_input_order(rows.qid), "score": scores}) + "\n"
-    else:
-        text = "".join(f"{score!r}\n" for score in scores.tolist())
+    rows = open_data(data, read_options(format, merge, read), fitted.n_features_in_, cluster)
+    blocks = scores_in_turn(fitted, rows)
+    texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
-        sys.stdout.write(text)
+        for text in texts:
+            sys.stdout.write(text)
     else:
         with atomic_write(output) as file:
-            file.write(text.encode())
+            for text in texts:
+                file.write(text.encode())
 
 
 def evaluate(
@@ -118,32 +145,36 @@ def evaluate(
             metavar="MODEL|SCORES", help="Model file, or a text with one score per row.", show_default=False
         ),
     ],
-    data: options.Data,
+    data: options.DataOrShards,
     metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
     convention: options.Convention = None,
     relevant: options.Relevant = None,
     per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of every query.")] = False,
+    cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
     """Measure a model, or scores from anywhere, on data with grades."""
+    from gainful.cli.blockwise import values_of_model, values_of_scores
     from gainful.cli.console import print_json, stdout
-    from gainful.cli.inputs import is_model, load_data, load_model, parse_metrics, read_options, read_scores
+    from gainful.cli.inputs import is_model, load_model, open_data, parse_metrics, read_options, read_scores
     from gainful.metrics import headings
+    from gainful.metrics.value import mean_over_queries
 
     measures = parse_metrics(metrics, convention, relevant)
     fitted = load_model(model) if is_model(model) else None
-    rows = load_data(data, read_options(format, merge, read), None if fitted is None else fitted.n_features_in_)
-    if fitted is not None:
-        scores = fitted.predict(rows)
-    else:
-        scores = read_scores(model, rows.n_rows)
-        scores = scores if rows.input_order is None else scores[rows.input_order]
+    width = None if fitted is None else fitted.n_features_in_
+    rows = open_data(data, read_options(format, merge, read), width, cluster)
     names = headings(measures)
-    means = {names[m]: m(scores, rows) for m in names}
-    values = {names[m]: m.per_query(scores, rows) for m in names} if per_query else {}
+    if fitted is not None:
+        found = values_of_model(fitted, rows, list(names))
+    else:
+        found = values_of_scores(read_scores(model, rows.n_rows), rows, list(names))
+    values = dict(zip(names.values(), found, strict=True))
+    means = {name: mean_over_queries(of_queries, rows.query_weights) for name, of_queries in values.items()}
+    values = values if per_query else {}
     if json:
         result: dict[str, Any] = {
             "queries": rows.n_queries,
@@ -155,6 +186,15 @@ def evaluate(
         print_json(result)
         return
     stdout().print(_metric_table(names, means, rows, values))
+
+
+def _scores_as_json(blocks: Iterator[tuple[Array, Array]]) -> Iterator[str]:
+    import numpy as np
+
+    from gainful.cli.console import json_text
+
+    ids, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    yield json_text({"qid": ids, "score": scores}) + "\n"
 
 
 def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
@@ -181,7 +221,13 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
     return model.set_params(**given, warm_start=True)
 
 
-def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, name: str) -> None:
+def _fit_with_bar(
+    model: Ranker,
+    data: RankingData | ShardedData,
+    valid: RankingData | ShardedData | None,
+    name: str,
+    checkpoint: Checkpoint | None,
+) -> None:
     from gainful.cli.console import progress_bars, progress_note, say
     from gainful.monitor import Progress
 
@@ -194,10 +240,10 @@ def _fit_with_bar(model: Ranker, data: RankingData, valid: RankingData | None, n
             bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
             return False
 
-        model.fit(data, eval_set=valid, progress=show)
+        model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint)
 
 
-def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: RankingData, values: dict[str, Any]) -> Any:
+def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: Any, values: dict[str, Any]) -> Any:
     from rich import box
     from rich.console import Group
     from rich.table import Table

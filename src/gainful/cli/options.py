@@ -30,6 +30,13 @@ Relevant = Annotated[
     float | None, typer.Option("--relevant", help="Lowest grade that counts as relevant in p, map, mrr, wta and rbp.")
 ]
 Data = Annotated[Path, typer.Argument(help="Data file.", show_default=False)]
+DataOrShards = Annotated[Path, typer.Argument(help="Data file, or a folder of shards.", show_default=False)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Dask scheduler whose workers open the data, as tcp://host:8786."
+    ),
+]
 
 # -- of choosing parameters --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,61 @@
+"""Scores and figures of data block by block, so that neither has to be here whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gainful.blocks import Kept, Task
+from gainful.data import RankingData
+from gainful.metrics import Metric
+from gainful.rows import Array
+from gainful.sharded import ShardedData, as_sharded
+
+BLOCKS_AT_ONCE = 16  # of a cluster, whose workers would wait for each other otherwise
+
+
+def scores_in_turn(model: Any, rows: RankingData | ShardedData) -> Iterator[tuple[Array, Array]]:
+    """Query ids and scores of each block, in the order of its rows."""
+    return _in_turn(as_sharded(rows), _scored, model)
+
+
+def values_of_model(model: Any, rows: RankingData | ShardedData, metrics: Sequence[Metric]) -> list[Array]:
+    """The value of every query by each metric."""
+    return _joined(_in_turn(as_sharded(rows), _values_of_model, model, list(metrics)))
+
+
+def values_of_scores(scores: Array, rows: RankingData | ShardedData, metrics: Sequence[Metric]) -> list[Array]:
+    """The same for scores in the order of the rows of the files."""
+    shards = as_sharded(rows)
+    ends = np.cumsum([one.n_rows for one in shards.facts])
+    own = Kept(tuple(np.split(scores, ends[:-1])))
+    return _joined(iter(shards.source.run(_values_of_scores, shards.source.data, own, list(metrics))))
+
+
+def _in_turn(shards: ShardedData, task: Task, *arguments: Any) -> Iterator[Any]:
+    parts, step = shards.source.data.parts, 1 if shards.is_local else BLOCKS_AT_ONCE
+    for i in range(0, len(parts), step):
+        yield from shards.source.run(task, Kept(parts[i : i + step]), *arguments)
+
+
+def _joined(blocks: Iterator[list[Array]]) -> list[Array]:
+    return [np.concatenate(values) for values in zip(*blocks, strict=True)]
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def _scored(data: RankingData, model: Any) -> tuple[Array, Array]:
+    return data.to_input_order(data.qid), data.to_input_order(model.predict(data))
+
+
+def _values_of_model(data: RankingData, model: Any, metrics: list[Metric]) -> list[Array]:
+    scores = model.predict(data)
+    return [np.asarray(one.per_query(scores, data)) for one in metrics]
+
+
+def _values_of_scores(data: RankingData, scores: Array, metrics: list[Metric]) -> list[Array]:
+    grouped = scores if data.input_order is None else scores[data.input_order]
+    return [np.asarray(one.per_query(grouped, data)) for one in metrics]

@@ -1,0 +1,29 @@
+"""Blocks of whole queries on a Dask cluster.
+
+The same solvers, rankers and metrics as on one machine: only where a block's tasks run is decided here. Everything in
+this package needs the extra ``dask`` and is imported on use.
+"""
+
+from __future__ import annotations
+
+from gainful.errors import MissingExtraError
+
+try:
+    import distributed as _distributed  # noqa: F401
+except ImportError:
+    raise MissingExtraError.of("training on a cluster", "Dask", "dask") from None
+
+from gainful.cluster.blocks import DaskBlocks
+from gainful.cluster.clients import client_of, current_client
+from gainful.cluster.collections import from_collections, is_collection, predicted
+from gainful.cluster.shards import open_on_cluster
+
+__all__ = [
+    "DaskBlocks",
+    "client_of",
+    "current_client",
+    "from_collections",
+    "is_collection",
+    "open_on_cluster",
+    "predicted",
+]

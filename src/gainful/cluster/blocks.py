@@ -1,0 +1,300 @@
+"""``DaskBlocks``: tasks that run on the workers that hold the blocks.
+
+Every block, and all that is kept beside it, is a future. A task that takes them runs where they are; answers come back
+once for all blocks. A worker that is lost takes its futures with it, and Dask computes them again on another one, from
+the file or graph they came from: what is kept must never be older than the data it came from, and never is, as it is a
+function of it. Sums are taken here in the order of the blocks, so neither the workers' number nor their speed shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import cloudpickle
+import distributed
+import numpy as np
+from dask.sizeof import sizeof
+
+from gainful.blocks import Kept, Task, n_parts
+from gainful.cluster.clients import first_line
+from gainful.data import RankingData
+from gainful.errors import ClusterError, GainfulError
+from gainful.formats.files import forget_pages
+from gainful.threads import at_most
+
+LONG_ARGUMENTS = 1 << 16  # bytes: more are sent once and handed on between workers, not once for each block
+LOOK_SECONDS = 1.0  # between two looks at a cluster that has not answered
+PATIENCE_SECONDS = 30.0  # without any worker
+MOST_OF_MEMORY = 0.4  # of a worker's limit that pages of mapped files may take; Dask spills from 0.6 on
+BYTES_PER_ROW = 64  # about what a block takes in memory whose features stay in a file
+LONGEST_HISTORY = 40  # additions after which a vector is computed afresh
+LOST = (
+    distributed.CancelledError,
+    distributed.comm.CommClosedError,
+    getattr(distributed.client, "ClosedClientError", ConnectionError),  # not in older versions
+    ConnectionError,
+)
+
+
+class DaskBlocks:
+    """Blocks that lie on the workers of a cluster. ``futures`` are of a RankingData each."""
+
+    longest_history: float = LONGEST_HISTORY
+
+    def __init__(self, client: Any, futures: Sequence[Any]):
+        self.client = client
+        self.data = Kept(tuple(futures))
+        self.threads = threads_of_task(client, len(futures))
+        self.bytes_sent = self.bytes_received = 0  # of arguments and answers, from and to here
+
+    def run(self, task: Task, *arguments: Any) -> list[Any]:
+        return self._answers(self._map(_run, task, arguments))
+
+    def keep(self, task: Task, *arguments: Any) -> Kept:
+        return Kept(tuple(self._map(_keep, task, arguments)))
+
+    def run_and_keep(self, task: Task, *arguments: Any) -> tuple[list[Any], Kept]:
+        both = self._map(_run_and_keep, task, arguments)
+        answers = self._answers(self.client.map(_here, both, key=f"{task.__name__}-answer", pure=False))
+        return answers, Kept(tuple(both))
+
+    def _map(self, how: Callable[..., Any], task: Task, arguments: Sequence[Any]) -> list[Any]:
+        """One future for each block."""
+        same, parts = _split(arguments)
+        call = cloudpickle.dumps((task, same, self.threads))
+        n = n_parts(arguments)
+        self.bytes_sent += len(call) * (1 if len(call) > LONG_ARGUMENTS else n)
+        name = getattr(task, "__name__", "task").strip("_")
+        with plain_errors():
+            sent = self.client.submit(_itself, call, pure=False) if len(call) > LONG_ARGUMENTS else call
+            return list(self.client.map(how, [sent] * n, *parts, key=name, pure=False))
+
+    def _answers(self, futures: list[Any]) -> list[Any]:
+        answers = gathered(self.client, futures)
+        self.bytes_received += int(sum(map(sizeof, answers)))
+        return answers
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+def gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """The results, brought here; whatever is not done when this ends, by Ctrl-C for one, is not done any more."""
+    try:
+        with plain_errors():
+            answers: list[Any] = client.sync(_gathered, client, futures)
+    finally:
+        for future in futures:
+            future.release()
+    return answers
+
+
+async def _gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """The results of futures; an error once there has been no worker for too long."""
+    waiting = asyncio.ensure_future(client.gather(futures, asynchronous=True))
+    waiting.add_done_callback(_heard)  # where nobody waits any more, it ends when its futures are released
+    deserted = None
+    while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
+        there = await client.scheduler.ncores_running()
+        deserted = None if there else (deserted or monotonic())
+        if deserted is not None and monotonic() - deserted > PATIENCE_SECONDS:
+            raise ClusterError(f"the cluster has had no running worker for {PATIENCE_SECONDS:g} seconds")
+    answers: list[Any] = waiting.result()
+    return answers
+
+
+def _heard(waiting: asyncio.Future[Any]) -> None:
+    """Take note of how it ended, or Python would log that nobody did."""
+    if not waiting.cancelled():
+        waiting.exception()
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """What Dask says, in a line of ours; an error of a task itself as it is."""
+    try:
+        yield
+    except GainfulError:
+        raise
+    except Exception as error:
+        plain = _plain_error(error)
+        if plain is error:
+            raise
+        raise plain from error
+
+
+def _plain_error(error: Exception) -> Exception:
+    if isinstance(error, distributed.KilledWorker):
+        return ClusterError(
+            f"the cluster gave up: workers died of the same task again and again, the last was "
+            f"{error.last_worker.address}; is there memory for a block?"
+        )
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "gainful":
+        return ClusterError("a worker of the cluster has no gainful, or another version; install the same everywhere")
+    if isinstance(error, LOST):
+        return ClusterError(f"the connection to the Dask cluster is lost: {first_line(error)}")
+    return error
+
+
+# -- what is kept on workers -------------------------------------------------------------------------------------------
+
+
+class Shard(RankingData):
+    """A block whose features stay in a file that is mapped. Sent elsewhere, it is opened there again."""
+
+    opening: tuple[Any, ...]
+    pages: Any
+
+    @classmethod
+    def opened(cls, opening: tuple[Any, ...], data: RankingData, pages: Any) -> RankingData:
+        """``opening`` are a function and its arguments that give the same again; ``pages`` the map."""
+        shard = cls.trusted(**{name: getattr(data, name) for name in data.__dataclass_fields__})
+        object.__setattr__(shard, "opening", opening)
+        object.__setattr__(shard, "pages", pages)
+        return shard
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.opening[0], self.opening[1:]
+
+
+class Held:
+    """What a task has made of a block. Sent elsewhere, it is made again, as it may hold compiled loops or mapped files.
+
+    Arrays are no trouble to send and are not wrapped.
+    """
+
+    def __init__(self, value: Any, call: bytes, parts: tuple[Any, ...]):
+        self.value, self.call, self.parts = value, call, parts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _keep, (self.call, *self.parts)
+
+    def __sizeof__(self) -> int:
+        return max((BYTES_PER_ROW * part.n_rows for part in self.parts if isinstance(part, RankingData)), default=64)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An answer, and what stays."""
+
+    here: Any
+    there: Any
+
+
+@sizeof.register(RankingData)  # type: ignore[untyped-decorator]
+def _size_of_data(data: RankingData) -> int:
+    """Bytes in memory: Dask spills and moves by it."""
+    X = data.X
+    features = 0 if isinstance(data, Shard) else X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
+    return int(features + BYTES_PER_ROW * data.n_rows)
+
+
+@sizeof.register(Pair)  # type: ignore[untyped-decorator]
+def _size_of_pair(pair: Pair) -> int:
+    return int(sizeof(pair.here) + sizeof(pair.there))
+
+
+# -- on the worker -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of an argument that differs from block to block."""
+
+    number: int
+
+
+def _split(arguments: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """The arguments that are the same for all blocks, with a :class:`Part` for each of the others, and these."""
+    same: list[Any] = []
+    parts: list[tuple[Any, ...]] = []
+    for argument in arguments:
+        if not isinstance(argument, Kept):
+            same.append(argument)
+        elif _is_shared(argument):
+            same.append(argument.parts[0])
+        else:
+            same.append(Part(len(parts)))
+            parts.append(argument.parts)
+    return tuple(same), parts
+
+
+def _is_shared(kept: Kept) -> bool:
+    first = kept.parts[0]
+    return not isinstance(first, distributed.Future) and all(part is first for part in kept.parts)
+
+
+def _called(call: bytes, parts: tuple[Any, ...]) -> Any:
+    task, same, threads = cloudpickle.loads(call)
+    arguments = (_opened(parts[one.number]) if isinstance(one, Part) else one for one in same)
+    with at_most(threads):
+        result = task(*arguments)
+    _let_go(parts)
+    return result
+
+
+def _opened(part: Any) -> Any:
+    """What a task wants of a part."""
+    if isinstance(part, Pair):
+        part = part.there
+    return part.value if isinstance(part, Held) else part
+
+
+def _run(call: bytes, *parts: Any) -> Any:
+    answer = _called(call, parts)
+    return answer.replace() if isinstance(answer, Shard) else answer  # whoever asks may not see the file
+
+
+def _keep(call: bytes, *parts: Any) -> Any:
+    made = _called(call, parts)
+    return made if isinstance(made, np.ndarray) else Held(made, call, parts)
+
+
+def _run_and_keep(call: bytes, *parts: Any) -> Pair:
+    here, there = _called(call, parts)
+    return Pair(here, there)
+
+
+def _here(pair: Pair) -> Any:
+    return pair.here
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _let_go(parts: tuple[Any, ...]) -> None:
+    """Drop mapped pages where they crowd the worker's memory: Dask counts them, and would stop or kill it."""
+    shards = [one for part in parts for one in (part.parts if isinstance(part, Held) else (part,))]
+    shards = [one for one in shards if isinstance(one, Shard)]
+    if not shards:
+        return
+    try:
+        manager = distributed.get_worker().memory_manager
+    except ValueError:
+        return  # not on a worker
+    if manager.memory_limit and _resident() > MOST_OF_MEMORY * manager.memory_limit:
+        for shard in shards:
+            forget_pages(shard.pages, 0, len(shard.pages))
+
+
+def _resident() -> int:
+    """Bytes of this process that are in memory."""
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def threads_of_task(client: Any, n_blocks: int) -> int:
+    """Threads for the loops inside a task: a worker's own, shared among the tasks it runs at once.
+
+    A constant of the data and the cluster it was opened on, since the last digits of a sum depend on it.
+    """
+    threads: list[int] = list(client.nthreads().values()) or [1]
+    at_once = -(-n_blocks // len(threads))
+    return max(1, min(threads) // max(1, at_once))

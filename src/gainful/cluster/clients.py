@@ -1,0 +1,84 @@
+"""Clients of a Dask cluster: finding them, and whether the machines there can do what is asked of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import distributed
+
+import gainful
+from gainful.errors import ClusterError, ParameterError
+
+CONNECT_SECONDS = 10.0
+VERSION = "__import__('gainful').__version__"  # a text: a function of ours could not be read where gainful is missing
+_OPENED: dict[str, Any] = {}  # clients that were opened here, by address
+
+
+def client_of(cluster: Any) -> Any:
+    """The client that a user means: a ``Client``, the address of a scheduler, or a cluster such as ``LocalCluster``."""
+    if isinstance(cluster, distributed.Client):
+        client = cluster
+    elif isinstance(cluster, str):
+        client = _client_at(cluster)
+    elif hasattr(cluster, "scheduler_address"):
+        client = _client_at(cluster.scheduler_address)
+    else:
+        raise ParameterError.of("open_shards", "cluster", "a Client, an address or a Dask cluster", cluster)
+    check_workers(client)
+    return client
+
+
+def current_client() -> Any:
+    """The client of this process, for data that do not say where they are computed."""
+    try:
+        client = distributed.get_client()
+    except ValueError:
+        raise ClusterError(
+            "Dask arrays and frames are trained on by a cluster, and none is connected; start one first: "
+            "client = distributed.Client('tcp://scheduler:8786'), or distributed.Client() on this machine"
+        ) from None
+    check_workers(client)
+    return client
+
+
+def _client_at(address: str) -> Any:
+    known = _OPENED.get(address)
+    if known is not None and known.status == "running":
+        return known
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answers at {address}: {first_line(error)}; is it running, and can it be reached?"
+        ) from None
+    _OPENED[address] = client
+    return client
+
+
+def check_workers(client: Any) -> None:
+    """Raise where there is no worker, or where gainful is missing or another version there."""
+    if client.status != "running":
+        raise ClusterError(f"the client of the Dask cluster is {client.status}; connect again")
+    found = {f"worker {name}": answer for name, answer in client.run(eval, VERSION, on_error="return").items()}
+    if not found:
+        raise ClusterError("the Dask cluster has no workers; start some: dask worker ADDRESS")
+    try:
+        found["the scheduler"] = client.run_on_scheduler(eval, VERSION)
+    except Exception as error:
+        found["the scheduler"] = error
+    for where, answer in found.items():
+        if isinstance(answer, ModuleNotFoundError):
+            raise ClusterError(
+                f"{where} has no gainful ({answer}); install gainful {gainful.__version__} with the extra dask there"
+            )
+        if isinstance(answer, BaseException):
+            raise ClusterError(f"{where} cannot load gainful: {first_line(answer)}")
+        if answer != gainful.__version__:
+            raise ClusterError(
+                f"{where} has gainful {answer}, here it is {gainful.__version__}; install the same version everywhere"
+            )
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Dask's says, on one line."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

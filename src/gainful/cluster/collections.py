@@ -1,0 +1,283 @@
+"""Dask arrays and frames as ranking data: every partition is a block on the worker that computed it.
+
+Nothing is computed here: the partitions stay in the cluster, and Dask can make each of them again from its graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from gainful.cluster.blocks import DaskBlocks, gathered
+from gainful.cluster.clients import current_client
+from gainful.data import RankingData
+from gainful.errors import DataError, ParameterError
+from gainful.frames import as_features
+from gainful.rows import Array, first_repeated
+from gainful.sharded import BlockFacts, ShardedData
+
+GRADE, QUERY, WEIGHT, PLACE = "gainful:grade", "gainful:qid", "gainful:weight", "gainful:place"
+
+
+class ShuffledWarning(UserWarning):
+    """Rows were moved between partitions, so that each query is in one."""
+
+
+def is_collection(X: Any) -> bool:
+    """Whether X is a Dask array or frame."""
+    return isinstance(X, da.Array) or _is_frame(X)
+
+
+def _is_frame(X: Any) -> bool:
+    return dask.is_dask_collection(X) and hasattr(X, "columns") and hasattr(X, "map_partitions")
+
+
+def from_collections(X: Any, y: Any, qid: Any, sample_weight: Any = None, *, what: str = "X") -> ShardedData:
+    """Ranking data of Dask arrays of alike rows; of a frame and series; or of a frame and the names of its columns."""
+    client = current_client()
+    if y is None:
+        raise DataError("y is missing; ranking needs the grade of every row")
+    if qid is None:
+        raise DataError("qid is missing; ranking needs the query id of every row, qid=…")
+    if _is_frame(X):
+        return _of_frame(client, X, y, qid, sample_weight, what)
+    if not isinstance(X, da.Array):
+        raise DataError(f"{what} must be a Dask array or frame where y or qid is one, was {type(X).__name__}")
+    return _of_arrays(client, X, {"y": y, "qid": qid, "sample_weight": sample_weight}, what)
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+
+
+def _loaded(client: Any, parts: Sequence[Any]) -> tuple[list[Any], list[BlockFacts], list[int]]:
+    """Futures of the partitions that hold rows, what they hold, and their numbers."""
+    futures = client.compute(list(parts))
+    facts = gathered(client, client.map(_facts, futures, pure=False))
+    kept = [i for i, one in enumerate(facts) if one is not None]
+    if not kept:
+        raise DataError("there are no rows; ranking data needs at least one query with one document")
+    return [futures[i] for i in kept], [facts[i] for i in kept], kept
+
+
+def _split_query(facts: Sequence[BlockFacts]) -> Any:
+    """A query with rows in two blocks, or None."""
+    return first_repeated(np.concatenate([one.query_ids for one in facts])) if len(facts) > 1 else None
+
+
+def _sharded(client: Any, futures: list[Any], facts: list[BlockFacts], numbers: list[int], what: str) -> ShardedData:
+    return ShardedData(DaskBlocks(client, futures), [f"partition {i} of {what}" for i in numbers], facts)
+
+
+def _facts(block: RankingData | None) -> BlockFacts | None:
+    return None if block is None else BlockFacts.of(block)
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------
+
+
+def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> ShardedData:
+    if X.ndim != 2:
+        raise DataError(f"{what} must have two dimensions (rows, features), had {X.ndim}")
+    X = _whole_rows(X)
+    columns = {name: _aligned(column, X, name) for name, column in columns.items() if column is not None}
+    futures, facts, numbers = _loaded(client, _array_parts(X, columns, what))
+    if _split_query(facts) is not None and not np.isnan(X.chunks[0]).any():
+        ends = _query_ends(client, X, columns["qid"])
+        if ends != X.chunks[0]:
+            del futures
+            X = X.rechunk({0: ends})
+            columns = {name: column.rechunk((ends,)) for name, column in columns.items()}
+            futures, facts, numbers = _loaded(client, _array_parts(X, columns, what))
+    split = _split_query(facts)
+    if split is not None:
+        places = [i for i, one in zip(numbers, facts, strict=True) if (one.query_ids == split).any()]
+        raise DataError(
+            f"query {split!r} has rows in the chunks {places[0]} and {places[1]} of {what}; a query must not be split: "
+            "sort the rows by qid, or give a Dask frame, whose rows are moved by qid"
+        )
+    return _sharded(client, futures, facts, numbers, what)
+
+
+def _whole_rows(X: Any) -> Any:
+    """X with all columns of a row in one chunk."""
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def _aligned(column: Any, X: Any, name: str) -> Any:
+    """One value per row, in chunks as X has them."""
+    if _is_frame(column) or hasattr(column, "to_dask_array"):
+        column = column.to_dask_array()
+    if not isinstance(column, da.Array):
+        if np.isnan(X.chunks[0]).any():
+            raise DataError(f"{name} must be a Dask array with the chunks of X, whose lengths are not known")
+        column = np.asarray(column)
+        if column.shape != X.shape[:1]:
+            raise DataError(f"{name} must have one value per row ({X.shape[0]}), had shape {column.shape}")
+        return da.from_array(column, chunks=(X.chunks[0],))
+    if column.ndim != 1:
+        raise DataError(f"{name} must have one dimension, had {column.ndim}")
+    unknown = np.isnan(X.chunks[0]).any() or np.isnan(column.chunks[0]).any()
+    if unknown and column.numblocks[0] != X.numblocks[0]:
+        raise DataError(
+            f"{name} has {column.numblocks[0]} chunks, X has {X.numblocks[0]}, and their lengths are not known; call "
+            "compute_chunk_sizes() on both, or cut them alike"
+        )
+    if unknown or column.chunks[0] == X.chunks[0]:
+        return column
+    if column.shape != X.shape[:1]:
+        raise DataError(f"{name} has {column.shape[0]} values for {X.shape[0]} rows")
+    return column.rechunk((X.chunks[0],))
+
+
+def _array_parts(X: Any, columns: dict[str, Any], what: str) -> list[Any]:
+    rows = dask.delayed(_rows, pure=False)
+    cut = {name: column.to_delayed(optimize_graph=False) for name, column in columns.items()}
+    return [
+        rows(
+            f"chunk {i} of {what}",
+            block,
+            *(cut[name][i] if name in cut else None for name in ("y", "qid", "sample_weight")),
+        )
+        for i, block in enumerate(X.to_delayed(optimize_graph=False)[:, 0])
+    ]
+
+
+def _query_ends(client: Any, X: Any, qid: Any) -> tuple[int, ...]:
+    """Lengths of chunks near those there are, that end where a query ends."""
+    edges = gathered(client, client.map(_edges, client.compute(list(qid.to_delayed(optimize_graph=False))), pure=False))
+    lengths = list(X.chunks[0])
+    last: Any = None
+    at = -1  # the chunk that the rows at the start of the next one may belong to
+    for i, edge in enumerate(edges):
+        if edge is None:
+            continue
+        first, leading, end = edge
+        if at >= 0 and first == last:
+            lengths[at] += leading
+            lengths[i] -= leading
+        if lengths[i] > 0:
+            at = i
+        last = end
+    return tuple(length for length in lengths if length > 0)
+
+
+def _edges(qid: Any) -> tuple[Any, int, Any] | None:
+    """The first query of a chunk, with how many rows it starts, and the last one."""
+    ids = np.asarray(qid)
+    if not len(ids):
+        return None
+    other = np.flatnonzero(ids != ids[0])
+    return ids[0], int(other[0]) if len(other) else len(ids), ids[-1]
+
+
+def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData | None:
+    """A partition as a block; None where it is empty."""
+    if not X.shape[0]:
+        return None
+    try:
+        return RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> ShardedData:
+    frame, names = _one_frame(X, {GRADE: y, QUERY: qid, WEIGHT: sample_weight}, what)
+    features = [name for name in frame.columns if name not in names.values()]
+    as_features(frame._meta[features], what)  # raises at what is not a number before anything is computed
+    futures, facts, numbers = _loaded(client, _frame_parts(frame, names, features, what))
+    if _split_query(facts) is not None:
+        n_split = len(_ids_in_several(facts))
+        del futures
+        warnings.warn(
+            f"{n_split:,} queries have rows in several partitions of {what}; rows are moved so that each query is in "
+            "one (a frame that is partitioned by qid needs no such move)",
+            ShuffledWarning,
+            stacklevel=5,
+        )
+        meta = frame._meta.assign(**{PLACE: np.int64(0)})
+        numbered = frame.map_partitions(_numbered, meta=meta)
+        moved = numbered.shuffle(on=names[QUERY])
+        futures, facts, numbers = _loaded(client, _frame_parts(moved, names | {PLACE: PLACE}, features, what))
+    return _sharded(client, futures, facts, numbers, what)
+
+
+def _one_frame(X: Any, columns: dict[str, Any], what: str) -> tuple[Any, dict[str, str]]:
+    """One frame that holds all, and the names that grade, query and weight have in it."""
+    columns = {role: column for role, column in columns.items() if column is not None}
+    names = {role: column if isinstance(column, str) else role for role, column in columns.items()}
+    for column in columns.values():
+        if isinstance(column, str) and column not in X.columns:
+            raise DataError(f"{what} has no column {column!r}; its columns are {', '.join(map(str, X.columns))}")
+    given = {role: column for role, column in columns.items() if not isinstance(column, str)}
+    for role, column in given.items():
+        if not (dask.is_dask_collection(column) and hasattr(column, "map_partitions")):
+            called = {GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight"}[role]
+            raise ParameterError.of(
+                "fit", called, f"a Dask series beside {what}, or the name of a column", type(column)
+            )
+    try:
+        return (X.assign(**given) if given else X), names
+    except (ValueError, NotImplementedError) as error:
+        raise DataError(f"y and qid do not have the partitions of {what}: {str(error).splitlines()[0]}") from None
+
+
+def _frame_parts(frame: Any, names: dict[str, str], features: list[str], what: str) -> list[Any]:
+    rows = dask.delayed(_rows_of_frame, pure=False)
+    return [rows(f"partition {i} of {what}", part, names, features) for i, part in enumerate(frame.to_delayed())]
+
+
+def _rows_of_frame(name: str, part: Any, names: dict[str, str], features: list[str]) -> RankingData | None:
+    if PLACE in names:
+        part = part.sort_values(names[PLACE], kind="stable")
+    weight = part[names[WEIGHT]] if WEIGHT in names else None
+    return _rows(name, part[features], part[names[GRADE]], part[names[QUERY]], weight)
+
+
+def _numbered(part: Any, partition_info: Any = None) -> Any:
+    """The rows with their places, so that rows of one query can be brought back into the order given."""
+    number = 0 if partition_info is None else int(partition_info["number"])
+    return part.assign(**{PLACE: (number << 40) + np.arange(len(part), dtype=np.int64)})
+
+
+def _ids_in_several(facts: Sequence[BlockFacts]) -> set[Any]:
+    seen: set[Any] = set()
+    several: set[Any] = set()
+    for one in facts:
+        ids = set(one.query_ids.tolist())
+        several |= seen & ids
+        seen |= ids
+    return several
+
+
+# -- prediction --------------------------------------------------------------------------------------------------------
+
+
+def predicted(model: Any, X: Any) -> Any:
+    """The scores of a Dask array or frame, as a Dask array with the same chunks; computed when they are asked for."""
+    if isinstance(X, da.Array):
+        X = _whole_rows(X)
+        model._check_columns(X.shape[1], None)
+        lengths, parts = X.chunks[0], X.to_delayed(optimize_graph=False)[:, 0]
+    else:
+        model._check_columns(len(X.columns), tuple(str(name) for name in X.columns))
+        parts = X.to_delayed()
+        lengths = (np.nan,) * len(parts)
+    held = dask.delayed(model, traverse=False, pure=False)
+    score = dask.delayed(_scores, pure=False)
+    scores = [
+        da.from_delayed(score(held, part), shape=(n,), dtype=np.float64) for n, part in zip(lengths, parts, strict=True)
+    ]
+    return da.concatenate(scores, allow_unknown_chunksizes=True)
+
+
+def _scores(model: Any, part: Any) -> Array:
+    scores: Array = model.predict(part) if part.shape[0] else np.empty(0)
+    return scores

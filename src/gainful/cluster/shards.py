@@ -1,0 +1,147 @@
+"""Shards that the workers of a cluster open themselves, from paths that all machines see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from time import monotonic, sleep
+from typing import Any
+
+import distributed
+import numpy as np
+
+from gainful.blocks import BLOCK_ROWS
+from gainful.cluster.blocks import DaskBlocks, Shard, gathered, plain_errors
+from gainful.data import RankingData
+from gainful.errors import DataError, FormatError
+from gainful.formats import FORMATS, read
+from gainful.formats.binary import Opened
+from gainful.formats.files import PathLike
+from gainful.formats.shards import shard_files
+from gainful.rows import chunks
+from gainful.sharded import ShardedData
+
+LEAST_BLOCK_ROWS = 10_000  # fewer are not worth a task
+UNBIND_SECONDS = 30.0
+
+
+def open_on_cluster(
+    client: Any, path: PathLike | Iterable[PathLike], format: str | None, options: dict[str, Any]
+) -> ShardedData:
+    """The files of a folder, a list or one file, each opened by a worker, spread evenly.
+
+    .gnf files are mapped, long ones as several blocks; other files are read, one block each.
+    """
+    listed = path if isinstance(path, str) or not isinstance(path, Iterable) else [str(one) for one in path]
+    paths = gathered(client, [client.submit(_listed, listed, format, pure=False)])[0]
+    mapped = [_is_mapped(one, format, options) for one in paths]
+    rows = _block_rows(client, [one for one, is_mapped in zip(paths, mapped, strict=True) if is_mapped])
+    counting = [client.submit(_cuts, one, rows, pure=False) for one, is_in in zip(paths, mapped, strict=True) if is_in]
+    cuts = iter(gathered(client, counting))
+    blocks: list[tuple[Any, ...]] = []
+    names: list[str] = []
+    for one, is_in in zip(paths, mapped, strict=True):
+        parts = next(cuts) if is_in else [None]
+        blocks += [(one, format, options, part) for part in parts]
+        names += [one] if len(parts) == 1 else [f"{one} (part {i + 1})" for i in range(len(parts))]
+    homes = spread(client, [_size(block) for block in blocks])
+    futures = [
+        client.submit(open_block, *block, workers=[home], allow_other_workers=True, pure=False, key=None)
+        for block, home in zip(blocks, homes, strict=True)
+    ]
+    _unbind(client, [future.key for future in futures])
+    return ShardedData(DaskBlocks(client, futures), names)
+
+
+def _unbind(client: Any, keys: list[str]) -> None:
+    """Let blocks go anywhere once each has been given to its worker.
+
+    A task that is bound to workers waits for one of them, for ever when all are gone, even where others may have it.
+    """
+    end = monotonic() + UNBIND_SECONDS
+    while keys and monotonic() < end:
+        with plain_errors():
+            keys = client.run_on_scheduler(_still_unknown, keys)
+        sleep(0.01)
+
+
+def _still_unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
+    """On the scheduler: the keys that have not come in yet; the others are bound no more."""
+    dask_scheduler.set_restrictions({key: [] for key in keys if key in dask_scheduler.tasks})
+    return [key for key in keys if key not in dask_scheduler.tasks]
+
+
+def _is_mapped(path: str, format: str | None, options: dict[str, Any]) -> bool:
+    is_binary = path.lower().endswith(FORMATS["binary"].suffixes) if format is None else format == "binary"
+    return is_binary and options.get("mmap", True) is True
+
+
+def _block_rows(client: Any, paths: list[str]) -> int:
+    """Rows of a block, such that every thread of the cluster gets one."""
+    total = sum(gathered(client, [client.submit(_n_rows, one, pure=False) for one in paths]))
+    threads = max(1, sum(client.nthreads().values()))
+    return int(min(BLOCK_ROWS, max(LEAST_BLOCK_ROWS, -(-total // threads))))
+
+
+def _size(block: tuple[Any, ...]) -> float:
+    """How much work a block is, beside the others; of a file that is not opened yet nothing is known."""
+    part = block[3]
+    return 1.0 if part is None else float(part[2])
+
+
+def spread(client: Any, sizes: list[float]) -> list[str]:
+    """A worker for each block: neighbours together, and by size as many as each has threads."""
+    workers = client.nthreads()
+    ends = np.cumsum(list(workers.values())) / sum(workers.values())
+    middles = (np.cumsum(sizes) - np.array(sizes) / 2) / sum(sizes)
+    names = list(workers)
+    return [names[i] for i in np.minimum(np.searchsorted(ends, middles, side="right"), len(names) - 1)]
+
+
+# -- on the worker -----------------------------------------------------------------------------------------------------
+
+
+def _listed(path: Any, format: str | None) -> list[str]:
+    return [str(file) for file in shard_files(path, format)]
+
+
+def _n_rows(path: str) -> int:
+    return _seen(path).shape.n_rows
+
+
+def _cuts(path: str, rows: int) -> list[tuple[int, int, int]]:
+    """Queries of each block, first and last, and the rows in it."""
+    offsets = _seen(path).offsets
+    return [(a, b, int(offsets[b] - offsets[a])) for a, b in pairwise(chunks(offsets, 0, len(offsets) - 1, rows))]
+
+
+def open_block(
+    path: str, format: str | None, options: dict[str, Any], part: tuple[int, int, int] | None
+) -> RankingData:
+    """A block, on the worker that it is for."""
+    if part is None:
+        try:
+            return read(path, format, **options)
+        except FormatError as error:
+            raise _not_seen(path, error) from None
+    opened = _seen(path)
+    return Shard.opened((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
+
+
+def _seen(path: str) -> Opened:
+    try:
+        return Opened(path)
+    except FormatError as error:
+        raise _not_seen(path, error) from None
+
+
+def _not_seen(path: str, error: FormatError) -> DataError:
+    from pathlib import Path
+
+    if Path(path).exists():
+        return error
+    try:
+        where = f"worker {distributed.get_worker().address}"
+    except ValueError:
+        where = "this machine"
+    return DataError(f"{path} is not there on {where}; shards must lie where all machines of the cluster see them")

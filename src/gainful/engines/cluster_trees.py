@@ -1,0 +1,554 @@
+"""Growing trees on a Dask cluster, in rounds, through ``lightgbm.dask``.
+
+In a round the workers grow some trees together; ``lightgbm.dask`` finds out which worker holds which blocks, opens
+ports and starts them. After a round the trees are here, the validation blocks are scored tree by tree where they are,
+and a checkpoint may be written. A worker that is lost costs a round: the others are freed and it is grown again.
+Loads LightGBM and Dask, so it is imported on use.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from gainful.blocks import Kept
+from gainful.cluster.blocks import plain_errors
+from gainful.data import RankingData
+from gainful.engines import cluster_workers as workers
+from gainful.engines.boosting import GradientSize, natural_scale
+from gainful.engines.common_bins import CommonBins, find_bins
+from gainful.engines.draws import refuse_not_resumed
+from gainful.engines.pieces import in_pieces
+from gainful.engines.recipes import Labels, Recipe
+from gainful.engines.tree_sums import ToScores, added, measured, softmax, start_scores
+from gainful.engines.trees import _say_if_leaves_are_too_large, draws_at_random
+from gainful.errors import ClusterError, GainfulError, ParameterError
+from gainful.metrics.value import mean_over_queries
+from gainful.monitor import Monitor
+from gainful.rows import Array
+from gainful.sharded import ShardedData
+
+ROUND_TREES = 25
+MOST_LOSSES = 3  # in a row, of the same round
+LOOK_EVERY = 1.0  # seconds between two looks at which workers there are
+ASK_EVERY = 10.0  # seconds after which they are asked even if none is missing: one may be back under its old address
+GRACE = 5.0  # seconds in which workers may find out by themselves
+RESTART_SECONDS = 60.0
+
+NETWORK = ("machines", "workers", "nodes", "local_listen_port", "local_port", "port", "time_out", "tree_learner",
+           "tree", "tree_type", "tree_learner_type")  # fmt: skip
+LEARNERS = ("data", "data_parallel", "voting", "voting_parallel")
+
+log = logging.getLogger(__name__)
+
+
+class WorkerLost(Exception):
+    """A worker that took part in a round is gone."""
+
+
+def grow_on_cluster(
+    data: ShardedData,
+    labels: Labels,
+    n_trees: int,
+    params: dict[str, Any],
+    monitor: Monitor,
+    *,
+    recipe: Recipe | None = None,
+    categorical: Sequence[int] = (),
+    exact_bins: bool = False,
+    start: Any = None,
+    to_scores: ToScores | None = None,
+    threads: int | None = None,
+) -> tuple[Any, float | None]:
+    """A booster of at most ``n_trees`` iterations, in memory here, and the scale of the gradients where it was found.
+
+    Parameters
+    ----------
+    data : blocks on a cluster
+    labels : of a block, (n_rows,): what LightGBM's own objectives see
+    recipe : gradients from gainful; without it ``params`` names an objective of LightGBM's
+    categorical, exact_bins, start, to_scores : as in :func:`gainful.engines.trees.grow_trees`
+    threads : of each worker; None for as many as Dask gave it
+    """
+    monitor.total = n_trees
+    network = {name: params.pop(name) for name in NETWORK if name in params}
+    growth = ClusterGrowth(data, labels, params, network, monitor, recipe, start, threads)
+    growth.to_scores = to_scores or _itself
+    with _quiet(), growth.clear_errors():
+        growth.find_bins(categorical, exact_bins)
+        if start is None and recipe is not None and not growth.bins.can_split:
+            # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
+            _say_if_leaves_are_too_large(data, params)  # type: ignore[arg-type]
+            return growth.empty_booster(), None
+        with monitor:
+            growth.run(n_trees)
+        growth.save_if_interrupted()
+        return growth.booster(), growth.scale
+
+
+class ClusterGrowth:
+    """How far growing is, here; trees are numbered from 1, those of ``start`` counted in.
+
+    ``trees`` is the text of all trees so far, ``tree`` the number of the last one tried. ``scores`` and
+    ``valid_scores`` are the raw scores of the rows by these trees, kept with the blocks.
+    """
+
+    bins: CommonBins
+    to_scores: ToScores
+
+    def __init__(
+        self,
+        data: ShardedData,
+        labels: Labels,
+        params: dict[str, Any],
+        network: dict[str, Any],
+        monitor: Monitor,
+        recipe: Recipe | None,
+        start: Any,
+        threads: int | None,
+    ):
+        self.data, self.labels, self.network = data, labels, _checked_network(network)
+        self.monitor, self.recipe, self.threads = monitor, recipe, threads
+        self.valid = None if monitor.valid is None else in_pieces(monitor.valid)
+        self.client = data.source.client  # type: ignore[attr-defined]
+        self.key, self.rounds, self.complete = uuid.uuid4().hex, 0, False
+        self.first = 0 if start is None else start.current_iteration()
+        self.trees: str | None = None if start is None else start.model_to_string()
+        self.tree, self.ended = self.first, False
+        self.scale: float | None = None
+        self.seed = (int(params["seed"]) + self.first) % 2**31
+        self._resume()
+        self.params = params | {"seed": self.seed} | ({} if recipe is None else {"objective": "none"})
+        # with 0 LightGBM may split off a leaf that its estimate of documents has as empty, and stop on it
+        self.params["min_data_in_leaf"] = max(1, int(params["min_data_in_leaf"]))
+        self.scores = self._start_scores(data)
+        self.valid_scores = None if self.valid is None else self._start_scores(self.valid)
+        self.age = 0  # rounds since the scores were last computed as a whole
+        self._own: Any = None
+
+    def _start_scores(self, data: ShardedData) -> Kept:
+        if self.trees is None:
+            return Kept((None,) * data.n_blocks)
+        return data.source.keep(start_scores, data.source.data, self.trees)
+
+    def find_bins(self, categorical: Sequence[int], exact: bool) -> None:
+        self.categorical = tuple(categorical)
+        self.bins = find_bins(self.data, self.params, categorical, exact)
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def run(self, n_trees: int) -> None:
+        """Grow round after round, until there are enough trees or no better ones."""
+        while self.tree < n_trees and not self.ended and not self.monitor.out_of_patience:
+            self._find_scale()
+            grown = self._round(self._end_of_round(n_trees))
+            if self._take(*grown):
+                return
+            self.save_if_due()
+
+    def _end_of_round(self, n_trees: int) -> int:
+        last = min(self.tree + ROUND_TREES, n_trees)
+        if self.recipe is not None and self.recipe.scale_from is not None:
+            return min(last, self.recipe.scale_from - 1)
+        return last
+
+    def _find_scale(self) -> None:
+        """Where the next tree is the one that sets the scale: find it over all blocks."""
+        if self.recipe is None or self.recipe.scale_from is None or self.tree + 1 < self.recipe.scale_from:
+            return
+        sizes = self.data.source.run(
+            _gradient_size, self.data.source.data, self.scores, self.recipe, self._mean_weight(), self.tree + 1
+        )
+        total = sizes[0]
+        for size in sizes[1:]:
+            total = total + size
+        self._set_scale(natural_scale(total))
+
+    def _set_scale(self, scale: float) -> None:
+        assert self.recipe is not None
+        self.scale, self.recipe = scale, self.recipe.scaled(scale)
+
+    def _mean_weight(self) -> float:
+        return self.data.total_weight / self.data.n_queries
+
+    def _take(self, grown: workers.Grown, values: Sequence[float | None]) -> bool:
+        """Take over what a round has grown, and measure it tree by tree. True when training should stop."""
+        self.ended = grown.ended
+        if not grown.numbers:
+            self.tree = self.work.last
+            return False
+        self.trees, before = grown.trees, len(self.monitor.history)
+        booster = lgb.Booster(model_str=grown.trees)
+        new = booster.model_to_string(start_iteration=before, num_iteration=len(grown.numbers))
+        measures = self._validate(new, len(grown.numbers))
+        for number, value, validation in zip(grown.numbers, values, measures, strict=True):
+            self.tree = number
+            if self.monitor.step(objective=value, validation=validation):
+                return True
+        self.tree = self.work.last
+        self._add(new)
+        return False
+
+    def _add(self, new: str) -> None:
+        """Bring the scores of the training rows up to date, without a history that grows for ever."""
+        self.age += 1
+        if self.age > self.data.source.longest_history:
+            self.scores, self.age = self._start_scores(self.data), 0
+        else:
+            self.scores = self.data.source.keep(added, self.data.source.data, self.scores, new)
+
+    def _validate(self, new: str, n: int) -> Sequence[float | None]:
+        """The validation metric after each of ``n`` new trees."""
+        if self.valid is None:
+            return [None] * n
+        source = self.valid.source
+        to_scores = Predicted(self.to_scores, self.params["objective"] == "multiclass")
+        arguments = source.data, self.valid_scores, new, self.monitor.metric, to_scores
+        values, self.valid_scores = source.run_and_keep(measured, *arguments)
+        if self.age + 1 > source.longest_history:
+            self.valid_scores = self._start_scores(self.valid)
+        weights = self.valid.query_weights
+        return [mean_over_queries(row, weights) for row in np.concatenate(values, axis=1)]
+
+    # -- a round -------------------------------------------------------------------------------------------------------
+
+    def _round(self, last: int) -> tuple[workers.Grown, Sequence[float | None]]:
+        """Trees up to number ``last``, and the objective at each; again where a worker is lost."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return self._try_round(last)
+            except WorkerLost as lost:
+                log.warning("%s; growing trees %d to %d again", lost, self.tree + 1, last)
+                self._recover(str(lost))
+        raise ClusterError(f"workers were lost {MOST_LOSSES} times while trees {self.tree + 1} to {last} grew")
+
+    def _try_round(self, last: int) -> tuple[workers.Grown, Sequence[float | None]]:
+        self.rounds, self.complete = self.rounds + 1, False
+        self.work = self._work(last)
+        attempt = Attempt(self._client(), self.data.source.data.parts, self.scores.parts, self.work, self.network)
+        self._watch(attempt)
+        if attempt.error is not None:
+            self._explain(attempt)
+        assert attempt.grown is not None
+        reports = self._reports_of_round()
+        if not reports or len(reports) != reports[0]["machines"]:
+            raise WorkerLost("a worker was lost at the end of a round")
+        for report in reports:
+            if report["error"] is not None:
+                raise report["error"]
+        return attempt.grown, self._values(reports)
+
+    def _work(self, last: int) -> workers.Work:
+        params = self.params
+        if _begins_anew(params):
+            # what LightGBM draws within a booster begins anew each round; with another seed it is not drawn again
+            params = params | {"seed": (self.seed + self.tree) % 2**31}
+        changes = self.recipe is not None and self.recipe.changes
+        return workers.Work(
+            key=self.key,
+            round=self.rounds,
+            params=params,
+            bins=self.bins,
+            labels=self.labels,
+            make=None if self.recipe is None else self.recipe.make,
+            mean_weight=self._mean_weight(),
+            categorical=self.categorical,
+            start=self.trees,
+            first=self.first,
+            done=self.tree,
+            last=last,
+            threads=self.threads,
+            another_may_split=draws_at_random(params) or changes,
+            base=self._base(),
+        )
+
+    def _base(self) -> float | None:
+        """The mean label, where a regression begins with it."""
+        begins = self.params["objective"] == "regression" and self.params.get("boost_from_average", True)
+        if self.trees is not None or not begins:
+            return None
+        sums = self.data.source.run(_label_sums, self.data.source.data, self.labels)
+        labels, weights = np.sum(sums, axis=0)
+        return float(labels / weights) if weights > 0 else 0.0
+
+    def _values(self, reports: Sequence[Mapping[str, Any]]) -> list[float | None]:
+        """The objective at each tree, from the sums over each worker's queries."""
+        by_tree = zip(*(report["values"] for report in reports), strict=True)
+        return [None if None in sums else sum(sums) / self.data.n_queries for sums in by_tree]
+
+    def _client(self) -> Any:
+        """A client of our own: closing it takes back whatever a round has asked for."""
+        if self._own is None:
+            from distributed import Client
+
+            there = self.client
+            self._own = Client(there.scheduler.address, security=there.security, set_as_default=False)
+        return self._own
+
+    # -- lost workers --------------------------------------------------------------------------------------------------
+
+    def _watch(self, attempt: Attempt) -> None:
+        """Wait for the round. LightGBM may wait for a lost worker for ever, so look after the workers meanwhile."""
+        gone: set[str] = set()
+        asked, short_since = time.monotonic(), None
+        attempt.start()
+        while attempt.is_alive():
+            attempt.join(LOOK_EVERY)
+            gone |= attempt.before - set(self.client.nthreads())
+            if not attempt.is_alive() or (not gone and time.monotonic() - asked < ASK_EVERY):
+                continue
+            asked = time.monotonic()
+            if not self._is_short(bool(gone)):
+                short_since = None
+            elif short_since is None:
+                short_since = asked
+            elif asked - short_since > GRACE:
+                raise WorkerLost(f"worker {min(gone)} was lost" if gone else "a worker was lost and came back")
+
+    def _is_short(self, some_gone: bool) -> bool:
+        """Whether workers that take part in this round are missing."""
+        parts = self._reports_of_round()
+        if not parts:
+            return some_gone and not any(self.client.processing().values())  # else Dask still brings the data together
+        here, machines = len(parts), int(parts[0]["machines"])
+        self.complete = self.complete or here >= machines
+        return here < machines and (some_gone or self.complete)  # else one is late, busy with something else
+
+    def _reports_of_round(self) -> list[dict[str, Any]]:
+        return [one for one in self._reports().values() if one["round"] == self.rounds]
+
+    def _reports(self) -> dict[str, dict[str, Any]]:
+        told = self.client.run(workers.report_of, self.key, on_error="ignore")
+        return {address: report for address, report in told.items() if report is not None}
+
+    def _explain(self, attempt: Attempt) -> None:
+        """Raise what a failed round means."""
+        assert attempt.error is not None
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until:
+            gone = attempt.before - set(self.client.nthreads())
+            if gone:
+                raise WorkerLost(f"worker {min(gone)} was lost") from attempt.error
+            time.sleep(0.2)
+        self._free()
+        raise attempt.error
+
+    def _recover(self, why: str) -> None:
+        """Free the workers that wait for a lost one."""
+        self._close_own()
+        self._free(why)
+        try:
+            self.client.wait_for_workers(1, timeout=RESTART_SECONDS)
+        except TimeoutError as error:
+            raise ClusterError(f"{why}, and none is left") from error
+
+    def _free(self, why: str = "a round failed") -> None:
+        """Restart the workers that do not come out of LightGBM by themselves."""
+        until = time.monotonic() + GRACE
+        while stuck := [address for address, one in self._reports().items() if one["growing"]]:
+            if time.monotonic() > until:
+                break
+            time.sleep(0.2)
+        if not stuck:
+            return
+        try:
+            self.client.restart_workers(stuck, timeout=RESTART_SECONDS)
+        except Exception as error:
+            raise ClusterError(
+                f"{why}, and {stuck[0]}, which waits for it, could not be restarted ({error}); restart the cluster"
+            ) from error
+
+    def _close_own(self) -> None:
+        if self._own is not None:
+            with suppress(Exception):
+                self._own.close(timeout=GRACE)
+            self._own = None
+
+    @contextmanager
+    def clear_errors(self) -> Iterator[None]:
+        """Leave nothing on the workers, whatever happens, and say in one line what did."""
+        try:
+            with plain_errors():
+                yield
+        except lgb.basic.LightGBMError as error:
+            raise GainfulError(f"LightGBM: {error}") from error
+        except ClusterError:
+            self._save()
+            raise
+        finally:
+            self._close_own()
+            with suppress(Exception):
+                self.client.run(workers.forget, self.key, on_error="ignore")
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def booster(self) -> Any:
+        """The trees that were measured."""
+        n = len(self.monitor.history)
+        if self.trees is None or n == 0:
+            return self.empty_booster()
+        return lgb.Booster(model_str=lgb.Booster(model_str=self.trees).model_to_string(num_iteration=n))
+
+    def empty_booster(self) -> Any:
+        params = {**self.params, **self.bins.params}
+        return lgb.Booster(params, self.bins.dataset(params))
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        found = None if self.monitor.checkpoint is None else self.monitor.checkpoint.state
+        if found is None:
+            return
+        self.tree, self.trees, self.seed = int(found["tree"]), found["trees"], int(found["seed"])
+        self.monitor.restore(found["monitor"])
+        scale = (found["objective"] or {}).get("scale")
+        if scale is not None and self.recipe is not None and self.recipe.scale_from is not None:
+            self._set_scale(float(scale))
+
+    def save_if_due(self) -> None:
+        if self.monitor.checkpoint is not None and self.monitor.checkpoint.due():
+            self._save()
+
+    def save_if_interrupted(self) -> None:
+        if self.monitor.interrupted:
+            self._save()
+
+    def _save(self) -> None:
+        if self.monitor.checkpoint is None or not self.monitor.history:
+            return
+        self.monitor.checkpoint.save(
+            {
+                "trees": self.booster().model_to_string(),
+                "tree": self.tree,
+                "seed": self.seed,
+                "objective": None if self.scale is None else {"scale": self.scale},
+                "monitor": self.monitor.record(),
+            }
+        )
+
+
+class Attempt(threading.Thread):
+    """One try at a round: ``lightgbm.dask`` runs in a thread of its own, so that the workers can be looked after."""
+
+    def __init__(
+        self,
+        client: Any,
+        blocks: Sequence[Any],
+        scores: Sequence[Any],
+        work: workers.Work,
+        network: Mapping[str, Any],
+    ):
+        super().__init__(daemon=True)
+        self.client, self.blocks, self.scores, self.work, self.network = client, blocks, scores, work, dict(network)
+        self.before = set(client.nthreads())
+        self.held: tuple[Any, list[Any], list[Any]] = (None, [], [])
+        self.grown: workers.Grown | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with self.client.as_current():  # lightgbm.dask waits by the current client, whichever it was given
+                self.grown = self._trained().grown
+        except BaseException as error:
+            self.error = error
+
+    def _trained(self) -> Any:
+        from distributed import Future
+        from lightgbm.dask import _train
+
+        data, labels = self._parts()
+        model = _train(
+            client=self.client,
+            data=data,
+            label=labels,
+            params=self.network,
+            model_factory=workers.WorkerTrees,  # type: ignore[arg-type]
+        )
+        return model.result() if isinstance(model, Future) else model  # it gives back the future of a part that failed
+
+    def _parts(self) -> tuple[Any, Any]:
+        """The blocks as the rows of an array, one of each block."""
+        import dask.array
+        from dask import delayed
+        from distributed import Future
+
+        def ours(there: Any) -> Any:
+            return Future(there.key, self.client) if isinstance(there, Future) else there
+
+        work = self.client.scatter(self.work, hash=False)
+        # a graph knows futures by name only; nobody else holds these
+        self.held = work, [ours(block) for block in self.blocks], [ours(scores) for scores in self.scores]
+        part = delayed(workers.as_part, pure=False)
+        rows = [
+            dask.array.from_delayed(part(i, block, scores, work), (1, 1), dtype=object)
+            for i, (block, scores) in enumerate(zip(*self.held[1:], strict=True))
+        ]
+        return dask.array.concatenate(rows), dask.array.zeros(len(rows), chunks=1)
+
+
+class Predicted:
+    """From raw scores to one score a row."""
+
+    def __init__(self, to_scores: ToScores, has_classes: bool):
+        self.to_scores, self.has_classes = to_scores, has_classes
+
+    def __call__(self, raw: Array) -> Array:
+        return self.to_scores(softmax(raw) if self.has_classes else raw)
+
+
+def _itself(predicted: Array) -> Array:
+    return predicted
+
+
+def _gradient_size(
+    data: RankingData, scores: Array | None, recipe: Recipe, mean_weight: float, tree: int
+) -> GradientSize:
+    objective: Any = recipe.make(data, mean_weight=mean_weight, threads=1)
+    size: GradientSize = objective.gradient_size(np.zeros(data.n_rows) if scores is None else scores, tree)
+    return size
+
+
+def _label_sums(data: RankingData, labels: Labels) -> tuple[float, float]:
+    """Σ of weight times label, and of weights; LightGBM holds labels in float32."""
+    y = np.asarray(labels(data), dtype=np.float32).astype(np.float64)
+    weights = np.ones(data.n_rows) if data.row_weights is None else data.row_weights
+    return float(weights @ y), float(weights.sum())
+
+
+def _begins_anew(params: Mapping[str, Any]) -> bool:
+    """Whether LightGBM draws or keeps something in a booster that the next round's booster knows nothing of."""
+    try:
+        refuse_not_resumed(params, "")
+    except ParameterError:
+        return True
+    return False
+
+
+def _checked_network(network: dict[str, Any]) -> dict[str, Any]:
+    for name in ("tree_learner", "tree", "tree_type", "tree_learner_type"):
+        if name in network and network[name] not in LEARNERS:
+            raise ParameterError(
+                f"engine_params sets {name}={network[name]!r}; rows are spread over the workers of a cluster, so it "
+                'must be "data" or "voting"'
+            )
+    return network
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """``lightgbm.dask`` prints what it does; send that to the log instead."""
+    basic = lgb.basic
+    before = basic._LOGGER, basic._INFO_METHOD_NAME, basic._WARNING_METHOD_NAME
+    lgb.register_logger(log, info_method_name="debug", warning_method_name="warning")
+    try:
+        yield
+    finally:
+        basic._LOGGER, basic._INFO_METHOD_NAME, basic._WARNING_METHOD_NAME = before

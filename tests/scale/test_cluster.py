@@ -1,0 +1,306 @@
+"""A cluster of two worker processes gives the models of memory, whatever its data come from and whoever dies."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from test_blocks import LINEAR
+
+import gainful
+from gainful.blocks import Kept
+from gainful.cluster import DaskBlocks
+from gainful.cluster import shards as cluster_shards
+from gainful.cluster.collections import ShuffledWarning
+from gainful.engines.summed import linear_risk
+from gainful.errors import ClusterError, DataError, ParameterError
+from gainful.threads import thread_count
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+NAMES = [f"f{i}" for i in range(8)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = gainful.make_artificial(40, n_docs=15, n_features=8, seed=3)
+    return made.replace(query_weights=np.random.default_rng(0).uniform(0.5, 2.0, made.n_queries))
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    made = tmp_path_factory.mktemp("shards")
+    for i, (a, b) in enumerate(((0, 7), (7, 24), (24, 25), (25, 40))):
+        gainful.write(data[a:b], made / f"part-{i}.gnf")
+    return made
+
+
+@pytest.fixture(scope="module")
+def shards(folder, client):
+    return gainful.open_shards(folder, cluster=client)
+
+
+def arrays(data, rows=170, order=None):
+    """X, y, qid and weights in chunks that neither agree nor end where a query does."""
+    order = np.arange(data.n_rows) if order is None else order
+    columns = (np.asarray(data.y), data.qid, data.row_weights)
+    made = [da.from_array(column[order], chunks=rows + 20 * i) for i, column in enumerate(columns)]
+    return da.from_array(np.asarray(data.X)[order], chunks=(rows, 3)), *made
+
+
+def table(data, order=None):
+    frame = pd.DataFrame(np.asarray(data.X), columns=NAMES)
+    frame = frame.assign(grade=data.y, query=data.qid, weight=data.row_weights)
+    return frame if order is None else frame.iloc[order].reset_index(drop=True)
+
+
+def assert_same(found, whole):
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6, atol=1e-6 * np.abs(whole.coef_).max())
+    assert found.n_iter_ == whole.n_iter_
+
+
+# -- the same models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_the_cluster_gives_the_weights_of_memory(name, data, shards):
+    settings = LINEAR[name] | ({"C": 1.0, "tol": 0.05} if name.startswith("structured") else {})
+    whole = gainful.ranker(name, **settings).fit(data)
+    found = gainful.ranker(name, **settings).fit(shards)
+    assert_same(found, whole)
+    assert found.training_ == whole.training_
+
+
+@pytest.mark.parametrize("name", ["regression", "ranksvm", "listnet"])
+def test_dask_arrays_give_the_weights_of_memory(name, data, client):
+    X, y, qid, weight = arrays(data)
+    found = gainful.ranker(name).fit(X, y, qid=qid, sample_weight=weight)
+    assert_same(found, gainful.ranker(name).fit(data))
+    assert found.training_["queries"] == data.n_queries
+
+
+@pytest.mark.parametrize("name", ["regression", "ranksvm", "rankmm-2"])
+def test_dask_frames_give_the_weights_of_memory(name, data, client):
+    frame = dd.from_pandas(table(data, np.random.default_rng(1).permutation(data.n_rows)), npartitions=3)
+    with pytest.warns(ShuffledWarning, match="40 queries have rows in several partitions of X"):
+        found = gainful.ranker(name).fit(frame, "grade", qid="query", sample_weight="weight")
+    whole = gainful.ranker(name).fit(data)
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6, atol=1e-6 * np.abs(whole.coef_).max())
+    assert found.feature_names_in_.tolist() == NAMES
+
+
+def test_a_frame_with_whole_queries_is_not_moved_and_validates(data, client):
+    parts = [table(data[a:b]) for a, b in ((0, 11), (11, 40))]
+    frame = dd.concat([dd.from_pandas(part, npartitions=1) for part in (parts[0], parts[0][:0], parts[1])])
+    model = gainful.RankSVM()
+    model.fit(frame[NAMES], frame["grade"], qid=frame["query"], sample_weight=frame["weight"],
+              eval_set=(frame[NAMES], frame["grade"], frame["query"]))  # fmt: skip
+    whole = gainful.RankSVM().fit(data, eval_set=data.replace(query_weights=None))
+    assert_same(model, whole)
+    assert model.history_[-1]["validation"] == pytest.approx(whole.history_[-1]["validation"], abs=1e-9)
+
+
+def test_sparse_shards_and_read_ones(data, client, tmp_path):
+    thin = data.replace(X=sparse.csr_matrix(np.where(data.X > 0.3, data.X, 0.0)))
+    for kind, whole in (("gnf", thin), ("parquet", data)):
+        (tmp_path / kind).mkdir()
+        gainful.write(whole[:25], tmp_path / kind / f"a.{kind}")
+        gainful.write(whole[25:], tmp_path / kind / f"b.{kind}")
+        found = gainful.RankSVM().fit(gainful.open_shards(tmp_path / kind, cluster=client))
+        assert_same(found, gainful.RankSVM().fit(whole))
+
+
+def test_one_long_file_is_cut_and_spread(data, client, cluster, tmp_path, monkeypatch):
+    gainful.write(data, tmp_path / "one.gnf")
+    assert gainful.open_shards(tmp_path / "one.gnf", cluster=cluster).n_blocks == 1
+    monkeypatch.setattr(cluster_shards, "LEAST_BLOCK_ROWS", 100)
+    shards = gainful.open_shards(tmp_path / "one.gnf", cluster=cluster.scheduler_address)
+    assert [len(one.query_ids) for one in shards.facts] == [20, 20]
+    places = shards.source.client.who_has(list(shards.source.data.parts))
+    assert len({worker for where in places.values() for worker in where}) == 2
+    assert gainful.RankingData.concatenate(list(shards.blocks())).equals(data)
+    assert_same(gainful.RankSVM().fit(shards), gainful.RankSVM().fit(data))
+
+
+# -- prediction --------------------------------------------------------------------------------------------------------
+
+
+def test_prediction_and_score(data, shards, client):
+    model = gainful.RegressionRanker().fit(data)
+    want = model.predict(data)
+    X, y, qid, weight = arrays(data)
+    lazy = model.predict(X)
+    assert lazy.chunks == X.chunks[:1]
+    np.testing.assert_allclose(lazy.compute(), want, rtol=1e-12)
+    frame = dd.from_pandas(table(data), npartitions=3)
+    named = gainful.RegressionRanker().fit(table(data)[NAMES], data.y, qid=data.qid, sample_weight=data.row_weights)
+    np.testing.assert_allclose(named.predict(frame[NAMES]).compute(), want, rtol=1e-12)
+    with pytest.raises(DataError, match="feature 1 of X is 'f1'"):
+        named.predict(frame[NAMES[1:] + NAMES[:1]])
+    np.testing.assert_allclose(model.predict(shards), want, rtol=1e-12)
+    assert model.score(shards) == pytest.approx(model.score(data), abs=1e-12)
+    assert model.score(X, y, weight, qid=qid) == pytest.approx(model.score(data), abs=1e-12)
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_that_split_queries_for_good_are_refused(data, client):
+    X, y, qid, _ = arrays(data, order=np.random.default_rng(1).permutation(data.n_rows))
+    with pytest.raises(
+        DataError, match=r"rows in the chunks \d and \d of X; .*sort the rows by qid, or give a Dask fr"
+    ):
+        gainful.RankSVM().fit(X, y, qid=qid)
+
+
+def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
+    X, y, qid, _ = arrays(data)
+    frame = dd.from_pandas(table(data).assign(colour="red"), npartitions=2)
+    bad = da.where(da.arange(data.n_rows, chunks=y.chunks) == 200, np.nan, y)
+    for message, call in {
+        "y is missing": lambda: gainful.RankSVM().fit(X, qid=qid),
+        "qid is missing": lambda: gainful.RankSVM().fit(X, y),
+        "y has 599 values for 600 rows": lambda: gainful.RankSVM().fit(X, y[:-1], qid=qid),
+        "X has no column 'grades'": lambda: gainful.RankSVM().fit(frame, "grades", qid="query"),
+        "column 'colour' of X must be numeric": lambda: gainful.RankSVM().fit(frame, "grade", qid="query"),
+        "chunk 1 of X: grade of row 30 must be finite": lambda: gainful.RankSVM().fit(X, bad, qid=qid),
+        "no such file": lambda: gainful.open_shards(tmp_path / "none.gnf", cluster=client),
+        "AdaRank wants its data in one piece": lambda: gainful.AdaRank().fit(
+            gainful.open_shards(folder, cluster=client)
+        ),
+    }.items():
+        with pytest.raises(DataError, match=message):
+            call()
+    with pytest.raises(ParameterError, match="cluster of open_shards must be"):
+        gainful.open_shards(folder, cluster=7)
+
+
+def test_other_versions_and_missing_workers_are_told(client, folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(gainful, "__version__", "9.9")
+        with pytest.raises(ClusterError, match=r"worker tcp://\S+ has gainful \S+, here it is 9\.9; install the same"):
+            gainful.open_shards(folder, cluster=client)
+    monkeypatch.setattr("gainful.cluster.clients.CONNECT_SECONDS", 0.5)
+    with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"):
+        gainful.open_shards(folder, cluster="tcp://127.0.0.1:1")
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_survives_a_move(data, shards, client):
+    """Parts hold compiled loops and mapped files, which cannot be sent as they are."""
+    risk = linear_risk(gainful.loss("ranknet"), shards)
+    w = np.linspace(-1.0, 1.0, data.n_features)
+    before = risk.value_and_gradient(w)
+    parts = list(risk.parts.parts)
+    client.replicate(parts, n=2)
+    assert all(len(where) == 2 for where in client.who_has(parts).values())
+    for worker in client.nthreads():
+        values = client.map(_value_at, parts, w=w, workers=[worker], pure=False)
+        assert sum(client.gather(values)) == before[0]
+
+
+def _value_at(part, w):
+    return pickle.loads(pickle.dumps(part)).value.value_and_gradient(w)[0]
+
+
+def test_tasks_share_the_threads_of_their_worker(shards):
+    assert shards.source.threads == 1
+    assert shards.source.run(_threads, shards.source.data) == [1] * shards.n_blocks
+
+
+def _threads(data):
+    return thread_count()
+
+
+def test_long_arguments_are_sent_once(data, shards):
+    long = np.arange(20_000.0)
+    before = shards.source.bytes_sent
+    assert shards.source.run(_total, shards.source.data, long) == [long.sum()] * shards.n_blocks
+    assert 160_000 < shards.source.bytes_sent - before < 170_000
+    parts = Kept(tuple(np.full(3, i) for i in range(shards.n_blocks)))
+    assert shards.source.run(_total, shards.source.data, parts) == [0.0, 3.0, 6.0, 9.0]
+
+
+def _total(data, values):
+    return float(values.sum())
+
+
+def test_an_interruption_cancels_what_runs(shards, client, cluster):
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        shards.source.run(_slow, shards.source.data)
+    assert time.perf_counter() - began < 5.0
+    timer.join()
+    _wait_until(lambda: not any(str(key).startswith("slow") for key in list(cluster.scheduler.tasks)))
+
+
+def _slow(data):
+    time.sleep(6.0)
+
+
+def _wait_until(condition, seconds=20.0):
+    end = time.perf_counter() + seconds
+    while not condition():
+        assert time.perf_counter() < end
+        time.sleep(0.05)
+
+
+# -- a lost worker (last: the others need both) ------------------------------------------------------------------------
+
+
+def test_a_killed_worker_changes_nothing(data, shards, client):
+    settings = {"C": 1.0, "tol": 0.02}
+    whole = gainful.StructuredSVM(**settings).fit(data)
+    killed = []
+
+    def kill(progress):
+        if progress.iteration == 5:
+            killed.append(min(client.run(os.getpid).values()))
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = gainful.StructuredSVM(**settings).fit(shards, progress=kill)
+    assert killed
+    assert whole.n_iter_ > 5
+    assert_same(found, whole)
+
+
+def test_a_task_that_kills_its_workers_ends_with_a_line(shards, cluster, monkeypatch):
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+    alone = DaskBlocks(shards.source.client, shards.source.data.parts[:1])
+    with pytest.raises(ClusterError, match="workers died of the same task again and again, the last was tcp://"):
+        alone.run(_die, alone.data)
+
+
+def _die(data):
+    os._exit(1)
+
+
+def test_nothing_is_left_on_the_cluster(cluster, client, folder):
+    gc.collect()
+    _wait_until(lambda: all(str(key).startswith(("open_block", "('")) for key in list(cluster.scheduler.tasks)))
