@@ -6,12 +6,14 @@
 The file is made, and every ranker trained, by a child process under the limit. Where control groups can be made (as
 root) the limit is on all memory, cached pages of the file included, so that every pass comes from the disk. Elsewhere
 it is on the memory that the process asks for itself (RLIMIT_DATA), and the pages of the file are dropped before each
-run. The disk's speed is that of reading the file from start to end, the better of before and after, its pages dropped.
+run. The disk's speed is that of reading the file from start to end, by one thread or by as many as there are cores, its
+pages dropped: the best of before training and after it, the latter in the process that trained, under its limit.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
@@ -81,7 +83,9 @@ def train(path: str, name: str) -> None:
     with open("/proc/self/status") as status:
         own = next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
     facts = {"seconds": seconds, "rows": shards.n_rows, "passes": passes, "anonymous": own * 1024}
-    print(json.dumps(facts))
+    del shards, model  # pages that are mapped would not be dropped
+    gc.collect()
+    print(json.dumps(facts | {"read": read_speed(path)}))
 
 
 def read_speed(path: str) -> float:
@@ -157,7 +161,9 @@ def under(limit: int, *arguments: str) -> tuple[str, int | None, str]:
         return done.stdout, peak, "RLIMIT_DATA" if group is None else "control group"
 
 
-def rows(gb: float, limit: float, folder: str | None, names: list[str]) -> Iterator[Row]:
+def rows(
+    gb: float = 1.0, limit: float = 0.4, folder: str | None = None, names: Sequence[str] = tuple(RANKERS)
+) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(dir=folder) as made:
         path = str(Path(made) / "large.gnf")
         under(int(limit * GB), "--make", path, str(gb * GB))
@@ -166,8 +172,8 @@ def rows(gb: float, limit: float, folder: str | None, names: list[str]) -> Itera
             before = read_speed(path)
             drop_pages(path)
             out, peak, by = under(int(limit * GB), "--train", path, name)
-            speed = max(before, read_speed(path))  # what lies below the disk may keep pages of its own
             facts = json.loads(out.splitlines()[-1])
+            speed = max(before, facts["read"])  # what lies below the disk may keep pages of its own
             rate = facts["rows"] / facts["seconds"]
             passes = sorted(facts["passes"])
             notes: dict[str, float | str] = {

@@ -28,7 +28,7 @@ import numpy as np
 
 from gainful.description import Description, describe
 from gainful.errors import DataError
-from gainful.frames import as_features, column_to_numpy
+from gainful.frames import as_features, column_to_numpy, refuse_dask
 from gainful.rows import (
     Array,
     as_id_array,
@@ -108,6 +108,8 @@ class RankingData:
         Queries stand in order of first appearance. ``sample_weight`` has one weight per row, equal within a query: it
         is the query that is weighted. :meth:`to_input_order` maps results back to the order of the rows given.
         """
+        for what, given in {"y": y, "qid": qid, "doc_ids": doc_ids, "sample_weight": sample_weight}.items():
+            refuse_dask(given, what)
         X, names = as_features(X)
         n_rows = X.shape[0]
         refuse_empty(X)

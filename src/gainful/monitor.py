@@ -54,6 +54,7 @@ class Monitor:
     stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
     checkpoint: Checkpoint | None = None  # where the solver finds what it saved, and saves
+    journal: Any = None  # a gainful.engines.journal.Journal, of solvers that keep one
 
     def __enter__(self) -> Monitor:
         return self
@@ -62,9 +63,14 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self.history:
-            self.interrupted = True
+            self._interrupt()
             return True
         return False
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        if self.journal is not None:
+            self.journal.closed = True
 
     def resume(self, history: Sequence[Mapping[str, Any]], iterations: int, validation: float | None) -> None:
         """Go on from a model of so many iterations, which scores ``validation`` on the validation data."""
@@ -86,6 +92,16 @@ class Monitor:
         self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
         self.started = time.perf_counter() - float(record["seconds"])
 
+    def elapsed(self) -> float:
+        """Seconds of training so far; while a solver hears old answers again, those when it first heard them."""
+        old = None if self.journal is None else self.journal.old_seconds()
+        return time.perf_counter() - self.started if old is None else float(old)
+
+    def save_journal(self) -> None:
+        """Bring the checkpoint of a solver that keeps a journal up to date."""
+        if self.journal is not None:
+            self.journal.save()
+
     def evaluate(self, scores: Any) -> float:
         """The validation metric of these scores of the validation rows."""
         if not isinstance(self.valid, RankingData):
@@ -102,7 +118,7 @@ class Monitor:
     ) -> bool:
         """Record one finished iteration; True when training should stop now."""
         iteration = len(self.history) + 1
-        seconds = time.perf_counter() - self.started
+        seconds = self.elapsed()
         row = {"iteration": iteration, "objective": objective, "gap": gap, "validation": validation, "seconds": seconds}
         self.history.append(row | more)
         # Without validation data, or while its metric is undefined, the newest model is the best one.
@@ -112,7 +128,7 @@ class Monitor:
         if self.callback is not None and self.callback(
             Progress(iteration, self.total, seconds, objective, gap, validation)
         ):
-            self.interrupted = True
+            self._interrupt()
             return True
         if self.out_of_patience:
             self.stopped_early = True

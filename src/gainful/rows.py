@@ -211,13 +211,14 @@ def checked_column(values: Any, n: int, what: str) -> Array:
     return array
 
 
-def checked_query_weights(weights: Any, n_queries: int) -> Array | None:
+def checked_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
+    """Weights as float64. ``all_zero``: they may all be 0, as in one shard of many."""
     if weights is None:
         return None
     array = checked_column(weights, n_queries, "query_weights")
     if not np.isfinite(array).all() or (array < 0).any():
         raise DataError("query weights must be finite and not negative")
-    if not array.any():
+    if not all_zero and not array.any():
         raise DataError("all query weights are 0")
     return array
 

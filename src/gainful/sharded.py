@@ -6,8 +6,9 @@ it is what a :class:`RankingData` is; :func:`as_sharded` makes one of the other,
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from gainful.blocks import Blocks, Kept, LocalBlocks, Task, in_blocks
 from gainful.data import RankingData
 from gainful.errors import DataError
+from gainful.frames import without_codes
 from gainful.metrics import Metric
 from gainful.metrics.value import mean_over_queries
 from gainful.rows import Array, first_repeated
@@ -76,6 +78,9 @@ class ShardedData:
                 raise DataError(f"{name} has other feature names than {self.names[0]}")
             if one.is_sparse != first.is_sparse or one.dtype != first.dtype:
                 raise DataError(f"{name} holds its features in another form than {self.names[0]}; convert both alike")
+        if self.total_weight == 0:
+            where = self.names[0] if len(self.names) == 1 else f"{self.names[0]} to {self.names[-1]}"
+            raise DataError(f"all queries weigh 0 ({where}); at least one must count")
         if len(self.facts) == 1:
             return
         twice = first_repeated(np.concatenate([one.query_ids for one in self.facts]))
@@ -176,6 +181,22 @@ class ShardedData:
         starts = np.cumsum([0] + [one.n_rows for one in self.facts[:-1]])
         return Kept(tuple(int(start) for start in starts))
 
+    def without_codes(self) -> ShardedData:
+        """The same data with uint8 and uint16 as float32, for rankers that compute with numbers."""
+        if self.facts[0].dtype not in ("uint8", "uint16"):
+            return self
+        source: Any = copy.copy(self.source)
+        source.data = self.source.keep(_without_codes, self.source.data)
+        return ShardedData(source, self.names, [replace(one, dtype="float32") for one in self.facts])
+
+    def values(self, metric: Metric, scores: Any) -> Array:
+        """One value per query, for scores of all rows in the order of the blocks, as ``predict`` gives them."""
+        given = np.asarray(scores)
+        if given.shape != (self.n_rows,):
+            raise DataError(f"scores must have one value per row ({self.n_rows}), had shape {given.shape}")
+        own = Kept(tuple(np.split(given, np.cumsum([one.n_rows for one in self.facts])[:-1])))
+        return np.concatenate(self.source.run(_values, self.source.data, metric, own))
+
     def measure(self, metric: Metric, scores: Task, *arguments: Any) -> float:
         """The mean of a metric, for scores that the task ``scores(block, *arguments)`` gives."""
         values = self.source.run(_measured, self.source.data, metric, scores, Kept((arguments,) * self.n_blocks))
@@ -198,6 +219,14 @@ def as_sharded(data: RankingData | ShardedData) -> ShardedData:
 
 def _has_missing(data: RankingData) -> bool:
     return data.has_missing
+
+
+def _without_codes(data: RankingData) -> RankingData:
+    return data.replace(X=without_codes(data.X))
+
+
+def _values(data: RankingData, metric: Metric, scores: Array) -> Array:
+    return np.asarray(metric.per_query(scores, data))
 
 
 def _itself(data: RankingData) -> RankingData:

@@ -169,6 +169,33 @@ def test_what_cannot_be_resumed_is_refused(extra, tmp_path):
         fit("lambdamart", {"engine_params": extra}, checkpoint=tmp_path / "c.ckpt")
 
 
+@pytest.mark.parametrize("subsample", [0.7, 1.0])
+@pytest.mark.parametrize("weightless", [(4.0,), (4.0, 0.0)])
+def test_classes_without_weight(tmp_path, subsample, weightless):
+    """LightGBM grows no trees for them, and draws no features."""
+    train, _ = problem()
+    y, weights = train.y.copy(), np.ones(train.n_queries)
+    for q, grade in enumerate(weightless):
+        y[y == grade] = 2.0
+        y[train.offsets[q] : train.offsets[q + 1]] = grade
+        weights[q] = 0.0
+    train = train.replace(y=y, query_weights=weights)
+    path, settings = tmp_path / "c.ckpt", COMMON | {"early_stopping": None, "n_trees": 8, "subsample": subsample}
+    with pytest.warns(InterruptedFitWarning):
+        gainful.ranker("mcrank", **settings).fit(train, checkpoint=path, progress=Stop(4))
+    resumed = gainful.ranker("mcrank", **settings).fit(train, checkpoint=path)
+    whole = gainful.ranker("mcrank", **settings).fit(train)
+    # LightGBM writes the leaf of a tree without splits as it was grown ("leaf_weight=0") or read ("leaf_weight=")
+    plain = [trees(model.booster_).replace("leaf_weight=0\n", "leaf_weight=\n") for model in (resumed, whole)]
+    assert plain[0] == plain[1]
+
+
+@pytest.mark.parametrize("name", ["bagging_by_query", "bagging_freq", "subsample_freq", "bagging_seed", "bagging"])
+def test_settings_of_samples_are_gainfuls(name):
+    with pytest.raises(ParameterError, match=rf"must not set '{name}'; use subsample= instead"):
+        fit("lambdamart", {"engine_params": {name: 1}})
+
+
 # -- samples of queries ------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import gainful
 from gainful.cli import run
+from gainful.container import write_container
+from gainful.errors import FormatError
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,94 @@ def test_mistakes_are_told_before_training(data, tmp_path, capsys):
         assert told in lines[-1]
         assert lines[-1].startswith("gainful: ")
     assert data.exists()
+
+
+def test_one_file_is_not_given_twice(data, tmp_path, capsys):
+    here, link, model = tmp_path / "m", tmp_path / "link", tmp_path / "old.gainful"
+    link.symlink_to(here)
+    (tmp_path / "valid.txt").write_bytes(data.read_bytes())
+    assert run(command(data, model, "--set", "n_trees=2")) == 0
+    before = {path: path.read_bytes() for path in (data, tmp_path / "valid.txt", model)}
+    for words, told in (
+        (command(data, here, "--checkpoint", here), "--checkpoint and --output are the same file"),
+        (command(data, here, "--checkpoint", link), "--checkpoint and --output are the same file"),
+        (command(data, here, "--checkpoint", data), "--checkpoint and DATA are the same file"),
+        (
+            command(data, here, "--valid", tmp_path / "valid.txt", "--checkpoint", tmp_path / "valid.txt"),
+            "--checkpoint and --valid",
+        ),
+        (command(data, here, "--from", model, "--checkpoint", model), "--checkpoint and --from are the same file"),
+        (command(data, data), "--output and DATA are the same file"),
+    ):
+        assert run(words) == 2
+        assert told in capsys.readouterr().err.splitlines()[-1]
+    assert before == {path: path.read_bytes() for path in before}
+    assert run(command(data, model, "--from", model, "--set", "n_trees=4")) == 0  # a model may take its own place
+
+
+def linear(data, tmp_path, *more):
+    words = ["train", "ranksvm", data, "-o", tmp_path / "m.gainful", "--set", "tol=1e-9", "--set", "C=100000"]
+    return [str(word) for word in (*words, "--checkpoint", tmp_path / "run.ckpt", *more)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_linear_rankers_write_their_checkpoint_when_stopped(data, tmp_path, how):
+    """Long before one is due."""
+    script = """
+import os, signal, sys
+from gainful.cli import run
+import gainful.monitor
+inner, seen = gainful.monitor.Monitor.step, []
+def step(self, **told):
+    stop = inner(self, **told)
+    seen.append(1)
+    if len(seen) == 9:
+        os.kill(os.getpid(), int(sys.argv[1]))
+    return stop
+gainful.monitor.Monitor.step = step
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(run(sys.argv[2:]))
+"""
+    words = linear(data, tmp_path, "--checkpoint-every", "1e6")
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(int(how)), *words], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == (0 if how is signal.SIGINT else 143), done.stderr
+    assert (tmp_path / "run.ckpt").exists()
+    assert "the same command goes on from" in done.stderr
+    assert gainful.load(tmp_path / "m.gainful").n_iter_ == 9
+
+
+def test_a_way_on_is_told_only_where_there_is_one(data, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise FormatError("cannot be written: no space", path=tmp_path / "run.ckpt")
+
+    monkeypatch.setattr("gainful.checkpoint.write_container", fail)
+    monkeypatch.setattr("gainful.cli.console.progress_note", lambda event: event.iteration == 4 and interrupt())
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    assert run(linear(data, tmp_path, "--checkpoint-every", "0")) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "goes on from" not in "".join(lines)
+    told = [i for i, line in enumerate(lines) if "checkpoint is not up to date" in line]
+    assert len(told) == 1  # though it was tried with every answer of the data
+    assert told[0] < next(i for i, line in enumerate(lines) if "interrupted after iteration" in line)
+
+
+def test_a_checkpoint_that_fails_is_told_while_training_runs(data, tmp_path, capsys, monkeypatch):
+    calls, heard = [], []
+
+    def fail(*arguments):
+        calls.append(1)
+        if len(calls) < 3:
+            raise FormatError("cannot be written: no space", path=tmp_path / "run.ckpt")
+        if len(calls) == 3:
+            heard.append(capsys.readouterr().err)
+        write_container(*arguments)
+
+    monkeypatch.setattr("gainful.checkpoint.write_container", fail)
+    assert run(linear(data, tmp_path, "--checkpoint-every", "0")) == 0
+    assert heard[0].count("note: the checkpoint is not up to date") == 1
+    assert "not up to date" not in capsys.readouterr().err

@@ -211,7 +211,6 @@ MALFORMED = [
     ("a.csv", "qid,z,a\n1,2,3\n", {}),
     ("a.csv", "qid,y,weight\n1,0,1\n1,1,1\n1,1,2\n", {}),
     ("a.csv", "qid,y,weight\n1,0,1\n2,1,1\n1,1,2\n", {}),
-    ("a.csv", "qid,y,weight\n1,0,0\n2,1,0\n", {}),
     ("a.csv", "qid,y,weight\n1,0,0\n2,1,-1\n", {}),
     ("a.csv", "qid,y,weight\n1,0,0\n2,1,inf\n", {}),
     ("a.csv", "qid,y,a\n1,0,1\n", {"features": ["b"]}),

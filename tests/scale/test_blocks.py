@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import gainful
 from gainful import blocks as seam
 from gainful.blocks import Kept, LocalBlocks, RowVector, in_blocks
+from gainful.engines.summed import linear_risk
 from gainful.errors import DataError, ParameterError
+from gainful.losses import loss
 from gainful.sharded import ShardedData, as_sharded
 
 LINEAR = {
@@ -208,3 +212,35 @@ def test_facts_of_shards(data, folder):
     assert gainful.RankingData.concatenate(list(shards.blocks())).equals(data)
     assert repr(shards) == "ShardedData(4 blocks, 60 queries, 1,200 documents, 8 features)"
     assert isinstance(as_sharded(shards), ShardedData)
+
+
+def test_missing_values_are_looked_for_in_pieces():
+    from gainful.rankers.base import has_missing
+
+    X = np.zeros((200_000, 40), dtype=np.float32)
+    X[-1, -1] = np.nan
+    data = gainful.RankingData.trusted(X=X, y=np.zeros(2), offsets=np.array([0, len(X)]), query_ids=np.array([1]))
+    tracemalloc.start()
+    try:
+        assert has_missing(X)
+        assert data.has_missing
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < X.size / 2  # bytes; a mask of X has one for each value
+
+
+def test_gradients_of_many_blocks_are_added_in_place(data):
+    """Three hundred gradients of a long vector do not stand beside one another twice."""
+    d = 50_000
+    answers = [(0.5, np.full(d, float(i))) for i in range(300)]
+    tracemalloc.start()
+    try:
+        value, gradient = linear_risk(loss("ranknet"), as_sharded(data))._sum(answers)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert value == 150.0
+    assert (gradient == 300 * 299 / 2).all()
+    assert not answers[0][1].any()  # what the block answered is not written to
+    assert peak < 20 * 8 * d

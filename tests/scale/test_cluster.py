@@ -8,6 +8,7 @@ import pickle
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -135,13 +136,75 @@ def test_sparse_shards_and_read_ones(data, client, tmp_path):
 def test_one_long_file_is_cut_and_spread(data, client, cluster, tmp_path, monkeypatch):
     gainful.write(data, tmp_path / "one.gnf")
     assert gainful.open_shards(tmp_path / "one.gnf", cluster=cluster).n_blocks == 1
-    monkeypatch.setattr(cluster_shards, "LEAST_BLOCK_ROWS", 100)
+    monkeypatch.setattr(cluster_shards, "ROWS_OF_ROOT", 12)  # √600 / 12 ≈ 2
     shards = gainful.open_shards(tmp_path / "one.gnf", cluster=cluster.scheduler_address)
     assert [len(one.query_ids) for one in shards.facts] == [20, 20]
     places = shards.source.client.who_has(list(shards.source.data.parts))
     assert len({worker for where in places.values() for worker in where}) == 2
     assert gainful.RankingData.concatenate(list(shards.blocks())).equals(data)
     assert_same(gainful.RankSVM().fit(shards), gainful.RankSVM().fit(data))
+
+
+@pytest.mark.parametrize(("rows", "count"), [(1, 1), (1e4, 1), (1e6, 8), (1e7, 32), (1e8, 64), (1e9, 256)])
+def test_blocks_grow_with_the_data_in_number_and_length(rows, count):
+    assert cluster_shards.block_count(rows) == count
+
+
+def test_without_a_worker_blocks_wait_for_any():
+    assert cluster_shards.spread(SimpleNamespace(nthreads=dict), [1.0, 2.0]) == [None, None]
+    two = SimpleNamespace(nthreads=lambda: {"a": 1, "b": 1})
+    assert cluster_shards.spread(two, [2.0, 1.0, 1.0]) == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "list"])
+def test_relative_paths_are_meant_from_here(kind, data, folder, client, monkeypatch):
+    """Workers stand in another folder."""
+    assert str(folder) not in set(client.run(os.getcwd).values())
+    monkeypatch.chdir(folder)
+    names = sorted(os.listdir("."))
+    path = {"folder": ".", "file": names[0], "list": names}[kind]
+    found = gainful.open_shards(path, cluster=client)
+    assert found.n_rows == (data[:7] if kind == "file" else data).n_rows
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_small_integers_are_numbers_to_linear_rankers(data, client):
+    codes = data.replace(X=(40 * np.asarray(data.X) + 120).clip(0, 255).astype(np.uint8))
+    X, y, qid, weight = arrays(codes)
+    whole = gainful.ranker("ranknet", max_iter=3).fit(codes, eval_set=codes.replace(query_weights=None))
+    found = gainful.ranker("ranknet", max_iter=3).fit(X, y, qid=qid, sample_weight=weight, eval_set=(X, y, qid))
+    assert_same(found, whole)
+    assert found.score(X, y, weight, qid=qid) == pytest.approx(whole.score(codes), abs=1e-9)
+
+
+def test_arrays_of_unknown_lengths_learn_them(data, client):
+    """Chunks of a frame's array do not know their lengths, and these end within queries."""
+    frame = dd.from_pandas(table(data), npartitions=7)
+    X, y, qid = (frame[name].to_dask_array() for name in (NAMES, "grade", "query"))
+    found = gainful.RegressionRanker().fit(X, y, qid=qid)
+    assert_same(found, gainful.RegressionRanker().fit(data.replace(query_weights=None)))
+
+
+@pytest.mark.filterwarnings("ignore::gainful.cluster.collections.ShuffledWarning")
+def test_series_beside_a_frame_go_row_by_row(data, client):
+    """Whatever their index, as in memory; where partitions differ, the index decides or a line says what to do."""
+    whole = gainful.RegressionRanker().fit(data.replace(query_weights=None))
+    cuts = ((0, 11), (11, 25), (25, 40))
+    parts = [table(data[a:b]) for a, b in cuts]  # every one counts its rows from 0
+    frame, y, qid = (
+        dd.concat([dd.from_pandas(part[name], npartitions=1) for part in parts]) for name in (NAMES, "grade", "query")
+    )
+    assert_same(gainful.RegressionRanker().fit(frame, y, qid=qid), whole)
+    known = [dd.from_pandas(table(data)[name], npartitions=n) for name, n in ((NAMES, 1), ("grade", 3), ("query", 2))]
+    assert_same(gainful.RegressionRanker().fit(known[0], known[1], qid=known[2]), whole)
+    with pytest.raises(DataError, match="y has 2 partitions, X has 3; cut them alike, or put them into one frame"):
+        gainful.RegressionRanker().fit(frame, y.partitions[:2], qid=qid)
+    short = dd.concat([y.partitions[0], y.partitions[0], y.partitions[2]])
+    with pytest.raises(DataError, match="y has 165 values in a partition where X has 210 rows; cut them alike"):
+        gainful.RegressionRanker().fit(frame, short, qid=qid)
+    doubled = dd.from_pandas(table(data)["grade"].set_axis(np.arange(600) // 2), npartitions=2)
+    with pytest.raises(DataError, match=r"cannot be joined to X by their index: .*give the names of the columns"):
+        gainful.RegressionRanker().fit(known[0], doubled, qid=known[2])
 
 
 # -- prediction --------------------------------------------------------------------------------------------------------
@@ -162,6 +225,37 @@ def test_prediction_and_score(data, shards, client):
     np.testing.assert_allclose(model.predict(shards), want, rtol=1e-12)
     assert model.score(shards) == pytest.approx(model.score(data), abs=1e-12)
     assert model.score(X, y, weight, qid=qid) == pytest.approx(model.score(data), abs=1e-12)
+    for given in ({"y": data.y}, {"qid": data.qid}, {"sample_weight": data.row_weights}):
+        with pytest.raises(ParameterError, match="X is a ShardedData, which brings its own y, qid and weights"):
+            model.score(shards, **given)
+
+
+@pytest.mark.parametrize("name", ["map", "ndcg@5", "err@10"])
+def test_metrics_of_scores_of_all_rows(name, data, shards):
+    grades = gainful.metric(name, **({"max_grade": 4} if name.startswith("err") else {}))
+    scores = gainful.RegressionRanker().fit(data).predict(shards)
+    assert grades(scores, shards) == pytest.approx(grades(scores, data), abs=1e-12)
+    np.testing.assert_allclose(grades.per_query(scores, shards), grades.per_query(scores, data), rtol=1e-12)
+    with pytest.raises(DataError, match=r"scores must have one value per row \(600\), had shape \(599,\)"):
+        grades(scores[1:], shards)
+    with pytest.raises(DataError, match="have their own qid and document ids"):
+        grades(scores, shards, qid=data.qid)
+
+
+def test_nothing_is_gathered_unasked(data, client):
+    model = gainful.RegressionRanker().fit(data)
+    X, y, qid, _ = arrays(data)
+    for what, call in {
+        "X is a Dask Array": lambda: model.rank(X, qid=qid),
+        "X is a Dask Array,": lambda: model.contributions(X),
+        "X is a Dask DataFrame": lambda: gainful.RankingData.from_rows(
+            dd.from_pandas(table(data)[NAMES], npartitions=2), data.y, data.qid
+        ),
+        "y is a Dask Array": lambda: gainful.RankSVM().fit(data.X, y, qid=data.qid),
+        "qid is a Dask Array": lambda: model.score(data.X, data.y, qid=qid),
+    }.items():
+        with pytest.raises(DataError, match=rf"{what}.* not brought here unasked; call compute\(\) on it"):
+            call()
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
@@ -179,6 +273,9 @@ def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
     X, y, qid, _ = arrays(data)
     frame = dd.from_pandas(table(data).assign(colour="red"), npartitions=2)
     bad = da.where(da.arange(data.n_rows, chunks=y.chunks) == 200, np.nan, y)
+    unknown, unknown_qid = (
+        dd.from_pandas(table(data)[name], npartitions=4).to_dask_array() for name in (NAMES, "query")
+    )
     for message, call in {
         "y is missing": lambda: gainful.RankSVM().fit(X, qid=qid),
         "qid is missing": lambda: gainful.RankSVM().fit(X, y),
@@ -186,6 +283,10 @@ def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
         "X has no column 'grades'": lambda: gainful.RankSVM().fit(frame, "grades", qid="query"),
         "column 'colour' of X must be numeric": lambda: gainful.RankSVM().fit(frame, "grade", qid="query"),
         "chunk 1 of X: grade of row 30 must be finite": lambda: gainful.RankSVM().fit(X, bad, qid=qid),
+        r"call X\.compute_chunk_sizes\(\) first": lambda: gainful.RankSVM().fit(unknown, data.y, qid=qid),
+        r"y has 90 values for 150 rows; call compute_chunk_sizes": lambda: gainful.RankSVM().fit(
+            unknown, da.concatenate([y[:90], y[:90], y[:90], y[:330]]).rechunk(((90, 90, 90, 330),)), qid=unknown_qid
+        ),
         "no such file": lambda: gainful.open_shards(tmp_path / "none.gnf", cluster=client),
         "AdaRank wants its data in one piece": lambda: gainful.AdaRank().fit(
             gainful.open_shards(folder, cluster=client)
@@ -202,7 +303,6 @@ def test_other_versions_and_missing_workers_are_told(client, folder, monkeypatch
         patch.setattr(gainful, "__version__", "9.9")
         with pytest.raises(ClusterError, match=r"worker tcp://\S+ has gainful \S+, here it is 9\.9; install the same"):
             gainful.open_shards(folder, cluster=client)
-    monkeypatch.setattr("gainful.cluster.clients.CONNECT_SECONDS", 0.5)
     with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"):
         gainful.open_shards(folder, cluster="tcp://127.0.0.1:1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 import subprocess
 import sys
@@ -103,6 +104,20 @@ def test_a_closed_client_is_told(shards):
         gainful.RankSVM().fit(shards)
 
 
+def test_another_client_may_be_quicker(shards, data, monkeypatch):
+    """Trees are grown through a client of their own, which must not ask for scores that are still on their way."""
+    monkeypatch.setattr("gainful.engines.cluster_trees.ROUND_TREES", 1)
+    comm = shards.source.client.scheduler_comm
+    usual, comm.interval = comm.interval, 0.4
+    try:
+        found = gainful.ranker("tree-regression", n_trees=2, n_jobs=1).fit(shards)
+    finally:
+        comm.interval = usual
+    np.testing.assert_allclose(
+        found.predict(data), gainful.ranker("tree-regression", n_trees=2, n_jobs=1).fit(data).predict(data)
+    )
+
+
 def test_blocks_are_bound_to_no_worker(shards, cluster, data):
     assert not any(cluster.scheduler.tasks[part.key].worker_restrictions for part in shards.source.data.parts)
     cluster.scale(0)
@@ -140,6 +155,15 @@ class Answering:
     def __init__(self, workers, scheduler=gainful.__version__):
         self.workers, self.scheduler = workers, scheduler
 
+    def nthreads(self):
+        return dict.fromkeys(self.workers, 1)
+
+    def submit(self, *_, **__):
+        return SimpleNamespace(release=lambda: None)
+
+    def wait_for_workers(self, *_, **__):
+        raise TimeoutError
+
     def run(self, *_, **__):
         return self.workers
 
@@ -159,6 +183,84 @@ def test_workers_that_cannot_help():
         check_workers(Answering({}))
     with pytest.raises(ClusterError, match="cannot load gainful: broken"):
         check_workers(Answering({"tcp://a": OSError("broken\nmore")}))
+
+
+@pytest.mark.parametrize("wants", [1, 2])
+def test_a_cluster_that_starts_its_workers_when_they_are_needed(wants, data, tmp_path):
+    gainful.write(data, tmp_path / "a.gnf")
+    with distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as made:
+        made.adapt(minimum=0, maximum=wants)
+        shards = gainful.open_shards(tmp_path / "a.gnf", cluster=made)
+        np.testing.assert_allclose(
+            gainful.RegressionRanker().fit(shards).coef_, gainful.RegressionRanker().fit(data).coef_
+        )
+
+
+BAD_ADDRESSES = {
+    "foo": "must be the address of a scheduler, as tcp://host:8786, was 'foo'",
+    "": "must be the address of a scheduler, as tcp://host:8786, was ''",
+    "http://x:1": "must be the address of a scheduler",
+    "127.0.0.1": "must be the address of a scheduler",
+    "tcp://:8786": "must be the address of a scheduler",
+    "tcp://host:99999": "must be the address of a scheduler",
+    "tls://127.0.0.1:1": "wants certificates; name them in Dask's configuration",
+    "tcp://127.0.0.1:1": "no Dask scheduler answers at tcp://127.0.0.1:1: ",
+}
+
+
+def test_addresses_that_are_none_are_told_at_once_and_quietly():
+    """In a process of its own: half a client complains when it is collected."""
+    code = """
+import gc, json, sys, time
+import gainful, gainful.cluster
+for address in json.loads(sys.argv[1]):
+    began = time.perf_counter()
+    try:
+        gainful.open_shards("somewhere", cluster=address)
+    except gainful.GainfulError as error:
+        print(json.dumps([str(error), time.perf_counter() - began]))
+gc.collect()
+"""
+    command = [sys.executable, "-c", code, json.dumps(list(BAD_ADDRESSES))]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert told.stderr == ""
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    assert len(lines) == len(BAD_ADDRESSES)
+    for (text, seconds), said in zip(lines, BAD_ADDRESSES.values(), strict=True):
+        assert said in text
+        assert "\n" not in text
+        assert seconds < 2.0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["structured-svm", "lambdarank"])
+def test_a_training_goes_on_with_fewer_workers(name, data, tmp_path, monkeypatch):
+    """Where blocks end is settled by the file alone."""
+    monkeypatch.setattr("gainful.cluster.shards.ROWS_OF_ROOT", 3.5)  # √200 / 3.5 ≈ 4 blocks
+    gainful.write(data, tmp_path / "a.gnf")
+    file = tmp_path / "training.checkpoint"
+
+    def stop(progress):
+        if progress.iteration == 3:
+            raise ClusterError("enough")
+
+    facts = []
+    for workers, callback in ((4, stop), (2, None)):
+        with distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as made:
+            shards = gainful.open_shards(tmp_path / "a.gnf", cluster=made)
+            facts.append([one.n_rows for one in shards.facts])
+            model = gainful.ranker(name, max_iter=8)
+            if callback is None:
+                model.fit(shards, checkpoint=file, checkpoint_every=0)
+            else:
+                with pytest.raises(ClusterError, match="goes on from the checkpoint"):
+                    model.fit(shards, progress=callback, checkpoint=file, checkpoint_every=0)
+    assert facts[0] == facts[1] == [50, 50, 50, 50]
+    whole = gainful.ranker(name, max_iter=8).fit(data)
+    np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+    assert not file.exists()
 
 
 def test_without_dask_the_line_names_the_extra():

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from gainful.monitor import Monitor
 from gainful.sharded import ShardedData
 
 distributed = pytest.importorskip("distributed")
-from gainful.engines import cluster_trees, cluster_workers  # noqa: E402
+from gainful.engines import cluster_rounds, cluster_trees, cluster_workers, common_bins  # noqa: E402
 from gainful.engines.recipes import Recipe, grades  # noqa: E402
 
 CUTS = ((0, 9), (9, 37), (37, 60))  # blocks of unequal length
@@ -121,6 +122,12 @@ def test_constraints_categories_exact_bins_and_validation_on_the_cluster(data, v
     assert there.score(blocks) == pytest.approx(here.score(valid))
 
 
+def test_exact_bins_of_categories_are_for_what_fits_here(shards, monkeypatch):
+    monkeypatch.setattr(common_bins, "MOST_VALUES", 5399)  # one less than there are
+    with pytest.raises(DataError, match="900 rows of 6 features are more than 5,399 values; give bins a number"):
+        gainful.LambdaMART(**STUMPS, categorical=[5], bins="exact").fit(shards)
+
+
 def test_sparse_features_and_a_single_block(data, valid, client, tmp_path):
     thin = data.replace(X=sparse.csr_array(np.where(np.isnan(data.X) | (data.X < 0.5), 0.0, data.X)))
     here = gainful.GBRank(**STUMPS).fit(thin)
@@ -181,27 +188,43 @@ def test_each_worker_sees_whole_queries_and_all_of_them_once(data, shards, tmp_p
     params = gainful.LambdaMART(**SMALL)._lightgbm_params()
     cluster_trees.grow_on_cluster(shards, grades, 4, params, Monitor(gainful.metric("ndcg@10")), recipe=recipe)
     expected = np.stack([data.query_ids.astype(np.int64), data.counts], axis=1)
-    workers = {file.name.partition("-")[0] for file in tmp_path.iterdir()}
-    assert len(workers) == 2
-    for tree in range(1, 5):
-        seen = np.concatenate([np.load(tmp_path / f"{worker}-{tree}.npy") for worker in workers])
+    assert len({file.name.partition("-")[0] for file in tmp_path.iterdir()}) == 2
+    for tree in range(1, 5):  # Dask may place blocks anew from round to round
+        seen = np.concatenate([np.load(file) for file in tmp_path.glob(f"*-{tree}.npy")])
         np.testing.assert_array_equal(seen[np.argsort(seen[:, 0])], expected[np.argsort(expected[:, 0])])
 
 
-def test_each_block_draws_its_own_sample_of_queries_wherever_it_is(data):
-    blocks = [data[a:b] for a, b in CUTS]
-    params = {"bagging_fraction": 0.5, "seed": 7}
-    together = cluster_workers.BlockSample(blocks, [0, 1, 2], params)
-    apart = [cluster_workers.BlockSample([block], [i], params) for i, block in enumerate(blocks)]
+def drawn_of(counts, tree, share, seed=7):
+    """Whether each query of some blocks, which are all there are, is in the sample."""
+    sample = cluster_workers.BlockSample(counts, [len(one) for one in counts.values()], share, seed)
+    return np.add.reduceat(sample.rows(tree), np.cumsum([0, *sample.counts[:-1]])) > 0
+
+
+def test_a_query_is_drawn_by_its_place_wherever_its_block_is(data):
+    counts = {i: data.counts[a:b] for i, (a, b) in enumerate(CUTS)}
+    queries = [b - a for a, b in CUTS]
+    together = cluster_workers.BlockSample(counts, queries, 0.5, 7)
+    apart = [cluster_workers.BlockSample({i: one}, queries, 0.5, 7) for i, one in counts.items()]
     for tree in (1, 2):
         rows = together.rows(tree)
         np.testing.assert_array_equal(rows, np.concatenate([one.rows(tree) for one in apart]))
-        by_query = np.add.reduceat(rows, data.offsets[:-1])
-        assert set(by_query) == {0.0, 15.0}  # whole queries
-        for a, b in CUTS:
-            assert np.count_nonzero(by_query[a:b]) == round(0.5 * (b - a))
+        assert set(np.add.reduceat(rows, data.offsets[:-1])) == {0.0, 15.0}  # whole queries
     assert not np.array_equal(together.rows(1), together.rows(2))
     assert isinstance(together, QuerySample)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_blocks_of_one_query_are_drawn_as_often_as_the_share_says(share):
+    counts = {i: np.array([3]) for i in range(400)}
+    drawn = np.mean([drawn_of(counts, tree, share).mean() for tree in range(1, 21)])
+    assert drawn == pytest.approx(share, abs=5 * np.sqrt(share * (1 - share) / 8000))
+
+
+def test_a_tiny_share_still_draws_one_query_of_all():
+    counts = {0: np.array([3, 2]), 1: np.array([4])}
+    one = [drawn_of(counts, tree, 1e-6) for tree in range(1, 30)]
+    assert all(drawn.sum() == 1 for drawn in one)
+    assert np.any(one, axis=0).all()  # not always the same one
 
 
 @pytest.mark.parametrize("name", ["lambdamart", "lambdamart-plain"])
@@ -210,9 +233,8 @@ def test_samples_of_queries_and_full_trees_train_as_well_as_in_memory(name, data
     here = gainful.ranker(name, **settings).fit(data)
     there = gainful.ranker(name, **settings).fit(shards)
     assert there.score(valid) == pytest.approx(here.score(valid), abs=0.05)
-    assert not np.allclose(
-        there.predict(valid), gainful.ranker(name, **settings | {"subsample": 1.0}).fit(data).predict(valid)
-    )
+    everything = gainful.ranker(name, **settings | {"subsample": 1.0}).fit(shards)
+    assert not np.allclose(there.predict(valid), everything.predict(valid))
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -229,9 +251,27 @@ def test_a_loss_that_fails_on_one_worker_ends_training_on_all(data, shards, vali
     assert gainful.LambdaMART(**SMALL).fit(shards).booster_.current_iteration() == 5
 
 
+REFUSED = {
+    "linear_tree": True,
+    "linear_trees": "true",
+    "reg_sqrt": True,
+    "data_sample_strategy": "goss",
+    "boosting": "goss",
+    "num_machine": 3,
+}
+
+
 def test_what_cannot_be_is_refused(data, shards):
     with pytest.raises(ParameterError, match='must be "data" or "voting"'):
         gainful.LambdaMART(**SMALL, engine_params={"tree_learner": "feature"}).fit(shards)
+    for name, value in REFUSED.items():
+        with pytest.raises(ParameterError, match=f"must not set {name}.* on a cluster"):
+            gainful.ranker("tree-regression", **SMALL, engine_params={name: value}).fit(shards)
+    for machines, said in {"nowhere": "each once", "a:1,a:1": "each once", "a:1,b:2": "the workers are at"}.items():
+        started = time.monotonic()
+        with pytest.raises(ParameterError, match=f"machines in engine_params must .*{said}"):
+            gainful.LambdaMART(**SMALL, engine_params={"machines": machines}).fit(shards)
+        assert time.monotonic() - started < cluster_rounds.GRACE  # nobody is waited for
     with pytest.raises(DataError, match="eval_set is on a cluster"):
         gainful.LambdaMART(**SMALL).fit(data, eval_set=shards)
 
@@ -284,16 +324,17 @@ def test_ctrl_c_inside_a_round_keeps_the_trees_before_it(data, valid, shards):
 def test_workers_lost_again_and_again_end_training_with_a_checkpoint(valid, shards, tmp_path, monkeypatch):
     settings = SMALL | {"n_trees": 8}
     whole = gainful.GBRank(**settings).fit(shards, eval_set=valid)
-    grow = cluster_trees.ClusterGrowth._try_round
+    grow = cluster_rounds.Rounds._try
 
-    def lost(self, last):
-        if self.tree >= 3:
-            raise cluster_trees.WorkerLost("worker tcp://nowhere was lost")
-        return grow(self, last)
+    def lost(self, scores, work):
+        if work.done >= 3:
+            raise cluster_rounds.WorkerLost("worker tcp://nowhere was lost")
+        return grow(self, scores, work)
 
     file = tmp_path / "check"
-    monkeypatch.setattr(cluster_trees.ClusterGrowth, "_try_round", lost)
-    with pytest.raises(ClusterError, match=r"lost 3 times while trees 4 to 6 grew; .* checkpoint .*check"):
+    monkeypatch.setattr(cluster_rounds.Rounds, "_try", lost)
+    said = r"trees 4 to 6 did not grow in 3 rounds, the last time: worker tcp://nowhere was lost; .* checkpoint .*check"
+    with pytest.raises(ClusterError, match=said):
         gainful.GBRank(**settings).fit(shards, eval_set=valid, checkpoint=file)
     monkeypatch.undo()
     same_model(gainful.GBRank(**settings).fit(shards, eval_set=valid, checkpoint=file), whole, valid)
@@ -309,12 +350,17 @@ class NoNanny:
         raise ValueError(f"{workers[0]} has no nanny")
 
 
-def test_stuck_workers_that_cannot_be_restarted_end_training(monkeypatch):
-    monkeypatch.setattr(cluster_trees, "GRACE", 0.0)
-    growth = object.__new__(cluster_trees.ClusterGrowth)
-    growth.client, growth.key = NoNanny(), "any"
-    with pytest.raises(ClusterError, match="was lost, and tcp://stuck, which waits for it, could not be restarted"):
-        growth._free("worker tcp://gone was lost")
+def test_stuck_workers_that_cannot_be_restarted_end_training_with_the_error_behind_it(monkeypatch):
+    monkeypatch.setattr(cluster_rounds, "GRACE", 0.0)
+    rounds = object.__new__(cluster_rounds.Rounds)
+    rounds.client, rounds.key, rounds.number = NoNanny(), "any", 1
+    attempt, error = SimpleNamespace(before=set()), MemoryError("no room for bins")
+    rounds.client.nthreads = dict
+    with pytest.raises(
+        ClusterError, match=r"MemoryError: no room for bins.*tcp://stuck.*could not be restarted"
+    ) as told:
+        rounds._explain(attempt, error)
+    assert told.value.__cause__ is error
 
 
 def slow(scores, grades):
@@ -324,22 +370,22 @@ def slow(scores, grades):
 
 def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(client, data, valid, shards, monkeypatch):
     monkeypatch.setattr(cluster_trees, "ROUND_TREES", 20)
-    monkeypatch.setattr(cluster_trees, "GRACE", 1.5)
+    monkeypatch.setattr(cluster_rounds, "GRACE", 1.5)
     settings = SMALL | {"n_trees": 40, "early_stopping": None}
     here = gainful.BoostedRanker(slow, **settings).fit(data, eval_set=valid)
     victim = next(iter(client.run(os.getpid).values()))
     lost = []
-    recover = cluster_trees.ClusterGrowth._recover
+    recover = cluster_rounds.Rounds._recover
 
     def recovered(self, why):
-        lost.append(why)
+        lost.append(str(why))
         recover(self, why)
 
     def kill(now):
         if now.iteration == 20:  # the second round begins
             threading.Timer(0.8, os.kill, (victim, signal.SIGKILL)).start()
 
-    monkeypatch.setattr(cluster_trees.ClusterGrowth, "_recover", recovered)
+    monkeypatch.setattr(cluster_rounds.Rounds, "_recover", recovered)
     started = time.monotonic()
     there = gainful.BoostedRanker(slow, **settings).fit(shards, eval_set=valid, progress=kill)
     assert time.monotonic() - started < 120
@@ -359,12 +405,11 @@ def test_a_tally_over_blocks_is_that_of_all_rows(data):
     np.testing.assert_allclose(parts.weights, whole.weights)
 
 
-@pytest.mark.parametrize("engine_params", [{}, {"linear_tree": True}], ids=["constant leaves", "linear leaves"])
 @pytest.mark.parametrize("name", ["tree-regression", "mcrank"])
-def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, engine_params, data, monkeypatch):
+def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkeypatch):
     monkeypatch.setattr(tree_sums, "ROWS", 100)  # several runs of queries
     full = data.replace(X=np.nan_to_num(data.X))
-    booster = gainful.ranker(name, **SMALL, engine_params=engine_params).fit(full).booster_
+    booster = gainful.ranker(name, **SMALL).fit(full).booster_
     first, rest = booster.model_to_string(num_iteration=2), booster.model_to_string(start_iteration=2)
     start = tree_sums.start_scores(full, first)
     np.testing.assert_allclose(tree_sums.added(full, None, first), start, rtol=1e-12)

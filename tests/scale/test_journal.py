@@ -102,6 +102,26 @@ def test_learned_position_weights_resume(data, tmp_path):
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)
 
 
+def test_ctrl_c_while_position_weights_are_learned(data, tmp_path, monkeypatch):
+    model = {"position_weights": "learn", "C": 10.0}
+    whole = gainful.StructuredSVM(**model).fit(data)
+    file, calls, inner = tmp_path / "c", [], SummedRisk.value_and_gradient
+
+    def interrupted(self, w):
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return inner(self, w)
+
+    monkeypatch.setattr(SummedRisk, "value_and_gradient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gainful.StructuredSVM(**model).fit(data, checkpoint=file, checkpoint_every=1e6)
+    calls[:] = [1] * 100
+    found = gainful.StructuredSVM(**model).fit(data, checkpoint=file)
+    assert found.position_weights_search_ == pytest.approx(whole.position_weights_search_, abs=1e-9)
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)
+
+
 def test_an_error_of_the_data_leaves_the_checkpoint(data, tmp_path, monkeypatch):
     whole = gainful.LinearRanker().fit(data)
     calls, inner = [], SummedRisk.objective
@@ -127,11 +147,100 @@ def test_answers_to_other_questions_are_refused(data, tmp_path, monkeypatch):
         gainful.LinearRanker(init="regression").fit(
             data, progress=stopping_after(4), checkpoint=file, checkpoint_every=0
         )
-    elsewhere = lambda data: (np.ones(data.n_features), 0.0, 0.0)  # noqa: E731
-    monkeypatch.setattr("gainful.rankers.linear.solve_sharded_ridge", elsewhere)
-    with pytest.raises(GainfulError, match="does not fit this training: step 1 asks something else"):
+    elsewhere = lambda journal, name, ask: journal.vector(name, ask) + 1.0  # noqa: E731
+    monkeypatch.setattr("gainful.rankers.linear.noted", elsewhere)
+    with pytest.raises(GainfulError, match="does not fit this training: step 2 asks something else"):
         gainful.LinearRanker(init="regression").fit(data, checkpoint=file)
     assert file.exists()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stop_brings_the_checkpoint_up_to_date(case, data, tmp_path, passes):
+    valid = gainful.make_artificial(20, n_docs=20, n_features=8, seed=4)
+    whole = CASES[case]().fit(data, eval_set=valid)
+    n_whole, file = len(passes), tmp_path / "c"
+    passes.clear()
+    with pytest.warns(InterruptedFitWarning):  # long before a write is due
+        CASES[case]().fit(data, eval_set=valid, progress=stopping_after(7), checkpoint=file, checkpoint_every=1e6)
+    n_before = len(passes)
+    passes.clear()
+    found = CASES[case]().fit(data, eval_set=valid, checkpoint=file, checkpoint_every=1e6)
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-9, atol=1e-12)
+    assert found.n_iter_ == whole.n_iter_
+    assert len(passes) <= n_whole - n_before + 3
+
+
+def test_ctrl_c_between_two_questions(data, tmp_path):
+    """Before there is a model to keep, and at a moment when the data are not asked."""
+    file = tmp_path / "c"
+
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedFitWarning):
+        gainful.RankSVM().fit(data, progress=interrupt, checkpoint=file, checkpoint_every=1e6)
+    assert file.exists()
+    file.unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gainful.rankers.linear.minimize_lbfgs", lambda objective, v, **_: objective(v) and interrupt(0))
+        with pytest.raises(KeyboardInterrupt):
+            gainful.LinearRanker().fit(data, checkpoint=file, checkpoint_every=1e6)
+    assert file.exists()
+
+
+def test_old_rows_keep_seconds_and_validation(data, tmp_path, monkeypatch):
+    valid = gainful.make_artificial(20, n_docs=20, n_features=8, seed=4)
+    file, make = tmp_path / "c", lambda: gainful.RankSVM(C=[1.0, 10.0, 100.0], tol=1e-5)
+    with pytest.warns(InterruptedFitWarning):
+        stopped = make().fit(data, eval_set=valid, progress=stopping_after(20), checkpoint=file, checkpoint_every=1e6)
+    assert len(stopped.path_) > 1
+    measured, inner = [], gainful.metrics.Metric.__call__
+    monkeypatch.setattr(gainful.metrics.Metric, "__call__", lambda *a, **k: measured.append(1) or inner(*a, **k))
+    found = make().fit(data, eval_set=valid, checkpoint=file)
+    assert len(measured) == 3 - (len(stopped.path_) - 1)  # what was measured is known
+    # the time of a row is that of the last answer before it: behind the row before
+    old = [row["seconds"] for row in stopped.history_]
+    for i, (known, row) in enumerate(zip(stopped.history_[:-1], found.history_, strict=False)):
+        assert row["validation"] == known["validation"]
+        assert (old[i - 1] if i else 0.0) < row["seconds"] <= old[i]
+    n = stopped.path_[0]["iterations"]
+    assert stopped.path_[0]["validation"] == found.path_[0]["validation"]
+    assert old[n - 2] < found.path_[0]["seconds"] <= old[n]
+    seconds = [row["seconds"] for row in found.history_]
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        ({"init": "regression", "standardize": True}, "linear"),
+        ({"bound": "tight", "C": 10.0}, "structured_svm"),
+    ],
+)
+def test_what_comes_before_the_first_step_is_not_computed_again(model, where, data, tmp_path, monkeypatch):
+    """It rounds with the number of threads, and costs passes over the data."""
+    make = lambda: (gainful.LinearRanker if where == "linear" else gainful.StructuredSVM)(**model)  # noqa: E731
+    whole, file = make().fit(data), tmp_path / "c"
+    with pytest.warns(InterruptedFitWarning):
+        make().fit(data, progress=stopping_after(3), checkpoint=file, checkpoint_every=1e6)
+
+    def refuse(*_):
+        raise AssertionError("asked again")
+
+    for name in ("solve_sharded_ridge", "sharded_scales", "sharded_spread"):
+        monkeypatch.setattr(f"gainful.rankers.{where}.{name}", refuse, raising=False)
+    found = make().fit(data, checkpoint=file)
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)
+
+
+def test_a_path_of_C_takes_a_checkpoint(data, tmp_path):
+    valid, file = gainful.make_artificial(20, n_docs=20, n_features=8, seed=4), tmp_path / "c"
+    how = {"C": [1.0, 10.0], "eval_set": valid, "checkpoint": file}
+    with pytest.warns(InterruptedFitWarning):
+        gainful.RankSVM().fit_path(data, **how, progress=stopping_after(5), checkpoint_every=1e6)
+    assert file.exists()
+    found = gainful.RankSVM().fit_path(data, **how)
+    np.testing.assert_allclose(found.coef_, gainful.RankSVM(C=[1.0, 10.0]).fit(data, eval_set=valid).coef_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("model", [gainful.StructuredSVM(solver="cutting_plane"), gainful.RankMM(solver="stochastic")])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
 from gainful.errors import GainfulError
 
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -20,6 +24,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one command."""
+    with _sigterm_as_ctrl_c() as terminated:
+        code = _run(arguments)
+        if code == INTERRUPTED:
+            complain("interrupted")
+    return TERMINATED if terminated else code
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
+    """SIGTERM ends a command as Ctrl-C does: temporary files go, training keeps what it has reached.
+
+    What is yielded is no longer empty once that has happened. A handler that somebody else has set stays.
+    """
+    told: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield told
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     from gainful.cli.app import app
 
     command = typer.main.get_command(app)
@@ -35,7 +70,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as leaving:
         return int(leaving.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has left (`gainful predict … | head`); stdout must not be flushed again at exit.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,8 @@ import typer
 from gainful.cli import options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from gainful.checkpoint import Checkpoint
     from gainful.data import RankingData
     from gainful.metrics import Metric
@@ -63,6 +67,7 @@ def train(
 
     model = ranker_with_settings(ranker, set or []) if start is None else _model_to_go_on(start, ranker, set or [])
     model._check_parameters()
+    _refuse_same_file(output, checkpoint, data, valid, start)
     refuse_unwritable(output)
     # kept until the model is written: it may be all there is of a long training
     resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
@@ -77,17 +82,14 @@ def train(
         parts |= align_features(whole)
     if checkpoint is not None and checkpoint.exists():
         say(f"going on from {checkpoint}")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
-    for warning in caught:
-        say(f"note: {warning.message}")
+    _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
     if start is not None:
         model.set_params(warm_start=False)  # how it came about is no part of the model
     reached = model.score(parts["data"])
     save(model, output, metrics={"training ndcg@10": reached})
     if resume is not None and model.interrupted_:
-        say(f"note: the same command goes on from {checkpoint}")
+        if resume.path.exists():
+            say(f"note: the same command goes on from {checkpoint}")
     elif resume is not None:
         resume.remove()
     facts: dict[str, Any] = {
@@ -231,7 +233,7 @@ def _fit_with_bar(
     from gainful.cli.console import progress_bars, progress_note, say
     from gainful.monitor import Progress
 
-    with progress_bars() as bars:
+    with progress_bars() as bars, _warnings_as_notes(bars.console) as notes:
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")
         task = bars.add_task(name, total=None, note="")
@@ -241,6 +243,49 @@ def _fit_with_bar(
             return False
 
         model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint)
+    for note in notes:
+        say(note)
+
+
+@contextmanager
+def _warnings_as_notes(console: Console) -> Iterator[list[str]]:
+    """The texts of warnings, each once, to be said later. That a checkpoint cannot be written is said at once."""
+    from gainful.checkpoint import CheckpointWarning
+
+    later: list[str] = []
+    told: list[str] = []
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text, at_once = f"note: {message}", issubclass(category, CheckpointWarning)
+        if at_once and text not in told:
+            console.print(text, style="dim", soft_wrap=not console.is_terminal, markup=False)
+        seen = told if at_once else later
+        if text not in seen:
+            seen.append(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield later
+
+
+def _refuse_same_file(
+    output: Path, checkpoint: Path | None, data: Path, valid: Path | None, start: Path | None
+) -> None:
+    """Raise where a file that is written would take the place of one that is needed; --from may be replaced."""
+    from gainful.errors import ParameterError
+
+    read = {"DATA": data, "--valid": valid}
+    written = {"--output": (output, read), "--checkpoint": (checkpoint, {"--output": output, "--from": start, **read})}
+    for name, (path, others) in written.items():
+        for other, its_path in others.items():
+            if path is not None and its_path is not None and _is_same(path, its_path):
+                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} a name of its own")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    both_exist = one.exists() and other.exists()
+    return os.path.realpath(one) == os.path.realpath(other) or (both_exist and one.samefile(other))
 
 
 def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: Any, values: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ SHARES = ("feature_fraction_bynode", "sub_feature_bynode", "colsample_bynode", "
 NOT_RESUMED = ("extra_trees", "extra_tree", "data_sample_strategy", "boosting", "boosting_type", "boost",
                "use_quantized_grad", "linear_tree", "linear_trees", "cegb_penalty_split", "cegb_penalty_feature_lazy",
                "cegb_penalty_feature_coupled")  # fmt: skip
+LIGHTGBM_EPSILON = float(np.float32(1e-15))
 OFF = (None, False, 0, "gbdt", "gbrt", "bagging")
 
 
@@ -75,6 +76,19 @@ def never_all_one(weights: Array) -> Array:
     if (kept == 1.0).all():
         kept[0] = np.nextafter(np.float32(1.0), np.float32(2.0))
     return kept
+
+
+def n_models_drawn_for(params: Mapping[str, Any], train: Any, n_models: int) -> int:
+    """The trees of an iteration that LightGBM draws features for, from its own data set.
+
+    Its softmax grows none for a class that has no weight, or all of it.
+    """
+    if params.get("objective") != "multiclass":
+        return n_models
+    weights = train.get_weight()
+    totals = np.bincount(np.asarray(train.get_label()).astype(np.int64), weights, n_models)
+    shares = totals / totals.sum()
+    return int(((shares > LIGHTGBM_EPSILON) & (shares < 1.0 - LIGHTGBM_EPSILON)).sum())
 
 
 def pass_feature_samples(booster: Any, n: int) -> None:

@@ -3,7 +3,9 @@
 A solver is a function of the answers it gets (values, gradients, slopes along lines), and of nothing else. So all that
 has to be kept of a long training are these answers, a few numbers for each pass over the data. To go on, the solver
 runs from the start and hears the old answers without a look at the data, until it asks what it has not asked before.
-That holds for every solver, and for any sequence of them.
+That holds for every solver, and for any sequence of them. What is computed before the solver starts (feature scales, a
+first point) and what is measured on the validation data are answers, too: all of them may round differently with
+another number of threads, and the question after them would not be the old one.
 
 Scores are as long as the data and are not kept. They are linear in the weights, so they are computed again, in one
 pass, when the first new question needs them.
@@ -22,7 +24,7 @@ from gainful.errors import GainfulError
 from gainful.monitor import Monitor
 from gainful.rows import Array
 
-EVALUATION, LINE = 0, 1  # kinds of questions
+EVALUATION, LINE, VECTOR, NUMBER = range(4)  # kinds of questions
 
 
 class Journal:
@@ -32,29 +34,37 @@ class Journal:
         assert monitor.checkpoint is not None
         self.checkpoint, self.monitor = monitor.checkpoint, monitor
         self.questions: list[tuple[int, int]] = []  # kind, and a checksum of what was asked
-        self.numbers: list[tuple[float, float]] = []  # value, and the slope along a line
+        self.numbers: list[tuple[float, float, float]] = []  # value, slope along a line, seconds since the start
         self.gradients: list[Array] = []
         self.at = self.gradients_read = 0
         if self.checkpoint.state is not None:
             self._read(self.checkpoint.state)
+        self.n_old = self.n_saved = len(self.questions)
+        self.closed = False  # after an interruption: what is asked then, a training that goes on would not ask
+        monitor.journal = self
 
     def _read(self, state: dict[str, Any]) -> None:
         self.questions = [(int(kind), int(asked)) for kind, asked in state["questions"]]
-        self.numbers = [(float(value), float(slope)) for value, slope in state["numbers"]]
+        self.numbers = [(float(value), float(slope), float(seconds)) for value, slope, seconds in state["numbers"]]
         self.gradients = list(state["gradients"])
         self.monitor.started -= float(state["seconds"])
 
     @property
     def replaying(self) -> bool:
-        return self.at < len(self.questions)
+        return self.at < len(self.questions) and not self.closed
+
+    def old_seconds(self) -> float | None:
+        """How long training had run when the last answer was given; None once the answers are new."""
+        if self.n_old == 0 or self.at > self.n_old:
+            return None
+        return self.numbers[self.at - 1][2] if self.at else 0.0
 
     def evaluation(self, asked: int, ask: Callable[[], tuple[float, Array]]) -> tuple[float, Array]:
         """Value and gradient: the old answer, or that of ``ask``."""
         if self.replaying:
             value, _ = self._old(EVALUATION, asked)
-            self.gradients_read += 1
-            return value, np.array(self.gradients[self.gradients_read - 1])
-        value, gradient = self._new(ask)
+            return value, self._next_vector()
+        value, gradient = ask()
         self._add(EVALUATION, asked, value, 0.0, gradient)
         return value, gradient
 
@@ -62,9 +72,32 @@ class Journal:
         """Value and slope along a line: the old answer, or that of ``ask``."""
         if self.replaying:
             return self._old(LINE, asked)
-        value, slope = self._new(ask)
+        value, slope = ask()
         self._add(LINE, asked, value, slope, None)
         return value, slope
+
+    def vector(self, name: str, ask: Callable[[], Array]) -> Array:
+        """A number for each feature that is known by name: the old answer, or that of ``ask``."""
+        asked = zlib.crc32(name.encode())
+        if self.replaying:
+            self._old(VECTOR, asked)
+            return self._next_vector()
+        found = ask()
+        self._add(VECTOR, asked, 0.0, 0.0, found)
+        return found
+
+    def number(self, w: Array, ask: Callable[[], float]) -> float:
+        """What is measured of the weights w: the old answer, or that of ``ask``."""
+        asked = _checksum(w)
+        if self.replaying:
+            return self._old(NUMBER, asked)[0]
+        found = ask()
+        self._add(NUMBER, asked, found, 0.0, None)
+        return found
+
+    def _next_vector(self) -> Array:
+        self.gradients_read += 1
+        return np.array(self.gradients[self.gradients_read - 1])
 
     def _old(self, kind: int, asked: int) -> tuple[float, float]:
         if self.questions[self.at] != (kind, asked):
@@ -73,36 +106,41 @@ class Journal:
                 "another kind of processor or with other libraries. Delete it to begin anew, or name another file"
             )
         self.at += 1
-        return self.numbers[self.at - 1]
-
-    def _new(self, ask: Callable[[], Any]) -> Any:
-        try:
-            return ask()
-        except BaseException:  # the last chance to keep what is known: an interruption, a lost cluster
-            self.save()
-            raise
+        return self.numbers[self.at - 1][:2]
 
     def _add(self, kind: int, asked: int, value: float, slope: float, gradient: Array | None) -> None:
-        self.questions.append((kind, asked))
-        self.numbers.append((float(value), float(slope)))
+        if self.closed:
+            return
+        seconds = time.perf_counter() - self.monitor.started
         if gradient is not None:
             self.gradients.append(np.array(gradient))
             self.gradients_read += 1
+        self.numbers.append((float(value), float(slope), seconds))
+        self.questions.append((kind, asked))  # last: what has no question is not there, should an interrupt fall here
         self.at += 1
         if self.checkpoint.due():
             self.save()
 
     def save(self) -> None:
-        if not self.questions:
+        """Bring the file up to date, unless it is."""
+        n = len(self.questions)
+        if n == self.n_saved:
             return
+        n_vectors = sum(kind in (EVALUATION, VECTOR) for kind, _ in self.questions)
         self.checkpoint.save(
             {
                 "questions": np.array(self.questions, dtype=np.int64).reshape(-1, 2),
-                "numbers": np.array(self.numbers).reshape(-1, 2),
-                "gradients": np.array(self.gradients),
+                "numbers": np.array(self.numbers[:n]).reshape(-1, 3),
+                "gradients": np.array(self.gradients[:n_vectors]),
                 "seconds": time.perf_counter() - self.monitor.started,
             }
         )
+        self.n_saved = n
+
+
+def noted(journal: Journal | None, name: str, ask: Callable[[], Array]) -> Array:
+    """A number for each feature, from the journal where it has it and written there where it has not."""
+    return ask() if journal is None else journal.vector(name, ask)
 
 
 def recorded(risk: Any, journal: Journal | None) -> Any:

@@ -62,7 +62,11 @@ class SummedRisk:
 
     def _sum(self, answers: list[tuple[float, Array]]) -> tuple[float, Array]:
         value = float(sum(value for value, _ in answers))
-        gradient = answers[0][1] if len(answers) == 1 else np.sum([gradient for _, gradient in answers], axis=0)
+        gradient = answers[0][1]
+        if len(answers) > 1:
+            gradient = np.array(gradient)
+            for _, more in answers[1:]:
+                gradient += more
         return value, gradient if self.scales is None else gradient / self.scales
 
 

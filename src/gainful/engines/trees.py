@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gainful.data import RankingData
-from gainful.engines.draws import QuerySample, never_all_one, pass_feature_samples, taken_from
+from gainful.engines.draws import QuerySample, n_models_drawn_for, never_all_one, pass_feature_samples, taken_from
 from gainful.engines.pieces import Pieces, distinct, pieces_of
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.frames import CODES, without_codes
@@ -33,7 +33,8 @@ OWNED: dict[str, tuple[str, ...]] = {
     "n_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
     "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
     "min_docs_in_leaf": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_child_samples", "min_samples_leaf"),
-    "subsample": ("bagging_fraction", "sub_row", "subsample", "bagging"),
+    "subsample": ("bagging_fraction", "sub_row", "subsample", "bagging", "bagging_freq", "subsample_freq",
+                  "bagging_by_query", "bagging_seed", "bagging_fraction_seed"),
     "colsample": ("feature_fraction", "sub_feature", "colsample_bytree"),
     "l2": ("lambda_l2", "reg_lambda", "lambda", "l2_regularization"),
     "bins": ("max_bin", "max_bins"),
@@ -320,7 +321,8 @@ def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth)
     if valid is not None:
         booster.add_valid(valid, "valid")
     if growth.tree > growth.first and float(params.get("feature_fraction", 1.0)) < 1.0:
-        pass_feature_samples(booster, (growth.tree - growth.first) * booster.num_model_per_iteration())
+        drawn_for = n_models_drawn_for(params, train, booster.num_model_per_iteration())
+        pass_feature_samples(booster, (growth.tree - growth.first) * drawn_for)
     return booster
 
 

@@ -297,7 +297,7 @@ class Opened:
         if "query_weights" not in self.places:
             return None
         weights = self._small("query_weights")
-        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        if not np.isfinite(weights).all() or (weights < 0).any():  # all may be 0 in a shard
             raise self._damaged("a query weight is negative or not finite")
         return weights
 

@@ -322,7 +322,7 @@ class Writer:
             self._refuse_repeated()
         self._put_ids(self._query_ids, self.n_queries)
         if weights is not None:
-            weights = checked_query_weights(weights, self.n_queries)
+            weights = checked_query_weights(weights, self.n_queries, all_zero=True)
             self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
 
     def _refuse_repeated(self) -> None:

@@ -16,10 +16,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from gainful.errors import FormatError
+from gainful.errors import DataError, FormatError
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 PIECE_BYTES = 1 << 20
+SPARE_FILES = 64  # that a process opens beside its data
 UTF8_MARK = b"\xef\xbb\xbf"
 
 Bytes = npt.NDArray[np.uint8]
@@ -60,6 +61,34 @@ def reason(error: BaseException) -> str:
     """What an operating system or library error says, on one line."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return " ".join(str(text).split())
+
+
+def room_for_files(n: int) -> None:
+    """Let the process have so many more files open, as each mapped file is one; refuse where the system does not."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = n + _n_open_files() + SPARE_FILES
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise DataError(
+            f"{n:,} files are to be open together, and the system allows a process {hard:,}; gainful data convert "
+            "FOLDER NEW --shard-rows N with a larger N makes fewer, or raise the limit (ulimit -n)"
+        )
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{n:,} files cannot be open together: {reason(error)}; raise the limit (ulimit -n)") from None
+
+
+def _n_open_files() -> int:
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return SPARE_FILES
 
 
 @dataclass

@@ -26,7 +26,7 @@ def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
         if odd is None:
             return ids
     else:
-        odd = ids[0]
+        odd = ids[:1].tolist()[0]
     raise FormatError(
         f"files hold integers or strings as {what}s, not {type(odd).__name__} such as {shorten(odd)}; turn them into "
         "strings first",

@@ -102,8 +102,8 @@ def _checked(key: str, value: Any) -> Any:
         if not (isinstance(value, list) and all(type(weight) in (int, float) for weight in value)):
             raise ValueError("expected a list of numbers")
         weights = np.array(value, dtype=np.float64)
-        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            raise ValueError("weights must be finite, not negative and not all 0")
+        if not np.isfinite(weights).all() or (weights < 0).any():  # all may be 0 in a shard
+            raise ValueError("weights must be finite and not negative")
         return weights
     allowed: dict[str, Any] = {
         "dtype": ("float32", "float64"),

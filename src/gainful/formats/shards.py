@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from gainful.blocks import LocalBlocks, in_blocks
 from gainful.data import RankingData
 from gainful.errors import DataError, FormatError
 from gainful.formats import FORMATS, known_suffixes, read
-from gainful.formats.files import PathLike, check_readable
+from gainful.formats.files import PathLike, check_readable, room_for_files
 from gainful.memory import available
 from gainful.sharded import ShardedData
 
@@ -35,6 +36,7 @@ def open_shards(
         return open_on_cluster(client_of(cluster), path, format, options)
     files = shard_files(path, format)
     _refuse_too_much(files, format)
+    room_for_files(sum(_is_mapped(file, format) for file in files))
     blocks: list[RankingData] = []
     names: list[str] = []
     for file in files:
@@ -48,13 +50,18 @@ def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) 
     """The files that are meant: those of a folder by name, hidden ones left out; a list; or the file itself."""
     if not isinstance(path, (str, Path)) and isinstance(path, Iterable):
         files = [Path(one) for one in path]
+        for file in files:
+            check_readable(file)
     elif Path(path).is_dir():
         suffixes = known_suffixes() if format is None else None
         files = sorted(
-            file
-            for file in Path(path).iterdir()
-            if file.is_file() and not file.name.startswith((".", "_"))
-            and (suffixes is None or file.name.lower().endswith(suffixes))
+            (
+                file
+                for file in Path(path).iterdir()
+                if file.is_file() and not file.name.startswith((".", "_"))
+                and (suffixes is None or file.name.lower().endswith(suffixes))
+            ),
+            key=_order,
         )  # fmt: skip
         if not files:
             raise FormatError("the folder holds no data files that gainful knows by their suffix", path=path)
@@ -66,10 +73,20 @@ def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) 
     return files
 
 
+def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
+    """By name, numbers in it by value: part-99999 before part-100000."""
+    parts = re.split(r"(\d+)", file.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], file.name
+
+
+def _is_mapped(file: Path, format: str | None) -> bool:
+    """Whether the values of the file stay there."""
+    return format == "binary" or (format is None and file.name.lower().endswith(FORMATS["binary"].suffixes))
+
+
 def _refuse_too_much(files: list[Path], format: str | None) -> None:
     """Raise where files that have to be read whole are larger than memory."""
-    mapped = FORMATS["binary"].suffixes
-    held = [file for file in files if not (format == "binary" or file.name.lower().endswith(mapped))]
+    held = [file for file in files if not _is_mapped(file, format)]
     size, free = sum(file.stat().st_size for file in held), available()
     if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
         raise DataError(

@@ -96,9 +96,6 @@ class Source(ABC):
                     self._learn_queries(seen, reading)
             yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))
 
-        if seen.weighted and not any(seen.weights):
-            raise self.explained(DataError("all query weights are 0"))
-
     def _noted(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
         try:
             return seen.add(data)

@@ -336,6 +336,7 @@ def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progre
 
 
 def _shard_name(number: int, suffix: str) -> str:
+    """part-00000.gnf, …; behind part-99999 come names of more digits, which shards are ordered by."""
     return f"part-{number:05}{suffix}"
 
 
@@ -354,6 +355,8 @@ def _new_folder(target: Path) -> Iterator[Path]:
         os.replace(folder, os.path.realpath(target))
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, FormatError) and folder in Path(str(error.path)).parents:
+            raise FormatError(str(error).removeprefix(f"{error.path}: "), path=target) from None  # of no use to anyone
         if isinstance(error, OSError):
             raise FormatError(f"cannot be written: {reason(error)}", path=target) from error
         raise

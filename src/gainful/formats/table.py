@@ -269,14 +269,16 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
         qid = integers_if_canonical(qid)
         doc_ids = None if doc_ids is None else integers_if_canonical(doc_ids)
     try:
-        return RankingData.from_rows(
+        weighted = weight is None or weight.any()
+        data = RankingData.from_rows(
             X,
             numbers_of(table, roles["grade"], "grade"),
             qid,
             doc_ids=doc_ids,
             feature_names=plan.feature_names,
-            sample_weight=weight,
+            sample_weight=weight if weighted else None,
         )
+        return data if weighted else data.replace(query_weights=np.zeros(data.n_queries))  # a shard may be so
     except DataError as error:
         raise with_weight_hint(error, roles, wanted) from None
 

@@ -22,12 +22,13 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
+from gainful.formats import read
 from gainful.formats.shards import open_shards
-from gainful.frames import as_features, without_codes
+from gainful.frames import as_features, refuse_dask, without_codes
 from gainful.metrics import Metric, metric
 from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
 from gainful.parameters import Constraint, check_parameters
-from gainful.rows import Array, group_rows, linear_scores, refuse_infinite
+from gainful.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
 from gainful.sharded import ShardedData
 from gainful.space import Space
 
@@ -76,12 +77,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, CSR matrix or frame of shape (n_rows, n_features); or a RankingData, then without y and qid. Larger
-            than memory or on a cluster: a ShardedData, a folder of shards, or a Dask array or frame
+        X : array, CSR matrix or frame of shape (n_rows, n_features); or a RankingData, then without y and qid; or the
+            path of a data file. Larger than memory or on a cluster: a ShardedData, a folder of shards, a list of files,
+            or a Dask array or frame
         y : grades, (n_rows,); beside a Dask frame also the name of its column, as qid and sample_weight may be
         qid : query id of each row; rows of one query need not be adjacent
         sample_weight : one weight per row, equal within a query
-        eval_set : validation data, ``(X, y, qid)``, a RankingData or a ShardedData
+        eval_set : validation data, ``(X, y, qid)``, a RankingData or a ShardedData, or a path or paths as for X
         progress : called after each iteration with a ``Progress``; returning True stops training
         checkpoint : file that says how far training is. Where it exists, training goes on from it, with the same
             result as if it had never stopped; it is deleted when training ends well. A :class:`gainful.Checkpoint` may
@@ -99,7 +101,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         try:
             self._fit(data, monitor)
         except ClusterError as error:
+            monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_go_on(monitor.checkpoint)}") from error
+        except BaseException:  # the last chance to keep what is known: Ctrl-C before there is a model, an error
+            monitor.save_journal()
+            raise
+        if monitor.interrupted:
+            monitor.save_journal()
         self.n_features_in_ = data.n_features
         if data.feature_names is not None:
             self.feature_names_in_ = np.array(data.feature_names, dtype=object)
@@ -133,7 +141,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         params = {name: value for name, value in self._file_params().items() if name != "n_jobs"}
         facts: dict[str, Any] = {"class": type(self).__name__, "gainful": gainful.__version__, "params": params}
         facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
-        opened.open(facts | self._start_facts())
+        opened.open(facts | self._start_facts(data))
         return opened
 
     def _refuse_checkpoint(self) -> None:
@@ -145,7 +153,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.resumes)
         raise ParameterError(f"{type(self).__name__} writes no checkpoints, so give none; rankers that do: {able}")
 
-    def _start_facts(self) -> dict[str, Any]:
+    def _start_facts(self, data: Any) -> dict[str, Any]:
         """What else the result depends on, such as a model that training goes on from."""
         return {}
 
@@ -162,8 +170,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # -- use -----------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Scores, higher is better, in the order of the rows given; of a Dask array or frame, a Dask array."""
+        """Scores, higher is better, in the order of the rows given; of a Dask array or frame, a Dask array.
+
+        X as ``fit`` takes it, paths included.
+        """
         self._check_fitted()
+        X = opened(X)
         if is_dask(X):
             from gainful.cluster import predicted
 
@@ -186,10 +198,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
+        refuse_dask(X, "X")
+        X = opened(X)
+        if isinstance(X, (RankingData, ShardedData)) and qid is not None:
+            raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
+        if isinstance(X, ShardedData):
+            self._check_fitted()
+            return np.concatenate(X.source.run(_ranks_of, X.source.data, self))
         scores = self.predict(X)
         if isinstance(X, RankingData):
-            if qid is not None:
-                raise ParameterError("X is a RankingData, which brings its own qid; give it alone")
             qid = X.qid
         order, offsets, _ = group_rows(qid, len(scores))
         grouped = scores if order is None else scores[order]
@@ -205,11 +222,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
+        X = opened(X)
         if is_dask(X):
             from gainful.cluster import from_collections
 
-            X = from_collections(X, y, qid, sample_weight)
+            X, y, qid, sample_weight = from_collections(X, y, qid, sample_weight), None, None, None
         if isinstance(X, ShardedData):
+            _refuse_columns(X, "X", y, qid, sample_weight)
+            self._check_fitted()
             return X.measure(metric("ndcg@10"), _scores_of, self)
         data = self._as_data(X, y, qid, sample_weight, "X")
         assert isinstance(data, RankingData)
@@ -228,6 +248,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         reason = self._why_no_contributions()
         if reason is not None:
             raise GainfulError(reason)
+        X = opened(X)
+        if isinstance(X, ShardedData):
+            raise DataError("contributions are as large as the data; ask for those of one block at a time")
         return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
 
     def _why_no_contributions(self) -> str | None:
@@ -277,16 +300,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> RankingData | ShardedData:
         data: RankingData | ShardedData
-        if isinstance(X, (str, os.PathLike)):
-            X = open_shards(X)
+        X = opened(X)
         if is_dask(X):
             from gainful.cluster import from_collections
 
             X, y, qid, sample_weight = from_collections(X, y, qid, sample_weight, what=what), None, None, None
         if isinstance(X, (RankingData, ShardedData)):
-            if y is not None or qid is not None or sample_weight is not None:
-                kind = type(X).__name__
-                raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
+            _refuse_columns(X, what, y, qid, sample_weight)
             data = self._in_one_piece(X) if isinstance(X, ShardedData) else X
         else:
             if y is None:
@@ -294,16 +314,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             data = RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
+        if data.query_weights is not None and not data.query_weights.any():
+            raise DataError(f"all queries of {what} weigh 0; at least one must count")
         self._refuse_missing(data, what)
         stored: RankingData | ShardedData = self._as_stored(data)
         return stored
 
     def _in_one_piece(self, data: ShardedData) -> RankingData | ShardedData:
         """The data as ``_fit`` takes them."""
-        if self.accepts_shards:
-            return data
         if data.whole is not None:
             return data.whole
+        if self.accepts_shards:
+            return data
         from gainful.rankers.registry import RANKERS
 
         able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.accepts_shards)
@@ -319,7 +341,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _as_stored(self, data: Any) -> Any:
         if isinstance(data, ShardedData):
-            return data
+            return data if self.accepts_codes else data.without_codes()
         X = data.X if self.accepts_codes else without_codes(data.X)
         return data if X is data.X else data.replace(X=X)
 
@@ -327,8 +349,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         valid: RankingData | ShardedData
         if eval_set is None:
             return None
-        if isinstance(eval_set, (str, os.PathLike)):
-            eval_set = open_shards(eval_set)
+        eval_set = opened(eval_set)
         if isinstance(eval_set, list) and len(eval_set) == 1:
             eval_set = eval_set[0]
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3 and is_dask(eval_set[0]):
@@ -342,7 +363,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         elif isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
             valid = RankingData.from_rows(*eval_set)
         else:
-            raise ParameterError.of("fit", "eval_set", "(X, y, qid) or a RankingData", type(eval_set).__name__)
+            raise ParameterError.of("fit", "eval_set", "(X, y, qid), a RankingData or a path", type(eval_set).__name__)
         if valid.n_features != data.n_features:
             raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
@@ -418,6 +439,34 @@ def _scores_of(data: RankingData, model: Ranker) -> Array:
     return scores
 
 
+def _refuse_columns(X: Any, what: str, *columns: Any) -> None:
+    """Raise where data that hold their grades and queries come with others."""
+    if any(column is not None for column in columns):
+        kind = type(X).__name__
+        raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
+
+
+def _ranks_of(data: RankingData, model: Ranker) -> Array:
+    """The ranks that a model gives to the rows of one block."""
+    return model.rank(data)
+
+
+def opened(X: Any) -> Any:
+    """What is at a path: the data of a file, mapped where it can be, or the blocks of a folder or a list of files.
+
+    Anything that is no path comes back as it is.
+    """
+    if _is_path(X):
+        return open_shards(X) if os.path.isdir(X) else read(X)
+    if isinstance(X, (list, tuple)) and X and all(_is_path(one) for one in X):
+        return open_shards(X)
+    return X
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, (str, os.PathLike))
+
+
 def is_dask(X: Any) -> bool:
     """Whether X is computed by Dask; asked without loading it."""
     return hasattr(X, "__dask_graph__")
@@ -462,7 +511,4 @@ def stored_array(state: Mapping[str, Any], name: str, shape: tuple[int | None, .
 
 def has_missing(X: Any) -> bool:
     """Whether a checked feature matrix holds NaN."""
-    values = X if isinstance(X, np.ndarray) else X.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = values.sum()
-    return bool(np.isnan(total)) and bool(np.isnan(values).any())
+    return any(bool(np.isnan(block).any()) for block in value_blocks(X))

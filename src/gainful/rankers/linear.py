@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.journal import Journal, recorded
+from gainful.engines.journal import Journal, noted, recorded
 from gainful.engines.shares import pair_shares, query_shares
 from gainful.engines.summed import SummedRisk, linear_risk, sharded_scales, solve_sharded_ridge
 from gainful.errors import ParameterError
@@ -225,12 +225,15 @@ class LinearRanker(PathOverC, Ranker):
         return getattr(self, "early_stopping", None)
 
     def _course(self, data: ShardedData, monitor: Monitor) -> Course:
-        spread = sharded_scales(data) if self.solver_ == "gradient" or self._standardize() else None
+        journal = None if monitor.checkpoint is None else Journal(monitor)
+        spread = None
+        if self.solver_ == "gradient" or self._standardize():
+            spread = noted(journal, "feature scales", lambda: sharded_scales(data))
         scales = spread if self._standardize() else None
-        risk = recorded(self._risk(data, scales), None if monitor.checkpoint is None else Journal(monitor))
+        risk = recorded(self._risk(data, scales), journal)
         start = np.zeros(data.n_features)
         if getattr(self, "init", "zeros") == "regression":
-            start = solve_sharded_ridge(data)[0]
+            start = noted(journal, "ridge regression", lambda: solve_sharded_ridge(data)[0])
             start = start if scales is None else start * scales
         patience = self._patience() if monitor.valid is not None else None
         return Course(risk, monitor, patience, start, self.loss_.staged, spread)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from gainful.checkpoint import Checkpoint
 from gainful.engines.summed import linear_scores_of
 from gainful.errors import ParameterError
 from gainful.monitor import Monitor, ProgressCallback
@@ -26,9 +27,16 @@ C_CONSTRAINT = Either(
 def validation_of(w: Array, monitor: Monitor) -> float | None:
     """What the weights w reach on the validation data, or None without any."""
     valid = monitor.valid
-    if isinstance(valid, ShardedData):
-        return valid.measure(monitor.metric, linear_scores_of, w)
-    return None if valid is None else monitor.evaluate(linear_scores(valid.X, w))
+    if valid is None:
+        return None
+
+    def measure() -> float:
+        if isinstance(valid, ShardedData):
+            return valid.measure(monitor.metric, linear_scores_of, w)
+        return monitor.evaluate(linear_scores(valid.X, w))
+
+    found: float = measure() if monitor.journal is None else monitor.journal.number(w, measure)
+    return found
 
 
 class PathState(Protocol):
@@ -58,6 +66,8 @@ class FitsPath:
         sample_weight: Any = None,
         eval_set: Any = None,
         progress: ProgressCallback | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        checkpoint_every: float = 60.0,
     ) -> Self:
         """Train for each C and keep the best on ``eval_set``; ``path_`` has a row per C.
 
@@ -65,7 +75,10 @@ class FitsPath:
         """
         given, self.C = self.C, C
         try:
-            return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
+            return self.fit(
+                X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress,
+                checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            )  # fmt: skip
         finally:
             self.C = given
 
@@ -105,14 +118,14 @@ class PathOverC(FitsPath, LinearScores):
 
     def _fit_one(self, state: PathState, C: float, monitor: Monitor) -> None:
         """Solve for one C, add its row to the path, and keep the solution if it is the best so far."""
-        began, before = time.perf_counter(), len(monitor.history)
+        began, before = monitor.elapsed(), len(monitor.history)
         self._solve(state, C, monitor)
         assert state.w is not None
         if len(monitor.history) == before:
             return  # interrupted at once
         scored = self._validation(state.w, monitor)
         row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(state.w)),
-               "iterations": len(monitor.history) - before, "seconds": time.perf_counter() - began}  # fmt: skip
+               "iterations": len(monitor.history) - before, "seconds": monitor.elapsed() - began}  # fmt: skip
         if state.certificate is not None:
             row |= {"objective": state.certificate.primal, "relative_gap": state.certificate.relative_gap}
         monitor.history[-1]["validation"] = scored

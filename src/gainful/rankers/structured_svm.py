@@ -11,7 +11,7 @@ import numpy as np
 
 from gainful.blocks import LocalBlocks
 from gainful.data import RankingData
-from gainful.engines.journal import Journal
+from gainful.engines.journal import Journal, noted
 from gainful.engines.structured import Losses, ShiftedRisk, StructuredBlocks
 from gainful.engines.summed import sharded_spread, solve_sharded_ridge
 from gainful.errors import ParameterError
@@ -227,8 +227,11 @@ class StructuredSVM(PathOverC, Ranker):
         blocks = StructuredBlocks(shards, Losses(measure, weights, self.ties, seed), journal)
         start = None
         if self.bound == "tight":
-            start = solve_sharded_ridge(shards, self.start_alpha * sharded_spread(shards))[0]
+            start = noted(journal, "ridge regression", lambda: self._regression(shards))
         return Training(blocks, start)
+
+    def _regression(self, data: ShardedData) -> Array:
+        return solve_sharded_ridge(data, self.start_alpha * sharded_spread(data))[0]
 
     # -- position weights ----------------------------------------------------------------------------------------------
 
@@ -259,7 +262,7 @@ class StructuredSVM(PathOverC, Ranker):
         ranks = np.arange(1.0, k + 1.0)
         found: dict[str, float] = {}
         for name, family in LEARNABLE.items():
-            trial = Monitor(metric=monitor.metric, valid=valid)
+            trial = Monitor(metric=monitor.metric, valid=valid, journal=journal)
             self._fit_with(_scaled(family, ranks, k), train, trial, journal)
             if trial.interrupted:
                 raise KeyboardInterrupt  # the training proper has not begun

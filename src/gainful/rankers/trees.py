@@ -216,8 +216,10 @@ class TreeRanker(Ranker):
             return monitor.valid.measure(monitor.metric, _scores_by, text, self._to_scores)
         return monitor.evaluate(self._to_scores(predict_rows(trees, monitor.valid.X, trees.current_iteration())))
 
-    def _start_facts(self) -> dict[str, Any]:
-        facts = {"number of threads": lightgbm_threads(self.n_jobs)}  # LightGBM grows other trees with another one
+    def _start_facts(self, data: RankingData | ShardedData) -> dict[str, Any]:
+        # LightGBM grows other trees with another number; on a cluster it is the workers that have it
+        threads = self._threads() if isinstance(data, ShardedData) else lightgbm_threads(self.n_jobs)
+        facts = {"number of threads": threads}
         if not self.warm_start or not hasattr(self, "booster_"):
             return facts
         trees: str = self.booster_.model_to_string(num_iteration=self.best_iteration_)

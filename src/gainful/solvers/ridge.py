@@ -1,4 +1,4 @@
-"""Ridge regression in one pass of blocks over X, or by LSQR where there are too many features for that.
+"""Ridge regression in one pass of blocks over X, or by conjugate gradients where features are too many for that.
 
 scikit-learn's ``Ridge`` centres a copy of X; here only the (d, d) normal matrix is kept, in float64, so a memory-mapped
 X of any length and float32 storage cost nothing extra.
@@ -7,17 +7,21 @@ X of any length and float32 storage cost nothing extra.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
 
 from gainful.rows import Array
 
 BLOCK_VALUES = 1 << 21
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
+MOST_REFINEMENTS = 8  # of conjugate gradients; two or three are usual
+ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # by how much of their length weights move: at which to stop, and above which to warn
 
 Each = Callable[..., list[Any]]
 
@@ -29,9 +33,6 @@ def solve_ridge(X: Any, t: Array, *, alpha: float, weights: Array | None = None)
     solving, so that large offsets and scales cost no accuracy.
     """
     omega = np.ones(len(t)) if weights is None else weights
-    if X.shape[1] > MOST_FEATURES_FOR_NORMAL_MATRIX:
-        first = first_moments(X, t, omega)
-        return _solve_by_lsqr(X, t, alpha, omega, first.x / first.total, first.t / first.total)
     return solve_ridge_of_sums(lambda task, *arguments: [task(X, t, omega, *arguments)], X.shape[1], alpha)
 
 
@@ -43,7 +44,7 @@ def solve_ridge_of_sums(each: Each, n_features: int, alpha: float) -> tuple[Arra
     first = functools.reduce(Moments.__add__, each(first_moments))
     x_mean, t_mean = first.x / first.total, first.t / first.total
     if n_features > MOST_FEATURES_FOR_NORMAL_MATRIX:
-        return _solve_by_conjugate_gradients(each, alpha, x_mean, t_mean)
+        return _solve_by_conjugate_gradients(each, alpha, x_mean, t_mean, first.total)
     parts = each(second_moments, x_mean, t_mean)
     gram, moment = sum(part[0] for part in parts), sum(part[1] for part in parts)
     spread = float(sum(part[2] for part in parts))
@@ -132,62 +133,104 @@ def _solve(gram: Array, moment: Array, alpha: float) -> Array:
     return np.asarray(w - free @ scipy.linalg.lstsq(free, w)[0])
 
 
-def _solve_by_lsqr(
-    X: Any, t: Array, alpha: float, omega: Array, x_mean: Array, t_mean: float
+def _solve_by_conjugate_gradients(
+    each: Each, alpha: float, x_mean: Array, t_mean: float, total: float
 ) -> tuple[Array, float, float]:
-    """The same minimum from products with X alone, centring and weights applied on the way."""
-    from scipy.sparse.linalg import LinearOperator, lsqr
+    """The same minimum from products with the blocks, none of which brings anything as long as the data.
 
-    root = np.sqrt(omega)
+    The normal equations square the condition of X. So they are solved only for what is still missing: the gradient of
+    the objective is computed afresh from the residuals of the rows, which loses no more digits than X itself, and the
+    next solution is added to the sum of those before.
 
-    def forward(w: Array) -> Array:
-        w = np.ravel(w)
-        return np.asarray(root * (X @ w - float(x_mean @ w)))
-
-    def backward(r: Array) -> Array:
-        r = root * np.ravel(r)
-        return np.asarray(X.T @ r - x_mean * r.sum())
-
-    operator = LinearOperator(X.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
-    target = root * (t - t_mean)
-    w = lsqr(operator, target, damp=np.sqrt(alpha), atol=1e-12, btol=1e-12, iter_lim=20 * max(X.shape))[0]
-    residual = target - forward(w)
-    return w, t_mean - float(x_mean @ w), float(residual @ residual) + alpha * float(w @ w)
-
-
-def _solve_by_conjugate_gradients(each: Each, alpha: float, x_mean: Array, t_mean: float) -> tuple[Array, float, float]:
-    """The same minimum from products with the blocks, none of which brings anything as long as the data."""
+    Without a penalty, or with fewer rows than features, the steps are plain: from 0 they stay in the span of the rows,
+    where the shortest minimiser is, and a penalty is the same number in all other directions. Otherwise each feature is
+    scaled to unit length, which makes up for different units.
+    """
     from scipy.sparse.linalg import LinearOperator, cg
 
-    starts = each(_centred_products, x_mean, t_mean)
-    moment, lengths = sum(part[0] for part in starts), np.sqrt(sum(part[1] for part in starts) + alpha)
-    spread = float(sum(part[2] for part in starts))
-    lengths[lengths == 0] = 1.0
+    d = len(x_mean)
+    lengths = np.ones(d)
+    counts = each(_squared_lengths, x_mean)
+    if alpha > 0 and sum(part[0] for part in counts) > d:
+        lengths = np.sqrt(sum(part[1] for part in counts) + alpha)
+        lengths[lengths == 0] = 1.0
 
     def product(v: Array) -> Array:
         u = np.ravel(v) / lengths
         return np.asarray((sum(each(_normal_product, x_mean, u)) + alpha * u) / lengths)
 
-    d = len(x_mean)
-    scaled, _ = cg(
-        LinearOperator((d, d), matvec=product, dtype=np.float64), moment / lengths, rtol=1e-12, maxiter=20 * d
-    )
-    w = scaled / lengths
-    fitted = float(w @ (product(scaled) * lengths))
-    return w, t_mean - float(x_mean @ w), max(spread - 2.0 * float(w @ moment) + fitted, 0.0)
+    def missing(w: Array) -> tuple[Array, float]:
+        """Half the gradient downhill, and the objective."""
+        parts = each(_residual_products, x_mean, t_mean, w)
+        gradient = sum(part[0] for part in parts) - alpha * w
+        return gradient, float(sum(part[1] for part in parts)) + alpha * float(w @ w)
+
+    operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
+    w = np.zeros(d)
+    gradient, objective = missing(w)
+    # what is left of constant targets is rounding
+    constant = objective <= total * (8 * np.finfo(np.float64).eps * t_mean) ** 2
+    left = 0.0 if constant or not gradient.any() else np.inf
+    for _ in range(MOST_REFINEMENTS if left else 0):
+        step, failed = cg(operator, gradient / lengths, rtol=1e-10, maxiter=20 * d)
+        found = w + step / lengths
+        gradient, lower = missing(found)
+        moved = float(np.linalg.norm(found - w)) / max(float(np.linalg.norm(found)), np.finfo(np.float64).tiny)
+        if moved >= left or lower > objective * (1 + 1e-9):  # what is left is rounding
+            break
+        w, objective, left = found, lower, moved
+        if failed or left <= ENOUGH:
+            break
+    if left > LEAST_DIGITS:
+        warnings.warn(
+            f"ridge regression on {d:,} features stopped where its weights still moved by {left:.1g} of their length; "
+            "a larger alpha, or features of similar scale, converge faster",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return w, t_mean - float(x_mean @ w), objective
 
 
-def _centred_products(X: Any, t: Array, omega: Array, x_mean: Array, t_mean: float) -> tuple[Array, Array, float]:
-    """Σ ω x t, Σ ω x² and Σ ω t², from the means."""
-    r = omega * (t - t_mean)
-    squared = X.multiply(X) if hasattr(X, "multiply") else np.square(X, dtype=np.float64)
-    squares = _product(squared.T, omega) - 2.0 * x_mean * _product(X.T, omega) + omega.sum() * x_mean**2
-    return _product(X.T, r) - x_mean * r.sum(), np.maximum(squares, 0.0), float(r @ (t - t_mean))
+def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int, Array]:
+    """The number of rows, and Σ ω x² from the means."""
+    squares = np.zeros(X.shape[1])
+    for rows, block in _blocks(X):
+        o = omega[rows]
+        if isinstance(block, np.ndarray):
+            away = block - x_mean
+            squares += np.einsum("i,ij,ij->j", o, away, away)
+        else:
+            squares += _product(block.multiply(block).T, o) - 2.0 * x_mean * _product(block.T, o) + o.sum() * x_mean**2
+    return X.shape[0], np.maximum(squares, 0.0)
+
+
+def _residual_products(X: Any, t: Array, omega: Array, x_mean: Array, t_mean: float, w: Array) -> tuple[Array, float]:
+    """Σ ω x r and Σ ω r² of the residuals r, with x and t from their means."""
+    r = (t - t_mean) - (_forward(X, w) - float(x_mean @ w))
+    weighted = omega * r
+    return np.asarray(_backward(X, weighted) - x_mean * weighted.sum()), float(weighted @ r)
 
 
 def _normal_product(X: Any, t: Array, omega: Array, x_mean: Array, v: Array) -> Array:
-    r = omega * (_product(X, v) - float(x_mean @ v))
-    return np.asarray(_product(X.T, r) - x_mean * r.sum())
+    """Σ ω x x'v, with x from its mean."""
+    r = omega * (_forward(X, v) - float(x_mean @ v))
+    return np.asarray(_backward(X, r) - x_mean * r.sum())
+
+
+def _forward(X: Any, v: Array) -> Array:
+    """X·v, without a copy of X in float64."""
+    scores = np.empty(X.shape[0])
+    for rows, block in _blocks(X):
+        scores[rows] = _product(block, v)
+    return scores
+
+
+def _backward(X: Any, r: Array) -> Array:
+    """X'·r, without a copy of X in float64."""
+    total = np.zeros(X.shape[1])
+    for rows, block in _blocks(X):
+        total += _product(block.T, r[rows])
+    return total
 
 
 def _product(block: Any, omega: Array) -> Array:
