@@ -1,7 +1,10 @@
 """A Dask cluster on this machine beside the same pass in memory: what an evaluation costs more, and what it sends.
 
 Data are float32, 136 features, 100 documents a query, in mapped files. A worker has one thread, and so has memory, so
-that two workers have twice its cores where there are two. ``--rows 100000,1000000 --workers 1,2``
+that two workers have twice its cores where there are two.
+
+    python benchmarks/bench_cluster.py                                        # 100,000 rows: part of make bench
+    python benchmarks/bench_cluster.py --rows 100000,1000000 --workers 1,2    # a table
 """
 
 from __future__ import annotations
@@ -9,9 +12,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +29,7 @@ import numpy as np
 import gainful
 from gainful.engines.summed import linear_risk
 from gainful.sharded import as_sharded
+from harness import Row
 
 FEATURES, DOCUMENTS, BLOCKS = 136, 100, 4
 
@@ -62,11 +68,28 @@ def nothing(data: gainful.RankingData, w: np.ndarray) -> np.ndarray:
     return w
 
 
-def report(rows: int, workers: list[int], loss: str, seconds: float) -> None:
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of a pass, of a step along a line and of a task that computes nothing; bytes of a pass."""
+
+    where: str
+    whole: float
+    line: float
+    nothing: float | None = None
+    sent: int = 0
+    received: int = 0
+
+    def __str__(self) -> str:
+        there = "" if self.nothing is None else f" {self.nothing:>9.1f} {self.sent:>9,} {self.received:>9,}"
+        return f"{self.where:>10} {self.whole:>9.1f} {self.line:>9.1f}{there}"
+
+
+def measured(rows: int, workers: list[int], loss: str, seconds: float) -> Iterator[Measured]:
+    """In memory, then with so many workers each."""
     with tempfile.TemporaryDirectory() as folder:
         shards(Path(folder), rows)
         here = [median_ms(call, seconds) for call in evaluation(as_sharded(gainful.open_shards(folder)), loss)]
-        print(f"{rows:>9,} {'memory':>10} {here[0]:>9.1f} {here[1]:>9.1f}", flush=True)
+        yield Measured("memory", *here)
         for n in workers:
             with (
                 distributed.LocalCluster(
@@ -82,9 +105,17 @@ def report(rows: int, workers: list[int], loss: str, seconds: float) -> None:
                 sent, received = data.source.bytes_sent - sent, data.source.bytes_received - received
                 w = np.zeros(FEATURES)
                 empty = median_ms(partial(data.source.run, nothing, data.source.data, w), seconds)
-                figures = f"{there[0]:>9.1f} {there[1]:>9.1f} {empty:>9.1f} {sent:>9,} {received:>9,}"
-                print(f"{rows:>9,} {n:>2} workers {figures}", flush=True)
                 del both, data
+                yield Measured(f"{n:>2} workers", *there, empty, sent, received)
+
+
+def rows() -> Iterator[Row]:
+    """The short form: a pass on two workers beside the same in memory."""
+    here, there = measured(100_000, [2], "pairwise-hinge", 1.0)
+    yield Row(
+        f"a pass on 2 workers, 100,000 × {FEATURES} mapped", "time", there.whole, "in memory, one thread", here.whole,
+        "ms", notes={"a task that computes nothing, ms": round(there.nothing or 0.0, 1), "bytes sent": there.sent},
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -96,9 +127,15 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{BLOCKS} blocks, {FEATURES} features, {given.loss}; milliseconds (median) and bytes of a pass")
     print(f"{'rows':>9} {'where':>10} {'pass':>9} {'line':>9} {'nothing':>9} {'sent':>9} {'received':>9}")
-    for rows in given.rows.split(","):
-        report(int(rows), [int(n) for n in given.workers.split(",")], given.loss, given.seconds)
+    for count in map(int, given.rows.split(",")):
+        for found in measured(count, [int(n) for n in given.workers.split(",")], given.loss, given.seconds):
+            print(f"{count:>9,} {found}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        main()
+    else:
+        import harness
+
+        harness.main(rows)

@@ -1,7 +1,7 @@
-"""One ranker's fits of fixed work, timed and weighed in a process of their own.
+"""Fits of fixed work, timed and weighed in a process of their own.
 
-``bench_cost.py`` starts ``python cost_fits.py NAME`` for each ranker, sends shapes as JSON lines and reads a JSON line
-for each of them. The threads of every library are set before any is loaded, by the variables of :func:`environment`.
+``bench_cost.py`` starts ``python cost_fits.py``, sends rankers and shapes as JSON lines and reads a JSON line for each.
+The threads of every library are set before any is loaded, by the variables of :func:`environment`.
 
 A fit does a few iterations and its convergence is switched off, so that what is compared is the cost of an iteration
 (of a tree, a round, a sweep, an epoch), not the luck of stopping. A callback reads the clock after each iteration,
@@ -57,8 +57,8 @@ STOPS_BY_ITSELF = tuple(
     name for name, work in WORK.items()
     if "max_iter" in work or name in ("coordinate-ascent", "adarank-map", "adarank-ndcg")
 )  # fmt: skip
-REPEATED = 0.15  # seconds under which a fit is timed again, the least time kept
-MOST_REPEATS = 3
+REPEATED = 0.2  # seconds under which a fit is timed again, the least time kept
+MOST_REPEATS = 4
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,19 @@ def by_default(name: str, shape: Shape) -> dict[str, Any]:
     return {"ranker": name, "work": "default", **asdict(shape), **told}
 
 
-def answers(name: str, lines: Iterator[str]) -> None:
+def answers(lines: Iterator[str]) -> None:
     warnings.simplefilter("ignore")
-    fitted(name, generated(Shape(600, 8, 20)), time.process_time)  # kernels, libraries
-    fitted(name, generated(Shape(1000, 8, 500)), time.process_time)
+    warm = set()
     for line in lines:
         asked = json.loads(line)
+        name = asked.pop("ranker")
+        if name not in warm:  # kernels, libraries
+            warm.add(name)
+            for few in (Shape(600, 8, 20), Shape(1000, 8, 500)):
+                fitted(name, generated(few), time.process_time)
         measure = by_default if asked.pop("work") == "default" else measured
         print(json.dumps(measure(name, Shape(**asked))), flush=True)
 
 
 if __name__ == "__main__":
-    answers(sys.argv[1], sys.stdin)
+    answers(sys.stdin)

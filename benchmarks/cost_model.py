@@ -120,11 +120,19 @@ def fit_bytes(ms: Sequence[Measurement]) -> dict[str, float]:
     return least_squares(rows, terms)
 
 
-def parallel_part(ms: Sequence[Measurement]) -> float:
-    """The part p of the work that threads share, from t₂/t₁ = 1 − p/2."""
-    one = [m["seconds"] for m in ms if m["threads"] == 1]
-    two = [m["seconds"] for m in ms if m["threads"] == 2]
-    return round(min(1.0, max(0.0, 2.0 * (1.0 - two[0] / one[0]))), 2) if one and two else 0.0
+def parallel_part(ms: Sequence[Measurement]) -> float | None:
+    """The part p of the work that threads share, from t₂/t₁ = 1 − p/2 at one shape; None where it was not measured."""
+    one = {_shape(m): m["seconds"] for m in ms if m["work"] == "fixed" and m["threads"] == 1}
+    two = {_shape(m): m["seconds"] for m in ms if m["work"] == "fixed" and m["threads"] == 2}
+    both = sorted(one.keys() & two.keys())
+    if not both:
+        return None
+    largest = both[-1]
+    return round(min(1.0, max(0.0, 2.0 * (1.0 - two[largest] / one[largest]))), 2)
+
+
+def _shape(m: Measurement) -> tuple[int, int, int]:
+    return m["rows"], m["features"], m["docs"]
 
 
 def counted_by(name: str) -> list[str]:
@@ -135,13 +143,10 @@ def counted_by(name: str) -> list[str]:
 
 def model_of(ms: Sequence[Measurement]) -> dict[str, Any]:
     """What costs.json holds of one ranker."""
-    from bench_cost import CORES_ROWS
-
     name, swept = ms[0]["ranker"], in_sweeps(ms)
     setup, each = fit_seconds(swept)
-    cores = [m for m in ms if m["work"] == "fixed" and (m["rows"], m["features"], m["docs"]) == (CORES_ROWS, 50, 100)]
     seen = [m["iterations"] for m in ms if m["work"] == "default"]
-    told = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(cores)}
+    told = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(ms)}
     return told | {"counted by": counted_by(name)} | ({"seen": seen[0]} if seen else {})
 
 
@@ -159,8 +164,7 @@ def in_sweeps(ms: Iterable[Measurement]) -> list[Measurement]:
     from bench_cost import UNSEEN
 
     unseen = {(s.rows, s.features, s.docs) for s in UNSEEN}
-    shape = ("rows", "features", "docs")
-    return [m for m in ms if m["work"] == "fixed" and m["threads"] == 1 and tuple(m[k] for k in shape) not in unseen]
+    return [m for m in ms if m["work"] == "fixed" and m["threads"] == 1 and _shape(m) not in unseen]
 
 
 def along(ms: Iterable[Measurement], axis: str) -> list[Measurement]:

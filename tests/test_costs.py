@@ -41,6 +41,23 @@ def test_several_cores_follow_amdahl(two_terms):
     four = estimate("ranknet", rows=10, features=4, iterations=6, cores=4)
     assert four.seconds == pytest.approx((0.25 + 0.75 / 4) * one.seconds, rel=1e-12)
     assert four.bytes == one.bytes
+    assert four.note == one.note == ""
+
+
+def test_threads_of_the_ranker_are_its_cores(two_terms):
+    def of(**given):
+        return estimate("lambdamart", rows=10, features=4, **given)
+
+    assert of(n_jobs=4) == of(cores=4) == of(cores=8, n_jobs=4) == of(cores=4, n_jobs=-1)
+    assert of(n_jobs=4).seconds < of(n_jobs=2).seconds < of().seconds == of(n_jobs=1).seconds
+
+
+def test_where_two_threads_were_not_measured_nothing_is_said_of_cores(two_terms):
+    two_terms["parallel"] = None
+    one, four = (estimate("ranknet", rows=10, features=4, cores=cores) for cores in (1, 4))
+    assert four.seconds == one.seconds
+    assert (one.note, four.note) == ("", costs._on_cores(None, 4)[1])
+    assert "what more cores bring was not measured for this ranker" in str(four)
 
 
 def test_a_query_is_no_longer_than_the_data(two_terms):
@@ -51,9 +68,9 @@ def test_a_query_is_no_longer_than_the_data(two_terms):
 
 def test_solvers_that_stop_by_themselves_count_what_was_seen(two_terms):
     two_terms["seen"] = 40
-    assert estimate("ranknet", rows=10, features=4).iterations == 40
-    assert estimate("ranknet", rows=10, features=4, max_iter=30).iterations == 30
-    assert estimate("ranknet", rows=10, features=4, iterations=90).iterations == 90
+    for asked, count, is_guess in (({}, 40, True), ({"max_iter": 30}, 30, False), ({"iterations": 90}, 90, False)):
+        found = estimate("ranknet", rows=10, features=4, **asked)
+        assert (found.iterations, found.is_guess) == (count, is_guess)
 
 
 @given(
@@ -102,7 +119,7 @@ def test_every_ranker_has_constants_and_sensible_estimates(name):
         assert set(cost[part]) <= set(TERMS)
         assert all(constant > 0 for constant in cost[part].values())
     assert cost["setup"] or cost["iteration"]
-    assert 0.0 <= cost["parallel"] <= 1.0
+    assert cost["parallel"] is None or 0.0 <= cost["parallel"] <= 1.0
     assert set(cost["counted by"]) <= set(gainful.RANKERS[name].cls.parameters)
     found = [estimate(name, rows=10.0**k, features=136) for k in (4, 5, 6, 9)]
     for less, more in pairwise(found):
@@ -110,7 +127,9 @@ def test_every_ranker_has_constants_and_sensible_estimates(name):
         assert less.seconds < more.seconds
         assert less.bytes < more.bytes
     assert estimate(name, rows=1e6, features=300).seconds > found[2].seconds
-    assert estimate(name, rows=1e6, features=136, cores=2).seconds <= found[2].seconds
+    four = estimate(name, rows=1e6, features=136, cores=4)
+    assert four.seconds < found[2].seconds or four.note or cost["parallel"] == 0.0
+    assert bool(four.note) == (cost["parallel"] is None)
 
 
 @pytest.mark.parametrize("name", gainful.RANKERS)
@@ -126,8 +145,9 @@ def test_the_time_grows_at_most_linearly_with_the_rows(name):
     ("given", "said"),
     [
         ({"name": "lambdmart"}, "did you mean 'lambdamart'"),
-        ({"rows": 0}, "rows of the estimate must be a number ≥ 1, was 0"),
+        ({"rows": 0}, r"rows of the estimate must be a number in \[1, 1e\+15\], was 0"),
         ({"rows": math.inf}, "rows of the estimate must be"),
+        ({"features": 1e200}, r"features of the estimate must be a number in \[1, 1e\+15\], was 1e\+200"),
         ({"cores": "two"}, "cores of the estimate must be"),
         ({"iterations": 0}, "iterations of the estimate must be"),
         ({"n_tree": 5}, "did you mean 'n_trees'"),
@@ -137,6 +157,16 @@ def test_the_time_grows_at_most_linearly_with_the_rows(name):
 def test_mistakes_are_told(given, said):
     with pytest.raises(ParameterError, match=said):
         estimate(**({"name": "lambdamart"} | SIZES | given))
+
+
+def test_a_guess_is_told_as_one():
+    """A time of a whole training would be taken for a forecast."""
+    text = str(costs.Estimate("rankmm-1", 2, 0.5, 0.9, 5.8e9, 5.5e11, is_guess=True))
+    assert text == (
+        "rankmm-1: about 0.9 s an iteration after 0.5 s; how many it takes depends on the data, 2 iterations on an "
+        "easy set would be 2.3 s; 5.8 GB beside the data's 550 GB"
+    )
+    assert "how many it takes depends on the data" in str(estimate("rankmm-1", rows=1e9, features=136))
 
 
 def test_a_line_says_it():
@@ -162,7 +192,10 @@ def test_the_command_line_estimates(capsys):
     [
         (["--estimate", "rows=1e6,features=5"], "--estimate needs a ranker"),
         (["ranknet", "--estimate", "rows=1e6"], "--estimate must say features=…"),
-        (["ranknet", "--estimate", "rows=many,features=5"], "rows of ranknet must be a number ≥ 1, was 'many'"),
+        (
+            ["ranknet", "--estimate", "rows=many,features=5"],
+            "rows of ranknet must be a number in [1, 1e+15], was 'many'",
+        ),
         (["ranknet", "--estimate", "row=5,features=5"], "did you mean 'rows'"),
         (["ranknt", "--estimate", "rows=5,features=5"], "did you mean 'ranknet'"),
     ],

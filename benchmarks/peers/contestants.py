@@ -58,6 +58,7 @@ CONTESTANTS = (
     _trees("lambdamart-plain"),
     _trees("boosted", loss="xendcg"),
     _trees("boosted", loss="listnet"),
+    _trees("boosted", loss="ranknet"),
     _trees("gbrank"),
     _trees("structured-boost"),
     _trees("shf-sdcg"),

@@ -50,9 +50,17 @@ class Curve:
         reached = [test for at, test in self.kept() if at <= seconds]
         return reached[-1] if reached else None
 
+    def valid_at(self, seconds: float) -> float | None:
+        """Validation NDCG of the model in hand at this time; None where nothing is finished yet."""
+        return max((point.valid for point in self.points if point.seconds <= seconds), default=None)
+
     def time_to(self, quality: float) -> float | None:
         """The first time at which the model in hand is so good; None where it never is."""
         return next((at for at, test in self.kept() if test >= quality), None)
+
+    def time_to_valid(self, quality: float) -> float | None:
+        """The same on validation data."""
+        return min((point.seconds for point in self.points if point.valid >= quality), default=None)
 
     def seconds_of(self, iterations: int) -> float:
         """The time of so many iterations, or of all where there are fewer."""
@@ -100,10 +108,16 @@ def _merged(curves: Sequence[Curve], middle: Any) -> Curve:
 
 @dataclass(frozen=True)
 class Standing:
-    """A contestant beside the reference of its group. Times are in seconds, None where never reached."""
+    """A contestant beside the reference of its group. Times are in seconds, None where never reached.
+
+    ``valid`` and ``valid_time`` are what ``quality`` and the time to 99% are, on validation data: contestants are
+    chosen by these, so that no test query has a say in who stands for a side.
+    """
 
     name: str
     ours: bool
+    valid: float | None
+    valid_time: float | None
     quality: float | None  # at the reference time
     times: dict[str, float | None]  # share of the reference quality → seconds
     ratios: dict[str, float | None]  # the same → how many times as quick as the reference
@@ -113,23 +127,26 @@ class Standing:
 
 
 SHARES = (0.95, 0.99, 1.0)
+NEAR_SHARE = 0.99  # the one that verdicts are about
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What the reference of a group reaches (``quality``) and how long it takes (``seconds``)."""
+    """What the reference of a group reaches (``quality``, ``valid``) and how long it takes (``seconds``)."""
 
     name: str
     quality: float
     seconds: float
+    valid: float
 
 
 def yardstick(name: str, curve: Curve, iterations: int | None) -> Yardstick:
     """The reference's time for so many iterations (None: all it had) and the quality it has by then."""
     seconds = curve.points[-1].seconds if iterations is None else curve.seconds_of(iterations)
-    quality = curve.quality_at(seconds)
+    quality, valid = curve.quality_at(seconds), curve.valid_at(seconds)
     assert quality is not None, "a point lies at this very time"
-    return Yardstick(name, quality, seconds)
+    assert valid is not None
+    return Yardstick(name, quality, seconds, valid)
 
 
 def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int | None) -> list[Standing]:
@@ -145,6 +162,8 @@ def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int
             Standing(
                 name=result["name"],
                 ours=result["ours"],
+                valid=curve.valid_at(by.seconds),
+                valid_time=curve.time_to_valid(NEAR_SHARE * by.valid),
                 quality=curve.quality_at(by.seconds),
                 times=times,
                 ratios={share: _ratio(its_times[share], times[share]) for share in times},

@@ -89,7 +89,10 @@ def _table(table: Sequence[Standing], by: Yardstick) -> str:
 
 
 def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
-    """In words: who is better at equal time, who is quicker at equal quality; ours against theirs."""
+    """In words: who is better at equal time, who is quicker at equal quality; ours against theirs.
+
+    Who stands for a side is chosen on validation data; the figures are of test data.
+    """
     ours, theirs = [s for s in table if s.ours], [s for s in table if not s.ours]
     best, rival = _best(ours), _best(theirs)
     if best is not None and rival is not None:
@@ -100,29 +103,38 @@ def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
             f"peer, {rival.name} ({_figure(rival.quality)})."
         )
     quick, other = _quickest(ours), _quickest(theirs)
-    if quick is None and other is not None:
-        yield f"Equal quality (99% of {by.quality:.4f}): **none of ours reaches it**; {other.name} does."
-    elif quick is not None and other is not None:
-        mine, its = float(quick.times["0.99"] or 0.0), float(other.times["0.99"] or 0.0)
-        ratio = its / mine
-        how = "about as quick as" if 1 / ABOUT < ratio < ABOUT else "quicker than" if ratio > 1 else "**slower than**"
-        yield (
-            f"Equal quality (99% of {by.quality:.4f}): our quickest, {quick.name} ({_time(mine)}), is {how} the "
-            f"quickest peer, {other.name} ({_time(its)})."
-        )
+    if other is not None:
+        yield f"Equal quality (99% of {by.quality:.4f}): {_race(quick, other)}"
     behind = [s.name for s in ours if s.times["0.99"] is None]
-    if behind and quick is not None:
+    if behind and len(behind) < len(ours):
         yield f"Of ours these do not come to 99% in the time given: {', '.join(behind)}."
 
 
+def _race(quick: Standing | None, other: Standing) -> str:
+    mine, its = (None if one is None else one.times["0.99"] for one in (quick, other))
+    if quick is None or (mine is None and its is None):
+        return f"**none of ours reaches it**; {other.name} does." if its is not None else "nobody reaches it on test."
+    if mine is None:
+        return f"our quickest on validation, {quick.name}, **does not reach it** on test; {other.name} does."
+    if its is None:
+        return (
+            f"our quickest, {quick.name}, takes {_time(mine)}; {other.name}, their quickest, does not reach it on test."
+        )
+    ratio = its / mine
+    how = "about as quick as" if 1 / ABOUT < ratio < ABOUT else "quicker than" if ratio > 1 else "**slower than**"
+    return f"our quickest, {quick.name} ({_time(mine)}), is {how} the quickest peer, {other.name} ({_time(its)})."
+
+
 def _best(table: Sequence[Standing]) -> Standing | None:
-    known = [s for s in table if s.quality is not None]
-    return max(known, key=lambda s: s.quality or 0.0, default=None)
+    """The one that is best on validation at the reference time."""
+    known = [s for s in table if s.valid is not None]
+    return max(known, key=lambda s: s.valid or 0.0, default=None)
 
 
 def _quickest(table: Sequence[Standing]) -> Standing | None:
-    known = [s for s in table if s.times["0.99"] is not None]
-    return min(known, key=lambda s: s.times["0.99"] or 0.0, default=None)
+    """The one that is there first on validation."""
+    known = [s for s in table if s.valid_time is not None]
+    return min(known, key=lambda s: s.valid_time or 0.0, default=None)
 
 
 def _figure(value: float | None) -> str:

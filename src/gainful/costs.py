@@ -4,8 +4,9 @@ The cost of a ranker is a sum of *terms*, products of the sizes of the data, eac
 one core: for instance an iteration of RankNet takes c₁·(rows × features) + c₂·(rows × documents a query) seconds. Which
 terms a ranker has and the constants are in ``costs.json``, which ``benchmarks/bench_cost.py`` writes.
 
-Amdahl's law gives the time on several cores, with the parallel part that two cores showed. A factor of two either way
-is what to expect of seconds, on a machine like the one measured on.
+Amdahl's law gives the time on several cores, with the parallel part that two threads showed; where these were not
+measured, nothing is said of cores. Iterations of solvers that stop by themselves are a guess: of a fit whose iterations
+are known, a factor of two either way is what to expect of seconds, on a machine like the one measured on.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from gainful.errors import UnknownNameError
 from gainful.parameters import Constraint, Maybe, Real, check_parameters
 from gainful.rankers.registry import RANKERS
 
+MOST = 1e15  # of anything: beyond, products of sizes are no numbers any more
 SIZES: Mapping[str, Constraint] = {
-    "rows": Real(low=1, help="documents in all"),
-    "features": Real(low=1, help="features of a document"),
-    "docs_per_query": Real(low=1, help="documents of a query"),
-    "cores": Real(low=1, help="of the machine"),
-    "grades": Real(low=1, help="different ones"),
-    "iterations": Maybe(inner=Real(low=1), help="instead of those expected"),
+    "rows": Real(low=1, high=MOST, help="documents in all"),
+    "features": Real(low=1, high=MOST, help="features of a document"),
+    "docs_per_query": Real(low=1, high=MOST, help="documents of a query"),
+    "cores": Maybe(inner=Real(low=1, high=MOST), help="of the machine; n_jobs of the ranker means the same"),
+    "grades": Real(low=1, high=MOST, help="different ones"),
+    "iterations": Maybe(inner=Real(low=1, high=MOST), help="instead of those expected"),
 }
 """What :func:`estimate` takes beside the parameters of the ranker."""
 
@@ -95,7 +97,9 @@ class Estimate:
     """About what a training takes: ``str()`` says it in a line.
 
     ``bytes`` is what the training adds to the data, ``data_bytes`` the features as float32 with a grade a row.
-    ``iterations`` are trees (of every class), rounds, sweeps, epochs or steps of a solver, whichever the ranker has.
+    ``iterations`` are trees (of every class), rounds, sweeps, epochs or steps of a solver, whichever the ranker has;
+    ``is_guess`` where a solver stops by itself and they are those of an easy set of 10,000 rows. ``note`` says what
+    was asked for and is not in the figures.
     """
 
     ranker: str
@@ -104,6 +108,8 @@ class Estimate:
     iteration_seconds: float
     bytes: float
     data_bytes: float
+    is_guess: bool = False
+    note: str = ""
 
     @property
     def seconds(self) -> float:
@@ -111,11 +117,16 @@ class Estimate:
 
     def __str__(self) -> str:
         each, once = time_text(self.iteration_seconds), time_text(self.setup_seconds)
+        memory = f"{size_text(self.bytes)} beside the data's {size_text(self.data_bytes)}"
+        more = f"; {self.note}" if self.note else ""
+        if self.is_guess:
+            seen = f"{self.iterations:,.0f} iteration{'s' if self.iterations > 1 else ''}"
+            return (
+                f"{self.ranker}: about {each} an iteration after {once}; how many it takes depends on the data, "
+                f"{seen} on an easy set would be {time_text(self.seconds)}; {memory}{more}"
+            )
         parts = f"{self.iterations:,.0f} iterations of {each} after {once}" if self.iterations > 1 else "one pass"
-        return (
-            f"{self.ranker}: about {time_text(self.seconds)} ({parts}), "
-            f"{size_text(self.bytes)} beside the data's {size_text(self.data_bytes)}"
-        )
+        return f"{self.ranker}: about {time_text(self.seconds)} ({parts}), {memory}{more}"
 
 
 def estimate(
@@ -124,7 +135,7 @@ def estimate(
     rows: float,
     features: float,
     docs_per_query: float = 100,
-    cores: float = 1,
+    cores: float | None = None,
     grades: float = 5,
     iterations: float | None = None,
     **params: Any,
@@ -134,7 +145,8 @@ def estimate(
     Parameters
     ----------
     rows, features, docs_per_query : the data; features are dense float32
-    cores : of a machine like the one measured on
+    cores : of a machine like the one measured on; by default ``n_jobs``, or one. Rankers that were measured on one
+        core only are told for one, and ``note`` says so
     grades : different ones, which McRank grows a tree each for
     iterations : so many, instead of what the parameters say; for a solver that stops by itself, instead of what it
         took on the data measured
@@ -154,15 +166,35 @@ def estimate(
     model._check_parameters()
     problem = Problem(rows, features, min(docs_per_query, rows), grades, model.get_params(deep=False))
     cost = costs()[name]
-    spread = 1.0 - cost["parallel"] + cost["parallel"] / cores
+    most, seen = _most_iterations(problem, cost), float(cost.get("seen", math.inf))
+    spread, note = _on_cores(cost["parallel"], _cores(cores, problem))
     return Estimate(
         ranker=name,
-        iterations=_iterations(problem, cost) if iterations is None else float(iterations),
+        iterations=min(seen, most) if iterations is None else float(iterations),
         setup_seconds=spread * total(cost["setup"], problem),
         iteration_seconds=spread * total(cost["iteration"], problem) * trees_an_iteration(problem),
         bytes=total(cost["bytes"], problem),
         data_bytes=rows * (4.0 * features + 8.0),
+        is_guess=iterations is None and seen < most,
+        note=note,
     )
+
+
+def _cores(cores: float | None, problem: Problem) -> float:
+    """Those that the training uses: all there are, or as many as the ranker may have threads."""
+    jobs = problem.given("n_jobs", -1)
+    if jobs < 1:
+        return 1.0 if cores is None else cores
+    return jobs if cores is None else min(cores, jobs)
+
+
+def _on_cores(parallel: float | None, cores: float) -> tuple[float, str]:
+    """The part of one core's time that so many take, and what to say where it is not known."""
+    if cores <= 1:
+        return 1.0, ""
+    if parallel is None:
+        return 1.0, "times are those of one core: what more cores bring was not measured for this ranker"
+    return 1.0 - parallel + parallel / cores, ""
 
 
 @cache
@@ -184,13 +216,12 @@ def trees_an_iteration(problem: Problem) -> float:
     return of_mode.get(problem.params.get("mode", ""), 1.0)
 
 
-def _iterations(problem: Problem, cost: Mapping[str, Any]) -> float:
-    """As many as the parameters allow, or as were seen where a solver stops by itself."""
+def _most_iterations(problem: Problem, cost: Mapping[str, Any]) -> float:
+    """As many as the parameters allow; a solver that stops by itself may take fewer."""
     most = 1.0
     for parameter in cost["counted by"]:
         most *= problem.given(parameter, 1.0)
-    seen = cost.get("seen")
-    return most if seen is None else min(most, float(seen))
+    return most
 
 
 def time_text(seconds: float) -> str:

@@ -19,6 +19,7 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     Dense uint8 and uint16 stay as they are: codes of bins, which only tree rankers compute with unchanged.
     Nothing is copied when X already has that form. Frames keep their missing entries as NaN.
     """
+    refuse_dask(X, what)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise DataError(f"{what} is a lazy frame; collect() it first")
     if _is_frame(X):
@@ -32,6 +33,15 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     if array.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
     return np.ascontiguousarray(array, dtype=array.dtype if array.dtype in CODES else _float_dtype(array, what)), None
+
+
+def refuse_dask(values: Any, what: str) -> None:
+    """Raise where values are computed by Dask: to bring them here is for the user to decide, who knows their size."""
+    if hasattr(values, "__dask_graph__"):
+        raise DataError(
+            f"{what} is a Dask {type(values).__name__}, which is not brought here unasked; call compute() on it where "
+            "it fits in memory. fit, predict and score take X, y and qid together as Dask arrays, or as a Dask frame"
+        )
 
 
 def without_codes(X: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gainful
+from gainful import costs
 from gainful.costs import TERMS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -67,11 +68,26 @@ def test_a_fit_of_fewer_iterations_counts_as_if_it_had_all(ranknet):
 
 
 def test_the_parallel_part():
+    def measured(threads, seconds, rows=1000):
+        return {"work": "fixed", "rows": rows, "features": 5, "docs": 10, "threads": threads, "seconds": seconds}
+
     def of(seconds):
-        return cost_model.parallel_part([{"threads": 1, "seconds": 4.0}, {"threads": 2, "seconds": seconds}])
+        return cost_model.parallel_part([measured(1, 4.0), measured(1, 9.0, 500), measured(2, seconds)])
 
     assert (of(2.0), of(3.0), of(4.0), of(9.0)) == (1.0, 0.5, 0.0, 0.0)
-    assert cost_model.parallel_part([{"threads": 1, "seconds": 4.0}]) == 0.0
+    assert cost_model.parallel_part([measured(1, 4.0)]) is None
+    assert cost_model.parallel_part([measured(1, 4.0), measured(2, 2.0, 500)]) is None
+
+
+def test_what_was_not_measured_is_not_told(ranknet):
+    assert cost_model.model_of(ranknet)["parallel"] is None
+    line = cost_report.model_lines({"ranknet": ranknet}, {"ranknet": cost_model.model_of(ranknet)})[-1]
+    assert line.endswith("|  |")
+    both = [*ranknet, next(m for m in ranknet if m["rows"] == 100_000) | {"threads": 2}]
+    both[-1]["seconds"] *= 0.6
+    assert cost_model.model_of(both)["parallel"] == 0.8
+    line = cost_report.model_lines({"ranknet": both}, {"ranknet": cost_model.model_of(both)})[-1]
+    assert line.endswith("| 1.67 |")
 
 
 def test_every_ranker_has_fixed_work_and_terms():
@@ -99,10 +115,23 @@ def test_generated_data_have_the_shape_asked_for():
 def test_the_network_of_a_billion_rows():
     params = gainful.ranker("gbrank").get_params(deep=False)
     problem = cost_report.Problem(1e7, 136, 120, 5, params)
-    assert cost_report.network("ranknet", problem, 100)[0] == 8 * (136 + 136 + 1)
+    blocks, each = 256, 8 * (136 + 136 + 1)
+    sent, seconds = cost_report.network("ranksvm", problem, 100)
+    assert sent == blocks * each / 100
+    assert seconds == pytest.approx(blocks * each / 1.25e9 + blocks * 4.7 * 1e-3 + 2e-4)
     sent, seconds = cost_report.network("gbrank", problem, 100)
     assert sent == 2 * 31 * 255 * 136 * 2 * 8
     assert seconds == pytest.approx(31 * 255 * 136 * 16 / 1.25e9 + 31 * 14 * 1e-4)
+
+
+def test_whole_trainings_are_told_with_their_iterations(monkeypatch):
+    lines = cost_report.cluster_lines()
+    assert all("(a guess)" in line for line in lines if "`ranksvm`" in line or "`rankmm-1`" in line)
+    assert not any("(a guess)" in line for line in lines if "`lambdamart-plain`" in line)
+    monkeypatch.setitem(costs.costs()["ranksvm"], "parallel", None)
+    assert "| not measured |" in next(line for line in cost_report.cluster_lines() if "`ranksvm`" in line)
+    monkeypatch.setitem(costs.costs()["ranksvm"], "parallel", 0.9)
+    assert "not measured" not in next(line for line in cost_report.cluster_lines() if "`ranksvm`" in line)
 
 
 def test_plots_are_drawings_with_a_panel_for_each(ranknet):
@@ -120,7 +149,9 @@ def test_a_killed_run_goes_on_from_its_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", command)
     assert bench_cost.main() == 0
     first = [json.loads(line) for line in kept.read_text().splitlines()]
-    assert [(m["work"], m["rows"]) for m in first] == [("fixed", 10_000), ("default", 10_000)]
+    assert [(m["work"], m["rows"], m["threads"]) for m in first] == [
+        ("fixed", 10_000, 1), ("default", 10_000, 1), ("fixed", 10_000, 2)
+    ]  # fmt: skip
     assert all(m["seconds"] > 0 and m["iterations"] >= 1 for m in first)
     assert first[0]["each"] * (first[0]["iterations"] - 1) < first[0]["seconds"]
     kept.write_text(kept.read_text().splitlines()[0] + '\n{"ranker": "list')  # killed while it wrote

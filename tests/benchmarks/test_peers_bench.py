@@ -125,6 +125,21 @@ def test_the_verdict_says_who_wins(ours, words):
     assert [word in line for word, line in zip(words, lines, strict=False)] == [True, True]
 
 
+def test_who_stands_for_a_side_is_chosen_on_validation():
+    """The ranker that is best on test, and first there, is not ours to name before the test."""
+    lucky = result("gainful lucky", [(1, 1.0, 0.795, 0.95)], ours=True)
+    chosen = result("gainful chosen", [(1, 0.5, 0.81, 0.7), (2, 3.0, 0.85, 0.84)], ours=True)
+    results = [result(REFERENCE["trees"], REFERENCE_POINTS), lucky, chosen]
+    by = yardstick(REFERENCE["trees"], Curve.from_dict(results[0]["curve"]), 10)
+    assert by.valid == 0.8
+    time, quality, *_ = report.verdict(standings(results, REFERENCE["trees"], 10), by)
+    assert "our best, gainful chosen (0.8400), is better than" in time
+    assert "our quickest, gainful chosen (3 s)" in quality
+    only_valid = [results[0], result("gainful over", [(1, 0.5, 0.9, 0.6)], ours=True)]
+    _, quality, *_ = report.verdict(standings(only_valid, REFERENCE["trees"], 10), by)
+    assert "our quickest on validation, gainful over, **does not reach it** on test" in quality
+
+
 # -- the report --------------------------------------------------------------------------------------------------------
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import distributed
+from distributed.comm import addressing
 
 import gainful
 from gainful.errors import ClusterError, ParameterError
 
 CONNECT_SECONDS = 10.0
+WAIT_SECONDS = 30.0  # for a first worker, which a cluster that grows when it is needed starts only then
+SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")  # of addresses with a port
 VERSION = "__import__('gainful').__version__"  # a text: a function of ours could not be read where gainful is missing
 _OPENED: dict[str, Any] = {}  # clients that were opened here, by address
 
@@ -45,9 +49,12 @@ def _client_at(address: str) -> Any:
     known = _OPENED.get(address)
     if known is not None and known.status == "running":
         return known
+    place = _place(address)
     try:
+        if place is not None:
+            socket.create_connection(place, timeout=CONNECT_SECONDS).close()  # else Dask would try again and again
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {address}: {first_line(error)}; is it running, and can it be reached?"
         ) from None
@@ -55,10 +62,35 @@ def _client_at(address: str) -> Any:
     return client
 
 
+def _place(address: str) -> tuple[str, int] | None:
+    """Host and port of an address that a client can be made of: half a client complains when it goes.
+
+    None where the address is not of that kind.
+    """
+    try:
+        scheme, rest = addressing.parse_address(address)
+        if scheme == "inproc":
+            return None
+        host, port = addressing.parse_host_port(rest)
+        if scheme not in SCHEMES or not host or not 0 < port < 1 << 16:
+            raise ValueError
+    except ValueError:
+        expected = "the address of a scheduler, as tcp://host:8786"
+        raise ParameterError.of("open_shards", "cluster", expected, address) from None
+    if scheme in ("tls", "wss") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
+        raise ParameterError(
+            f"cluster {address} wants certificates; name them in Dask's configuration (distributed.comm.tls), or give "
+            "a distributed.Client that was made with security="
+        )
+    return None if scheme == "ucx" else (host, port)
+
+
 def check_workers(client: Any) -> None:
     """Raise where there is no worker, or where gainful is missing or another version there."""
     if client.status != "running":
         raise ClusterError(f"the client of the Dask cluster is {client.status}; connect again")
+    if not client.nthreads():
+        _wait_for_worker(client)
     found = {f"worker {name}": answer for name, answer in client.run(eval, VERSION, on_error="return").items()}
     if not found:
         raise ClusterError("the Dask cluster has no workers; start some: dask worker ADDRESS")
@@ -77,6 +109,17 @@ def check_workers(client: Any) -> None:
             raise ClusterError(
                 f"{where} has gainful {answer}, here it is {gainful.__version__}; install the same version everywhere"
             )
+
+
+def _wait_for_worker(client: Any) -> None:
+    """Let a first worker come, with something to do: a cluster that adapts starts none for nothing."""
+    reason = client.submit(eval, "0", pure=False)
+    try:
+        client.wait_for_workers(1, timeout=WAIT_SECONDS)
+    except TimeoutError:
+        return  # there is none, which is told
+    finally:
+        reason.release()
 
 
 def first_line(error: BaseException) -> str:

@@ -14,14 +14,16 @@ import dask.array as da
 import numpy as np
 
 from gainful.cluster.blocks import DaskBlocks, gathered
-from gainful.cluster.clients import current_client
+from gainful.cluster.clients import current_client, first_line
 from gainful.data import RankingData
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.frames import as_features
 from gainful.rows import Array, first_repeated
 from gainful.sharded import BlockFacts, ShardedData
 
 GRADE, QUERY, WEIGHT, PLACE = "gainful:grade", "gainful:qid", "gainful:weight", "gainful:place"
+
+CALLED = {GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight"}
 
 
 class ShuffledWarning(UserWarning):
@@ -86,7 +88,9 @@ def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> Shard
     X = _whole_rows(X)
     columns = {name: _aligned(column, X, name) for name, column in columns.items() if column is not None}
     futures, facts, numbers = _loaded(client, _array_parts(X, columns, what))
-    if _split_query(facts) is not None and not np.isnan(X.chunks[0]).any():
+    if _split_query(facts) is not None:
+        lengths = _lengths(facts, numbers, X.numblocks[0])
+        X, columns = _of_lengths(X, lengths), {name: _of_lengths(column, lengths) for name, column in columns.items()}
         ends = _query_ends(client, X, columns["qid"])
         if ends != X.chunks[0]:
             del futures
@@ -103,6 +107,19 @@ def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> Shard
     return _sharded(client, futures, facts, numbers, what)
 
 
+def _lengths(facts: Sequence[BlockFacts], numbers: Sequence[int], count: int) -> tuple[int, ...]:
+    """The rows of every chunk, those without any included."""
+    rows = dict(zip(numbers, (one.n_rows for one in facts), strict=True))
+    return tuple(rows.get(i, 0) for i in range(count))
+
+
+def _of_lengths(array: Any, lengths: tuple[int, ...]) -> Any:
+    """The array, told how long its chunks are: those that come of a frame do not know it."""
+    if array.chunks[0] == lengths:
+        return array
+    return da.Array(array.dask, array.name, (lengths, *array.chunks[1:]), dtype=array.dtype, meta=array._meta)
+
+
 def _whole_rows(X: Any) -> Any:
     """X with all columns of a row in one chunk."""
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
@@ -114,7 +131,10 @@ def _aligned(column: Any, X: Any, name: str) -> Any:
         column = column.to_dask_array()
     if not isinstance(column, da.Array):
         if np.isnan(X.chunks[0]).any():
-            raise DataError(f"{name} must be a Dask array with the chunks of X, whose lengths are not known")
+            raise DataError(
+                f"{name} must be a Dask array with the chunks of X, whose lengths are not known; or call "
+                "X.compute_chunk_sizes() first"
+            )
         column = np.asarray(column)
         if column.shape != X.shape[:1]:
             raise DataError(f"{name} must have one value per row ({X.shape[0]}), had shape {column.shape}")
@@ -179,6 +199,12 @@ def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingDat
     """A partition as a block; None where it is empty."""
     if not X.shape[0]:
         return None
+    for column, values in {"y": y, "qid": qid, "sample_weight": sample_weight}.items():
+        if values is not None and len(values) != X.shape[0]:
+            raise DataError(
+                f"{name}: {column} has {len(values)} values for {X.shape[0]} rows; call compute_chunk_sizes() on X, y "
+                "and qid, so that they can be cut alike"
+            )
     try:
         return RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
     except DataError as error:
@@ -192,7 +218,15 @@ def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: s
     frame, names = _one_frame(X, {GRADE: y, QUERY: qid, WEIGHT: sample_weight}, what)
     features = [name for name in frame.columns if name not in names.values()]
     as_features(frame._meta[features], what)  # raises at what is not a number before anything is computed
-    futures, facts, numbers = _loaded(client, _frame_parts(frame, names, features, what))
+    try:
+        futures, facts, numbers = _loaded(client, _frame_parts(frame, names, features, what))
+    except ValueError as error:
+        if isinstance(error, GainfulError):
+            raise
+        raise DataError(
+            f"y and qid cannot be joined to {what} by their index: {first_line(error)}; put them into one frame and "
+            "give the names of the columns"
+        ) from error
     if _split_query(facts) is not None:
         n_split = len(_ids_in_several(facts))
         del futures
@@ -219,14 +253,33 @@ def _one_frame(X: Any, columns: dict[str, Any], what: str) -> tuple[Any, dict[st
     given = {role: column for role, column in columns.items() if not isinstance(column, str)}
     for role, column in given.items():
         if not (dask.is_dask_collection(column) and hasattr(column, "map_partitions")):
-            called = {GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight"}[role]
-            raise ParameterError.of(
-                "fit", called, f"a Dask series beside {what}, or the name of a column", type(column)
+            expected = f"a Dask series beside {what}, or the name of a column"
+            raise ParameterError.of("fit", CALLED[role], expected, type(column))
+    return (_joined(X, given, what) if given else X), names
+
+
+def _joined(X: Any, given: dict[str, Any], what: str) -> Any:
+    """The frame with these columns: row by row where the partitions are as many, as in memory, else by the index."""
+    if all(column.npartitions == X.npartitions for column in given.values()):
+        meta = X._meta.assign(**{role: column._meta.to_numpy() for role, column in given.items()})
+        return X.map_partitions(
+            _beside, *given.values(), roles=tuple(given), what=what, meta=meta, align_dataframes=False
+        )
+    odd = next(role for role, column in given.items() if column.npartitions != X.npartitions)
+    counts = f"{CALLED[odd]} has {given[odd].npartitions} partitions, {what} has {X.npartitions}"
+    if not all(one.known_divisions for one in (X, *given.values())):
+        raise DataError(f"{counts}; cut them alike, or put them into one frame and give the names of the columns")
+    return X.assign(**given)
+
+
+def _beside(part: Any, *columns: Any, roles: tuple[str, ...], what: str) -> Any:
+    for role, column in zip(roles, columns, strict=True):
+        if len(column) != len(part):
+            raise DataError(
+                f"{CALLED[role]} has {len(column)} values in a partition where {what} has {len(part)} rows; cut them "
+                "alike, or put them into one frame and give the names of the columns"
             )
-    try:
-        return (X.assign(**given) if given else X), names
-    except (ValueError, NotImplementedError) as error:
-        raise DataError(f"y and qid do not have the partitions of {what}: {str(error).splitlines()[0]}") from None
+    return part.assign(**{role: column.to_numpy() for role, column in zip(roles, columns, strict=True)})
 
 
 def _frame_parts(frame: Any, names: dict[str, str], features: list[str], what: str) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable
 from itertools import pairwise
 from time import monotonic, sleep
@@ -10,7 +12,6 @@ from typing import Any
 import distributed
 import numpy as np
 
-from gainful.blocks import BLOCK_ROWS
 from gainful.cluster.blocks import DaskBlocks, Shard, gathered, plain_errors
 from gainful.data import RankingData
 from gainful.errors import DataError, FormatError
@@ -18,10 +19,9 @@ from gainful.formats import FORMATS, read
 from gainful.formats.binary import Opened
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
-from gainful.rows import chunks
 from gainful.sharded import ShardedData
 
-LEAST_BLOCK_ROWS = 10_000  # fewer are not worth a task
+ROWS_OF_ROOT = 128  # rows of a block for each √rows of the data: 8 blocks for 10⁶ rows, 256 for 10⁹
 UNBIND_SECONDS = 30.0
 
 
@@ -30,13 +30,18 @@ def open_on_cluster(
 ) -> ShardedData:
     """The files of a folder, a list or one file, each opened by a worker, spread evenly.
 
-    .gnf files are mapped, long ones as several blocks; other files are read, one block each.
+    .gnf files are mapped, long ones as several blocks; other files are read, one block each. Where blocks end is
+    settled by the files alone, so that a training can go on from its checkpoint on a cluster of another size.
     """
-    listed = path if isinstance(path, str) or not isinstance(path, Iterable) else [str(one) for one in path]
+    if isinstance(path, (str, os.PathLike)):
+        listed: Any = os.path.abspath(path)  # workers stand elsewhere
+    else:
+        listed = [os.path.abspath(one) for one in path]
     paths = gathered(client, [client.submit(_listed, listed, format, pure=False)])[0]
     mapped = [_is_mapped(one, format, options) for one in paths]
-    rows = _block_rows(client, [one for one, is_mapped in zip(paths, mapped, strict=True) if is_mapped])
-    counting = [client.submit(_cuts, one, rows, pure=False) for one, is_in in zip(paths, mapped, strict=True) if is_in]
+    long = [one for one, is_in in zip(paths, mapped, strict=True) if is_in]
+    total = sum(gathered(client, [client.submit(_n_rows, one, pure=False) for one in long]))
+    counting = [client.submit(_cuts, one, max(1.0, total / block_count(total)), pure=False) for one in long]
     cuts = iter(gathered(client, counting))
     blocks: list[tuple[Any, ...]] = []
     names: list[str] = []
@@ -46,7 +51,7 @@ def open_on_cluster(
         names += [one] if len(parts) == 1 else [f"{one} (part {i + 1})" for i in range(len(parts))]
     homes = spread(client, [_size(block) for block in blocks])
     futures = [
-        client.submit(open_block, *block, workers=[home], allow_other_workers=True, pure=False, key=None)
+        client.submit(open_block, *block, workers=home, allow_other_workers=home is not None, pure=False, key=None)
         for block, home in zip(blocks, homes, strict=True)
     ]
     _unbind(client, [future.key for future in futures])
@@ -76,11 +81,13 @@ def _is_mapped(path: str, format: str | None, options: dict[str, Any]) -> bool:
     return is_binary and options.get("mmap", True) is True
 
 
-def _block_rows(client: Any, paths: list[str]) -> int:
-    """Rows of a block, such that every thread of the cluster gets one."""
-    total = sum(gathered(client, [client.submit(_n_rows, one, pure=False) for one in paths]))
-    threads = max(1, sum(client.nthreads().values()))
-    return int(min(BLOCK_ROWS, max(LEAST_BLOCK_ROWS, -(-total // threads))))
+def block_count(rows: float) -> int:
+    """Blocks that files of so many rows are cut into: a power of two near √rows / 128.
+
+    Each costs the scheduler some tasks an iteration, and each is what a worker can take over from another: both their
+    number and their length grow with the data, whatever the cluster.
+    """
+    return 1 << max(0, round(math.log2(max(1.0, rows) ** 0.5 / ROWS_OF_ROOT)))
 
 
 def _size(block: tuple[Any, ...]) -> float:
@@ -89,9 +96,14 @@ def _size(block: tuple[Any, ...]) -> float:
     return 1.0 if part is None else float(part[2])
 
 
-def spread(client: Any, sizes: list[float]) -> list[str]:
-    """A worker for each block: neighbours together, and by size as many as each has threads."""
+def spread(client: Any, sizes: list[float]) -> list[str | None]:
+    """A worker for each block: neighbours together, and by size as many as each has threads.
+
+    None where there is no worker at the moment, as on a cluster that starts them when there is something to do.
+    """
     workers = client.nthreads()
+    if not workers:
+        return [None] * len(sizes)
     ends = np.cumsum(list(workers.values())) / sum(workers.values())
     middles = (np.cumsum(sizes) - np.array(sizes) / 2) / sum(sizes)
     names = list(workers)
@@ -109,10 +121,13 @@ def _n_rows(path: str) -> int:
     return _seen(path).shape.n_rows
 
 
-def _cuts(path: str, rows: int) -> list[tuple[int, int, int]]:
-    """Queries of each block, first and last, and the rows in it."""
+def _cuts(path: str, rows: float) -> list[tuple[int, int, int]]:
+    """Queries of each block, first and last, and the rows in it: blocks of about so many rows, alike in length."""
     offsets = _seen(path).offsets
-    return [(a, b, int(offsets[b] - offsets[a])) for a, b in pairwise(chunks(offsets, 0, len(offsets) - 1, rows))]
+    count = max(1, round(int(offsets[-1]) / rows))
+    inner = np.searchsorted(offsets, [int(offsets[-1]) * i // count for i in range(1, count)])
+    ends = np.unique([0, *inner, len(offsets) - 1]).tolist()
+    return [(a, b, int(offsets[b] - offsets[a])) for a, b in pairwise(ends)]
 
 
 def open_block(

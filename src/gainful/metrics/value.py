@@ -92,16 +92,21 @@ class Metric:
         """The mean over queries, weighted where there are weights; NaN when every query is skipped.
 
         ``y`` holds one grade per row and ``qid`` the query of each row, in any order; or ``y`` is a
-        :class:`~gainful.data.RankingData`, which brings its queries, weights and document ids itself.
+        :class:`~gainful.data.RankingData` or :class:`~gainful.ShardedData`, which brings its queries, weights and
+        document ids itself.
         ``query_weights`` has one weight per query, in order of first appearance.
         """
         values = self.per_query(scores, y, qid=qid, doc_ids=doc_ids)
-        if query_weights is None and isinstance(y, RankingData):
+        if query_weights is None and (isinstance(y, RankingData) or is_sharded(y)):
             query_weights = y.query_weights
         return mean_over_queries(values, query_weights)
 
     def per_query(self, scores: Any, y: Any, *, qid: Any = None, doc_ids: Any = None) -> Array:
         """One value per query in order of first appearance, (n_queries,) float64; NaN where skipped."""
+        if is_sharded(y):
+            if qid is not None or doc_ids is not None:
+                raise DataError("the sharded data in second place have their own qid and document ids; give none")
+            return np.asarray(y.values(self, scores))
         if isinstance(y, RankingData):
             if qid is not None:
                 raise DataError("qid is given twice: the ranking data in second place has its own")
@@ -166,6 +171,11 @@ class Metric:
                     f"grade of row {bad[0]} of {self.name} must be at most max_grade={show(self.max_grade)}, was "
                     f"{grades[bad[0]]:g}; pass max_grade= with the highest grade of your scale"
                 )
+
+
+def is_sharded(data: Any) -> bool:
+    """Whether these are blocks, which evaluate a metric where they are; they build on metrics, not the other way."""
+    return hasattr(data, "source") and hasattr(data, "values") and hasattr(data, "facts")
 
 
 def metric(
