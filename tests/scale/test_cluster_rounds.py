@@ -68,6 +68,7 @@ def shards(folder, client):
 def short_rounds(monkeypatch):
     monkeypatch.setattr(cluster_trees, "ROUND_TREES", 2)
     monkeypatch.setattr(cluster_rounds, "GRACE", 1.0)
+    monkeypatch.setattr(cluster_rounds, "RESTART_SECONDS", 15.0)
 
 
 def left_on(client):
@@ -127,7 +128,7 @@ def test_trainings_at_the_same_time_take_turns(cluster, folder):
     def fit(i):
         with distributed.Client(cluster.scheduler_address, set_as_default=False) as own:
             shards = gainful.open_shards(folder, cluster=own)
-            found[i] = gainful.LambdaMART(**SMALL | {"n_trees": 12}, random_state=i).fit(shards)
+            found[i] = gainful.LambdaMART(**SMALL | {"n_trees": 8}, random_state=i).fit(shards)
 
     threads = [threading.Thread(target=fit, args=(i,), daemon=True) for i in range(3)]
     for thread in threads:
@@ -136,7 +137,7 @@ def test_trainings_at_the_same_time_take_turns(cluster, folder):
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
     assert sorted(found) == [0, 1, 2]
-    assert all(model.booster_.current_iteration() == 12 for model in found.values())
+    assert all(model.booster_.current_iteration() == 8 for model in found.values())
 
 
 def test_no_round_begins_while_another_training_has_its_turn(client, shards):

@@ -1,19 +1,15 @@
-"""Growing trees on a Dask cluster, in rounds, through ``lightgbm.dask``.
+"""Growing trees on a Dask cluster, in rounds (:mod:`gainful.engines.cluster_rounds`).
 
-In a round the workers grow some trees together; ``lightgbm.dask`` finds out which worker holds which blocks, opens
-ports and starts them. After a round the trees are here, the validation blocks are scored tree by tree where they are,
-and a checkpoint may be written. A worker that is lost costs a round: the others are freed and it is grown again.
-Loads LightGBM and Dask, so it is imported on use.
+After a round the trees are here, the validation blocks are scored tree by tree where they are, and a checkpoint may be
+written. Loads LightGBM and Dask, so it is imported on use.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import lightgbm as lgb
@@ -21,11 +17,15 @@ import numpy as np
 
 from gainful.blocks import Kept
 from gainful.cluster.blocks import plain_errors
+from gainful.cluster.clients import first_line
 from gainful.data import RankingData
 from gainful.engines import cluster_workers as workers
 from gainful.engines.boosting import GradientSize, natural_scale
+from gainful.engines.cluster_rounds import Rounds
+from gainful.engines.cluster_settings import network_of
 from gainful.engines.common_bins import CommonBins, find_bins
 from gainful.engines.draws import refuse_not_resumed
+from gainful.engines.lightgbm_private import logged_to
 from gainful.engines.pieces import in_pieces
 from gainful.engines.recipes import Labels, Recipe
 from gainful.engines.tree_sums import ToScores, added, measured, softmax, start_scores
@@ -37,21 +37,8 @@ from gainful.rows import Array
 from gainful.sharded import ShardedData
 
 ROUND_TREES = 25
-MOST_LOSSES = 3  # in a row, of the same round
-LOOK_EVERY = 1.0  # seconds between two looks at which workers there are
-ASK_EVERY = 10.0  # seconds after which they are asked even if none is missing: one may be back under its old address
-GRACE = 5.0  # seconds in which workers may find out by themselves
-RESTART_SECONDS = 60.0
-
-NETWORK = ("machines", "workers", "nodes", "local_listen_port", "local_port", "port", "time_out", "tree_learner",
-           "tree", "tree_type", "tree_learner_type")  # fmt: skip
-LEARNERS = ("data", "data_parallel", "voting", "voting_parallel")
 
 log = logging.getLogger(__name__)
-
-
-class WorkerLost(Exception):
-    """A worker that took part in a round is gone."""
 
 
 def grow_on_cluster(
@@ -79,10 +66,11 @@ def grow_on_cluster(
     threads : of each worker; None for as many as Dask gave it
     """
     monitor.total = n_trees
-    network = {name: params.pop(name) for name in NETWORK if name in params}
+    network = network_of(params)
     growth = ClusterGrowth(data, labels, params, network, monitor, recipe, start, threads)
     growth.to_scores = to_scores or _itself
-    with _quiet(), growth.clear_errors():
+    with logged_to(log), growth.clear_errors():
+        growth.rounds.clear_orphans()
         growth.find_bins(categorical, exact_bins)
         if start is None and recipe is not None and not growth.bins.can_split:
             # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
@@ -115,11 +103,11 @@ class ClusterGrowth:
         start: Any,
         threads: int | None,
     ):
-        self.data, self.labels, self.network = data, labels, _checked_network(network)
+        self.data, self.labels = data, labels
         self.monitor, self.recipe, self.threads = monitor, recipe, threads
         self.valid = None if monitor.valid is None else in_pieces(monitor.valid)
-        self.client = data.source.client  # type: ignore[attr-defined]
-        self.key, self.rounds, self.complete = uuid.uuid4().hex, 0, False
+        self.key = uuid.uuid4().hex
+        self.rounds = Rounds(data.source, self.key, network)  # type: ignore[arg-type]
         self.first = 0 if start is None else start.current_iteration()
         self.trees: str | None = None if start is None else start.model_to_string()
         self.tree, self.ended = self.first, False
@@ -132,7 +120,6 @@ class ClusterGrowth:
         self.scores = self._start_scores(data)
         self.valid_scores = None if self.valid is None else self._start_scores(self.valid)
         self.age = 0  # rounds since the scores were last computed as a whole
-        self._own: Any = None
 
     def _start_scores(self, data: ShardedData) -> Kept:
         if self.trees is None:
@@ -221,30 +208,13 @@ class ClusterGrowth:
     # -- a round -------------------------------------------------------------------------------------------------------
 
     def _round(self, last: int) -> tuple[workers.Grown, Sequence[float | None]]:
-        """Trees up to number ``last``, and the objective at each; again where a worker is lost."""
-        for _ in range(MOST_LOSSES):
-            try:
-                return self._try_round(last)
-            except WorkerLost as lost:
-                log.warning("%s; growing trees %d to %d again", lost, self.tree + 1, last)
-                self._recover(str(lost))
-        raise ClusterError(f"workers were lost {MOST_LOSSES} times while trees {self.tree + 1} to {last} grew")
-
-    def _try_round(self, last: int) -> tuple[workers.Grown, Sequence[float | None]]:
-        self.rounds, self.complete = self.rounds + 1, False
+        """Trees up to number ``last``, and the objective at each."""
         self.work = self._work(last)
-        attempt = Attempt(self._client(), self.data.source.data.parts, self.scores.parts, self.work, self.network)
-        self._watch(attempt)
-        if attempt.error is not None:
-            self._explain(attempt)
-        assert attempt.grown is not None
-        reports = self._reports_of_round()
-        if not reports or len(reports) != reports[0]["machines"]:
-            raise WorkerLost("a worker was lost at the end of a round")
+        grown, reports = self.rounds.grow(self.scores, self.work)
         for report in reports:
-            if report["error"] is not None:
-                raise report["error"]
-        return attempt.grown, self._values(reports)
+            if report["failure"] is not None:
+                raise report["failure"].error()
+        return grown, self._values(reports)
 
     def _work(self, last: int) -> workers.Work:
         params = self.params
@@ -254,7 +224,7 @@ class ClusterGrowth:
         changes = self.recipe is not None and self.recipe.changes
         return workers.Work(
             key=self.key,
-            round=self.rounds,
+            client=self.rounds.client.id,
             params=params,
             bins=self.bins,
             labels=self.labels,
@@ -267,6 +237,7 @@ class ClusterGrowth:
             last=last,
             threads=self.threads,
             another_may_split=draws_at_random(params) or changes,
+            queries=tuple(len(one.query_ids) for one in self.data.facts),
             base=self._base(),
         )
 
@@ -284,109 +255,21 @@ class ClusterGrowth:
         by_tree = zip(*(report["values"] for report in reports), strict=True)
         return [None if None in sums else sum(sums) / self.data.n_queries for sums in by_tree]
 
-    def _client(self) -> Any:
-        """A client of our own: closing it takes back whatever a round has asked for."""
-        if self._own is None:
-            from distributed import Client
-
-            there = self.client
-            self._own = Client(there.scheduler.address, security=there.security, set_as_default=False)
-        return self._own
-
-    # -- lost workers --------------------------------------------------------------------------------------------------
-
-    def _watch(self, attempt: Attempt) -> None:
-        """Wait for the round. LightGBM may wait for a lost worker for ever, so look after the workers meanwhile."""
-        gone: set[str] = set()
-        asked, short_since = time.monotonic(), None
-        attempt.start()
-        while attempt.is_alive():
-            attempt.join(LOOK_EVERY)
-            gone |= attempt.before - set(self.client.nthreads())
-            if not attempt.is_alive() or (not gone and time.monotonic() - asked < ASK_EVERY):
-                continue
-            asked = time.monotonic()
-            if not self._is_short(bool(gone)):
-                short_since = None
-            elif short_since is None:
-                short_since = asked
-            elif asked - short_since > GRACE:
-                raise WorkerLost(f"worker {min(gone)} was lost" if gone else "a worker was lost and came back")
-
-    def _is_short(self, some_gone: bool) -> bool:
-        """Whether workers that take part in this round are missing."""
-        parts = self._reports_of_round()
-        if not parts:
-            return some_gone and not any(self.client.processing().values())  # else Dask still brings the data together
-        here, machines = len(parts), int(parts[0]["machines"])
-        self.complete = self.complete or here >= machines
-        return here < machines and (some_gone or self.complete)  # else one is late, busy with something else
-
-    def _reports_of_round(self) -> list[dict[str, Any]]:
-        return [one for one in self._reports().values() if one["round"] == self.rounds]
-
-    def _reports(self) -> dict[str, dict[str, Any]]:
-        told = self.client.run(workers.report_of, self.key, on_error="ignore")
-        return {address: report for address, report in told.items() if report is not None}
-
-    def _explain(self, attempt: Attempt) -> None:
-        """Raise what a failed round means."""
-        assert attempt.error is not None
-        until = time.monotonic() + GRACE
-        while time.monotonic() < until:
-            gone = attempt.before - set(self.client.nthreads())
-            if gone:
-                raise WorkerLost(f"worker {min(gone)} was lost") from attempt.error
-            time.sleep(0.2)
-        self._free()
-        raise attempt.error
-
-    def _recover(self, why: str) -> None:
-        """Free the workers that wait for a lost one."""
-        self._close_own()
-        self._free(why)
-        try:
-            self.client.wait_for_workers(1, timeout=RESTART_SECONDS)
-        except TimeoutError as error:
-            raise ClusterError(f"{why}, and none is left") from error
-
-    def _free(self, why: str = "a round failed") -> None:
-        """Restart the workers that do not come out of LightGBM by themselves."""
-        until = time.monotonic() + GRACE
-        while stuck := [address for address, one in self._reports().items() if one["growing"]]:
-            if time.monotonic() > until:
-                break
-            time.sleep(0.2)
-        if not stuck:
-            return
-        try:
-            self.client.restart_workers(stuck, timeout=RESTART_SECONDS)
-        except Exception as error:
-            raise ClusterError(
-                f"{why}, and {stuck[0]}, which waits for it, could not be restarted ({error}); restart the cluster"
-            ) from error
-
-    def _close_own(self) -> None:
-        if self._own is not None:
-            with suppress(Exception):
-                self._own.close(timeout=GRACE)
-            self._own = None
-
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Leave nothing on the workers, whatever happens, and say in one line what did."""
+        """Leave nothing on the workers and keep what is known, whatever happens; say in one line what did."""
         try:
             with plain_errors():
                 yield
-        except lgb.basic.LightGBMError as error:
-            raise GainfulError(f"LightGBM: {error}") from error
-        except ClusterError:
+        except BaseException as error:
             self._save()
+            if isinstance(error, lgb.basic.LightGBMError):
+                raise GainfulError(f"LightGBM: {error}") from error
+            if _is_lost_connection(error):
+                raise ClusterError(f"the connection to the Dask cluster is lost: {first_line(error)}") from error
             raise
         finally:
-            self._close_own()
-            with suppress(Exception):
-                self.client.run(workers.forget, self.key, on_error="ignore")
+            self.rounds.close()
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -435,65 +318,6 @@ class ClusterGrowth:
         )
 
 
-class Attempt(threading.Thread):
-    """One try at a round: ``lightgbm.dask`` runs in a thread of its own, so that the workers can be looked after."""
-
-    def __init__(
-        self,
-        client: Any,
-        blocks: Sequence[Any],
-        scores: Sequence[Any],
-        work: workers.Work,
-        network: Mapping[str, Any],
-    ):
-        super().__init__(daemon=True)
-        self.client, self.blocks, self.scores, self.work, self.network = client, blocks, scores, work, dict(network)
-        self.before = set(client.nthreads())
-        self.held: tuple[Any, list[Any], list[Any]] = (None, [], [])
-        self.grown: workers.Grown | None = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            with self.client.as_current():  # lightgbm.dask waits by the current client, whichever it was given
-                self.grown = self._trained().grown
-        except BaseException as error:
-            self.error = error
-
-    def _trained(self) -> Any:
-        from distributed import Future
-        from lightgbm.dask import _train
-
-        data, labels = self._parts()
-        model = _train(
-            client=self.client,
-            data=data,
-            label=labels,
-            params=self.network,
-            model_factory=workers.WorkerTrees,  # type: ignore[arg-type]
-        )
-        return model.result() if isinstance(model, Future) else model  # it gives back the future of a part that failed
-
-    def _parts(self) -> tuple[Any, Any]:
-        """The blocks as the rows of an array, one of each block."""
-        import dask.array
-        from dask import delayed
-        from distributed import Future
-
-        def ours(there: Any) -> Any:
-            return Future(there.key, self.client) if isinstance(there, Future) else there
-
-        work = self.client.scatter(self.work, hash=False)
-        # a graph knows futures by name only; nobody else holds these
-        self.held = work, [ours(block) for block in self.blocks], [ours(scores) for scores in self.scores]
-        part = delayed(workers.as_part, pure=False)
-        rows = [
-            dask.array.from_delayed(part(i, block, scores, work), (1, 1), dtype=object)
-            for i, (block, scores) in enumerate(zip(*self.held[1:], strict=True))
-        ]
-        return dask.array.concatenate(rows), dask.array.zeros(len(rows), chunks=1)
-
-
 class Predicted:
     """From raw scores to one score a row."""
 
@@ -532,23 +356,6 @@ def _begins_anew(params: Mapping[str, Any]) -> bool:
     return False
 
 
-def _checked_network(network: dict[str, Any]) -> dict[str, Any]:
-    for name in ("tree_learner", "tree", "tree_type", "tree_learner_type"):
-        if name in network and network[name] not in LEARNERS:
-            raise ParameterError(
-                f"engine_params sets {name}={network[name]!r}; rows are spread over the workers of a cluster, so it "
-                'must be "data" or "voting"'
-            )
-    return network
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """``lightgbm.dask`` prints what it does; send that to the log instead."""
-    basic = lgb.basic
-    before = basic._LOGGER, basic._INFO_METHOD_NAME, basic._WARNING_METHOD_NAME
-    lgb.register_logger(log, info_method_name="debug", warning_method_name="warning")
-    try:
-        yield
-    finally:
-        basic._LOGGER, basic._INFO_METHOD_NAME, basic._WARNING_METHOD_NAME = before
+def _is_lost_connection(error: BaseException) -> bool:
+    """Whether Dask says by it that the scheduler is gone. Errors of files have a number."""
+    return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno is None)

@@ -8,14 +8,17 @@ Loads LightGBM, so it is imported on use.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from ctypes import c_char_p, c_int
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
+import cloudpickle
 import lightgbm as lgb
 import numpy as np
 from distributed import get_worker
@@ -24,15 +27,17 @@ from gainful.blocks import LocalBlocks
 from gainful.data import RankingData
 from gainful.engines.common_bins import CommonBins
 from gainful.engines.draws import QuerySample, pass_feature_samples
+from gainful.engines.lightgbm_private import connect, disconnect, set_start
 from gainful.engines.pieces import joined
+from gainful.engines.recipes import Labels
 from gainful.engines.trees import Growth, Objective, _dataset
+from gainful.errors import GainfulError
 from gainful.frames import CODES
 from gainful.metrics import metric
 from gainful.monitor import Monitor
 from gainful.rows import Array
 from gainful.sharded import ShardedData
 
-Labels = Callable[[RankingData], Array]
 Make = Callable[..., Objective]  # of data, mean_weight= and threads=
 
 
@@ -43,12 +48,14 @@ class Work:
     ``first`` trees were there before this training, ``done`` is the number of the last one tried and ``last`` that of
     the last one to try; ``start`` is the text of the trees so far.
 
+    ``client`` is the one that asks for it, ``queries`` are the numbers of queries of all blocks.
+
     ``base``: LightGBM begins a regression with the mean label, and takes the mean of the workers' means for it; so it
     is told the true one, and the first tree has it added to its leaves, as it would do itself.
     """
 
     key: str
-    round: int
+    client: str
     params: dict[str, Any]
     bins: CommonBins
     labels: Labels
@@ -61,7 +68,9 @@ class Work:
     last: int
     threads: int | None
     another_may_split: bool
+    queries: tuple[int, ...]
     base: float | None = None  # what the first tree starts from
+    round: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,19 +89,51 @@ class Standing:
 
     numbers: tuple[int, ...]
     data: RankingData
+    client: str
     train: Any = None
     round: int = 0
     machines: int = 0
     growing: bool = False
     values: list[float | None] = field(default_factory=list)
-    error: BaseException | None = None
+    failure: Failure | None = None
 
     def report(self) -> dict[str, Any]:
-        told = ("numbers", "round", "machines", "growing", "values", "error")
+        told = ("numbers", "round", "machines", "growing", "values", "failure")
         about = {"rows": self.data.n_rows, "queries": self.data.n_queries}
         return {name: getattr(self, name) for name in told} | about
 
 
+@dataclass(frozen=True)
+class Failure:
+    """An error of a worker, in a form that can always be sent: some errors cannot be made again elsewhere."""
+
+    pickled: bytes
+    kind: str
+    text: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        try:
+            pickled = cloudpickle.dumps(error)
+        except Exception:
+            pickled = b""
+        trace = "".join(traceback.format_exception(error))
+        return cls(pickled, type(error).__name__, str(error), trace)
+
+    def error(self) -> BaseException:
+        """The error itself where that can be, else its words; with a note that says where it came about."""
+        found: Any = None
+        with suppress(Exception):
+            found = pickle.loads(self.pickled)
+        if not isinstance(found, BaseException) or str(found) != self.text:
+            found = GainfulError(f"the loss failed on a worker with {self.kind}: {self.text}")
+        error: BaseException = found
+        error.add_note(f"on a worker of the cluster:\n{self.trace}")
+        return error
+
+
+SURELY_SOME = 50.0  # queries expected in a sample: the chance of none is exp(−50)
 _STANDING: dict[tuple[str, str], Standing] = {}  # by worker, as several may live in one process, and by training
 
 
@@ -107,6 +148,18 @@ def report_of(key: str, dask_worker: Any = None) -> dict[str, Any] | None:
 
 def forget(key: str, dask_worker: Any = None) -> None:
     _STANDING.pop((dask_worker.address, key), None)
+
+
+def drop_orphans(clients: Collection[str], dask_worker: Any = None) -> list[tuple[str, int]]:
+    """Forget trainings whose client is none of these. Those that are still at it are told: key and machines."""
+    growing = []
+    for (address, key), standing in list(_STANDING.items()):
+        if address == dask_worker.address and standing.client not in clients:
+            if standing.growing:
+                growing.append((key, standing.machines))
+            else:
+                _STANDING.pop((address, key), None)
+    return growing
 
 
 def as_part(number: int, data: RankingData, scores: Array | None, work: Work) -> Array:
@@ -157,7 +210,7 @@ def _standing_of(work: Work, parts: Sequence[Part]) -> Standing:
     there = _STANDING.get((here, work.key))
     if there is None or there.numbers != numbers:
         data = joined(ShardedData(LocalBlocks([part.data for part in parts])))
-        there = _STANDING[here, work.key] = Standing(numbers, data)
+        there = _STANDING[here, work.key] = Standing(numbers, data, work.client)
     return there
 
 
@@ -186,7 +239,7 @@ def _grow(work: Work, parts: Sequence[Part], standing: Standing, network: Mappin
             values.append(None if objective is None else objective.total)
         if work.base is not None:
             _add_to_first_tree(booster, work.base)
-        standing.values, standing.error = values, None if objective is None else objective.error
+        standing.values, standing.failure = values, None if objective is None else objective.failure
         return Grown(booster.model_to_string(), tuple(numbers), ended)
 
 
@@ -206,7 +259,8 @@ def _growth(
     growth = Growth(data, params, Monitor(metric("ndcg@10")), objective, None)
     growth.first, growth.tree = work.first, work.done
     if growth.sample is not None:
-        growth.sample = BlockSample([part.data for part in parts], [part.number for part in parts], params)
+        counts = {part.number: part.data.counts for part in parts}
+        growth.sample = BlockSample(counts, work.queries, float(params["bagging_fraction"]), int(params["seed"]))
     return growth
 
 
@@ -224,8 +278,7 @@ def _booster(work: Work, parts: Sequence[Part], train: Any, growth: Growth, netw
     if work.start is not None:
         scores = [part.scores for part in parts if part.scores is not None]
         train.set_init_score(np.concatenate(scores).ravel(order="F"))  # one model after the other
-        start = lgb.Booster(model_str=work.start)
-        train._predictor = lgb.basic._InnerPredictor.from_booster(booster=start, pred_parameter={})
+        set_start(train, work.start)
     booster = lgb.Booster(growth.params | {"num_machines": int(network["num_machines"])}, train)
     if work.done > work.first and float(growth.params.get("feature_fraction", 1.0)) < 1.0:
         pass_feature_samples(booster, (work.done - work.first) * booster.num_model_per_iteration())
@@ -242,42 +295,58 @@ def _add_to_first_tree(booster: Any, base: float) -> None:
 @contextmanager
 def _connected(network: Mapping[str, Any]) -> Iterator[None]:
     """LightGBM's network between the workers, for the time of a round."""
-    library, check = lgb.basic._LIB, lgb.basic._safe_call  # type: ignore[attr-defined]
     several = int(network["num_machines"]) > 1
     if several:
-        machines, port = c_char_p(str(network["machines"]).encode()), c_int(int(network["local_listen_port"]))
-        about = machines, port, c_int(int(network["time_out"])), c_int(int(network["num_machines"]))
-        with _stdout_to_stderr():
-            check(library.LGBM_NetworkInit(*about))
+        with _without_chatter():
+            connect(network)
     try:
         yield
     finally:
         if several:
-            check(library.LGBM_NetworkFree())
+            disconnect()
 
 
 @contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """LightGBM prints that it listens, whatever its verbosity; a local worker shares its output with the user."""
-    with _OUTPUT:
-        if not _KEPT:
+def _without_chatter() -> Iterator[None]:
+    """LightGBM prints that it listens, whatever its verbosity, and a local worker shares its output with the user.
+
+    It does so from a thread of its own, past its callback for messages. So what is printed meanwhile is set aside, and
+    all but LightGBM's lines are printed after it.
+    """
+    with _ASIDE_LOCK:
+        if not _ASIDE:
             sys.stdout.flush()
-            _KEPT.append(os.dup(1))
-            os.dup2(2, 1)
-        _KEPT.append(_KEPT[0])  # once for each thread that is inside
+            _ASIDE.append(Aside())
+        _ASIDE[0].users += 1
     try:
         yield
     finally:
-        with _OUTPUT:
-            if len(_KEPT) == 2:
-                os.dup2(_KEPT[0], 1)
-                os.close(_KEPT[0])
-                _KEPT.clear()
-            else:
-                _KEPT.pop()
+        with _ASIDE_LOCK:
+            _ASIDE[0].users -= 1
+            if _ASIDE[0].users == 0:
+                _ASIDE.pop().end()
 
 
-_OUTPUT, _KEPT = threading.Lock(), list[int]()
+class Aside:
+    """The standard output of this process, written to a file; ``users`` are the threads that want it so."""
+
+    def __init__(self) -> None:
+        self.users, self.before = 0, os.dup(1)
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed by end)
+        os.dup2(self.file.fileno(), 1)
+
+    def end(self) -> None:
+        sys.stdout.flush()
+        os.dup2(self.before, 1)
+        os.close(self.before)
+        with self.file:
+            self.file.seek(0)
+            kept = b"".join(line for line in self.file if not line.startswith(b"[LightGBM]"))
+        while kept:
+            kept = kept[os.write(1, kept) :]
+
+
+_ASIDE_LOCK, _ASIDE = threading.Lock(), list[Aside]()
 
 
 class GuardedObjective:
@@ -288,18 +357,18 @@ class GuardedObjective:
 
     def __init__(self, work: Work, data: RankingData, threads: int):
         self.work, self.data, self.threads = work, data, threads
-        self.error: BaseException | None = None
+        self.failure: Failure | None = None
         self.objective: Objective | None = None
 
     def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
-        if self.error is None:
+        if self.failure is None:
             try:
                 if self.objective is None:
                     assert self.work.make is not None
                     self.objective = self.work.make(self.data, mean_weight=self.work.mean_weight, threads=self.threads)
                 return self.objective(scores, iteration)
             except Exception as error:
-                self.error = error
+                self.failure = Failure.of(error)
         return np.zeros_like(scores), np.zeros_like(scores)
 
     @property
@@ -309,13 +378,28 @@ class GuardedObjective:
 
 
 class BlockSample(QuerySample):
-    """A share of the queries of each block, the same on whichever worker the block is."""
+    """A share of the queries of all blocks: each is drawn or not by its place in its block, wherever that is.
 
-    def __init__(self, blocks: Sequence[RankingData], numbers: Sequence[int], params: Mapping[str, Any]):
-        share, seed = float(params["bagging_fraction"]), int(params["seed"])
-        seeds = [int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) for number in numbers]
-        self.samples = [QuerySample(block, share, seed) for block, seed in zip(blocks, seeds, strict=True)]
-        self.counts = np.concatenate([block.counts for block in blocks])
+    ``counts`` are the documents of the queries of each block here, by number, ``queries`` those numbers of queries of
+    all blocks. At least one query is drawn of all.
+    """
+
+    def __init__(self, counts: Mapping[int, Array], queries: Sequence[int], share: float, seed: int):
+        self.numbers, self.queries, self.share, self.seed = tuple(counts), tuple(queries), share, seed
+        self.counts = np.concatenate(list(counts.values()))
 
     def rows(self, tree: int) -> Array:
-        return np.concatenate([sample.rows(tree) for sample in self.samples])
+        below = self._below(tree)
+        drawn = [self._numbers_of(tree, block) < below for block in self.numbers]
+        return np.repeat(np.concatenate(drawn).astype(np.float64), self.counts)
+
+    def _numbers_of(self, tree: int, block: int) -> Array:
+        """One number for each query of a block, uniform between 0 and 1."""
+        return np.random.default_rng([self.seed, tree, block]).random(self.queries[block])
+
+    def _below(self, tree: int) -> float:
+        """Queries with numbers below this are drawn: the share, or the least number where none is below that."""
+        if self.share * sum(self.queries) > SURELY_SOME:
+            return self.share
+        lowest = min(self._numbers_of(tree, block).min() for block in range(len(self.queries)) if self.queries[block])
+        return max(self.share, float(np.nextafter(lowest, 2.0)))

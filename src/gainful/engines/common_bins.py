@@ -20,11 +20,13 @@ from gainful.blocks import Kept
 from gainful.data import RankingData
 from gainful.engines.codes import NOT_BY_FREQUENCY
 from gainful.engines.trees import as_lightgbm, bins_for
+from gainful.errors import DataError
 from gainful.frames import without_codes
 from gainful.rows import Array
 from gainful.sharded import ShardedData
 
 SAMPLE = 200_000  # rows that LightGBM looks at unless told otherwise
+MOST_VALUES = 1 << 27  # that are brought here for exact bins of categories: a GiB in float64
 SAMPLE_NAMES = ("bin_construct_sample_cnt", "subsample_for_bin")
 
 
@@ -52,6 +54,11 @@ def find_bins(data: ShardedData, params: Mapping[str, Any], categorical: Sequenc
     source = data.source
     if exact and not categorical:
         return _exact_bins(source.run(_distinct, source.data), params)
+    if exact and data.n_rows * data.n_features > MOST_VALUES:
+        raise DataError(
+            f'bins="exact" with categorical brings all values from the cluster here, and {data.n_rows:,} rows of '
+            f"{data.n_features:,} features are more than {MOST_VALUES:,} values; give bins a number"
+        )
     # categories are binned by how often they occur, so for one bin each all rows are looked at
     rows = _sampled_rows(data, data.n_rows if exact else _sample_size(params), params)
     return _bins_of_rows(source.run(_sampled, source.data, rows), params, categorical, data.n_rows, exact)

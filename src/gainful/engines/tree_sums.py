@@ -15,7 +15,7 @@ from gainful.frames import without_codes
 from gainful.metrics import Metric
 from gainful.rows import Array, chunks
 
-ROWS = 1 << 15  # whose sums over all trees are held at once
+ROWS = 1 << 15  # whose sums over all trees are held at once, of one model a tree
 
 ToScores = Callable[[Array], Array]
 
@@ -75,7 +75,8 @@ def _booster(trees: str) -> Any:
 def _sums(data: RankingData, scores: Array | None, booster: Any) -> Iterator[tuple[slice, slice, Array]]:
     """For runs of queries: their rows, the queries, and raw scores (trees, rows) or (trees, rows, models)."""
     leaves = _leaf_values(booster)
-    for first, last in pairwise(chunks(data.offsets, 0, data.n_queries, ROWS)):
+    at_once = max(1, ROWS // booster.num_model_per_iteration())
+    for first, last in pairwise(chunks(data.offsets, 0, data.n_queries, at_once)):
         rows = slice(int(data.offsets[first]), int(data.offsets[last]))
         X = as_lightgbm(without_codes(data.X[rows]))
         sums = _tree_outputs(booster, X, leaves)
@@ -86,29 +87,17 @@ def _sums(data: RankingData, scores: Array | None, booster: Any) -> Iterator[tup
         yield rows, slice(first, last), sums
 
 
-def _leaf_values(booster: Any) -> list[Array] | None:
-    """The value of each leaf of each tree; None where leaves hold linear models."""
-    told = booster.dump_model()["tree_info"]
-    if any(_is_linear(tree["tree_structure"]) for tree in told):
-        return None
+def _leaf_values(booster: Any) -> list[Array]:
+    """The value of each leaf of each tree."""
     return [
         np.array([booster.get_leaf_output(t, leaf) for leaf in range(tree["num_leaves"])])
-        for t, tree in enumerate(told)
+        for t, tree in enumerate(booster.dump_model()["tree_info"])
     ]
 
 
-def _is_linear(node: dict[str, Any]) -> bool:
-    while "left_child" in node:
-        node = node["left_child"]
-    return "leaf_const" in node
-
-
-def _tree_outputs(booster: Any, X: Any, leaves: list[Array] | None) -> Array:
+def _tree_outputs(booster: Any, X: Any, leaves: list[Array]) -> Array:
     n, models = X.shape[0], booster.num_model_per_iteration()
     n_trees = booster.current_iteration()
-    if leaves is None:
-        each = [booster.predict(X, start_iteration=t, num_iteration=1, raw_score=True) for t in range(n_trees)]
-        return np.stack(each)
     reached = booster.predict(X, pred_leaf=True, **_threads_here()).reshape(n, n_trees, models).astype(np.intp)
     outputs = np.empty((n_trees, n, models))
     for t in range(n_trees):
