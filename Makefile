@@ -6,11 +6,12 @@ PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: help demo setup test lint types bench bench-peers reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-slow lint types bench bench-peers reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests (installs the development set)"
+	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
@@ -29,6 +30,10 @@ setup: $(VENV)/.dev
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST)
+
+# Those that wait for minutes: workers of a cluster that hang and are restarted.
+test-slow: $(VENV)/.dev
+	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/scale $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

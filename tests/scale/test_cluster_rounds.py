@@ -28,6 +28,8 @@ from gainful.engines import cluster_rounds, cluster_trees, cluster_workers, ligh
 
 SMALL = {"n_trees": 6, "n_leaves": 4, "min_docs_in_leaf": 1, "early_stopping": None}
 
+SLOW = pytest.mark.skipif("GAINFUL_SLOW" not in os.environ, reason="waits for workers to restart: make test-slow")
+
 
 @pytest.fixture(scope="module")
 def cluster():
@@ -91,6 +93,7 @@ def alive(client):
 # -- healthy trainings -------------------------------------------------------------------------------------------------
 
 
+@SLOW
 def test_many_short_rounds_with_validation_all_end_well(shards, valid, monkeypatch, caplog):
     monkeypatch.setattr(cluster_trees, "ROUND_TREES", 1)
     with caplog.at_level(logging.WARNING, logger="gainful"):
@@ -307,6 +310,7 @@ def half_up(monkeypatch, client, seconds, then=lambda: None):
     return held
 
 
+@SLOW
 def test_ctrl_c_while_a_network_is_half_up_leaves_no_worker_in_it(client, shards, monkeypatch):
     def interrupt():
         for seconds in (1.2, 1.9):  # the second one comes while workers are freed
@@ -322,6 +326,7 @@ def test_ctrl_c_while_a_network_is_half_up_leaves_no_worker_in_it(client, shards
     assert gainful.LambdaMART(**SMALL).fit(shards).booster_.current_iteration() == 6
 
 
+@SLOW
 def test_a_network_that_does_not_come_about_is_given_up(client, shards, monkeypatch, caplog):
     monkeypatch.setattr(cluster_rounds, "NETWORK_SECONDS", 1.0)
     monkeypatch.setattr(cluster_rounds, "ASK_EVERY", 0.5)
