@@ -33,18 +33,6 @@ NAMES = [f"f{i}" for i in range(8)]
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def data():
     made = gainful.make_artificial(40, n_docs=15, n_features=8, seed=3)
     return made.replace(query_weights=np.random.default_rng(0).uniform(0.5, 2.0, made.n_queries))

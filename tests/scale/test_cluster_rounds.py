@@ -32,18 +32,6 @@ SLOW = pytest.mark.skipif("GAINFUL_SLOW" not in os.environ, reason="waits for wo
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def data():
     return gainful.make_artificial(40, n_docs=12, n_features=5, seed=3)
 

@@ -48,15 +48,6 @@ RANKERS = {
 
 
 @pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
-        distributed.Client(made) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
 def data():
     made = gainful.make_artificial(60, n_docs=15, n_features=6, seed=3)
     X = made.X.copy()

@@ -222,11 +222,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
-        X = opened(X)
-        if is_dask(X):
-            from gainful.cluster import from_collections
-
-            X, y, qid, sample_weight = from_collections(X, y, qid, sample_weight), None, None, None
+        X, y, qid, sample_weight = gathered(X, y, qid, sample_weight, "X")
         if isinstance(X, ShardedData):
             _refuse_columns(X, "X", y, qid, sample_weight)
             self._check_fitted()
@@ -300,11 +296,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> RankingData | ShardedData:
         data: RankingData | ShardedData
-        X = opened(X)
-        if is_dask(X):
-            from gainful.cluster import from_collections
-
-            X, y, qid, sample_weight = from_collections(X, y, qid, sample_weight, what=what), None, None, None
+        X, y, qid, sample_weight = gathered(X, y, qid, sample_weight, what)
         if isinstance(X, (RankingData, ShardedData)):
             _refuse_columns(X, what, y, qid, sample_weight)
             data = self._in_one_piece(X) if isinstance(X, ShardedData) else X
@@ -449,6 +441,16 @@ def _refuse_columns(X: Any, what: str, *columns: Any) -> None:
 def _ranks_of(data: RankingData, model: Ranker) -> Array:
     """The ranks that a model gives to the rows of one block."""
     return model.rank(data)
+
+
+def gathered(X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> tuple[Any, Any, Any, Any]:
+    """The arguments with paths opened, and with Dask collections made one ShardedData that stands for all four."""
+    X = opened(X)
+    if not is_dask(X):
+        return X, y, qid, sample_weight
+    from gainful.cluster import from_collections
+
+    return from_collections(X, y, qid, sample_weight, what=what), None, None, None
 
 
 def opened(X: Any) -> Any:
