@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gainful.data import RankingData
-from gainful.errors import FormatError, UnknownNameError
+from gainful.errors import FormatError, UnknownNameError, option
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable
 from gainful.frames import without_codes
 
@@ -112,6 +112,6 @@ def _by_suffix(path: PathLike) -> Format:
     given = repr(suffix + packed) if suffix + packed else "no suffix"
     raise FormatError(
         f"the format cannot be told from {given}; the suffixes known are {known} (text also with .gz or .zst), "
-        f"or pass format= one of {', '.join(FORMATS)}",
+        f"or pass {option('format')} with one of {', '.join(FORMATS)}",
         path=path,
     )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data import RankingData
-from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
+from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option
 from gainful.formats.files import PathLike, compression_of, decompressed, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table_writer import METADATA, WELL_KNOWN
@@ -286,7 +286,7 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
 def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
     """The error, and what to do where a feature was taken for weights."""
     if "sample_weight differs" in str(error) and wanted.weight is None:
-        return DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass weight=False if it is "
+        return DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
                          "a feature")  # fmt: skip
     return error
 
@@ -333,9 +333,9 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
         return None
     columns = _cut(", ".join(names))
     if found:
-        hint = f" or {role}=False" if role in OPTIONAL else ""
-        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {role}='…'{hint}")
-    raise DataError(f"no column is known to be the {role}; pass {role}='…' with one of {columns}")
+        hint = f" or {option(role, False)}" if role in OPTIONAL else ""
+        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
+    raise DataError(f"no column is known to be the {role}; pass {option(role, '…')} with one of {columns}")
 
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
@@ -438,7 +438,7 @@ def _refuse_return(qid: Array) -> None:
     for row, query in enumerate(qid.tolist()):
         if query in seen and seen[query] < row - 1:
             raise DataError(
-                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass merge=True "
-                "to bring its rows together"
+                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass "
+                f"{option('merge', True)} to bring its rows together"
             )
         seen[query] = row
