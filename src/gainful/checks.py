@@ -250,14 +250,14 @@ def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
             seen,
             found,
             "leak",
-            "{features} {is} the grade itself, or rises or falls exactly with it",
-            "leave it out unless it is known when documents are ranked",
+            "{features} {is} the grade itself, or {rises} or {falls} exactly with it",
+            "leave out what is not known when documents are ranked",
         )
 
 
 def _identifiers(seen: _Glance, data: RankingData | None, columns: Array) -> Iterator[Finding]:
     X = seen.X[:, columns]
-    whole = columns[((X == np.floor(X)) | np.isnan(X)).all(axis=0)]
+    whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
     named = [j for j in whole if _is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
     numbered = [] if seen.codes else _numbering(seen, data, np.setdiff1d(whole, named))
     if named or numbered:
@@ -267,18 +267,21 @@ def _identifiers(seen: _Glance, data: RankingData | None, columns: Array) -> Ite
             found,
             "identifiers",
             "{features} {looks} like identifiers or row numbers, which say nothing about new documents",
-            worded("leave them out of X (in a table: features=[…])", "leave them out (of a table: --read features=…)"),
+            worded(
+                "leave them out of X (in a table, features=[…] names those to keep)",
+                "leave them out (of a table: --read features=… names those to keep)",
+            ),
         )
 
 
-def _constants(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
+def _constants(seen: _Glance, found: Array) -> Iterator[Finding]:
     if len(found):
         yield _about(
             seen,
             found,
             "constant-features",
             "{features} {has} the same value in every row and cannot help",
-            "harmless, but check where it comes from, or leave it out",
+            "this does no harm, but is it meant?",
         )
 
 
@@ -290,7 +293,7 @@ def _duplicates(seen: _Glance, found: Sequence[tuple[int, int]]) -> Iterator[Fin
         yield Finding(
             "duplicate-features",
             f"{len(found):,} {repeats} another in every row ({pairs}{more})",
-            "harmless, but weights are shared between them; leave out the copies",
+            "this does no harm, but a linear ranker divides the weight between them; leave out the copies",
             tuple(seen.name(j) for j, _ in found),
         )
 
@@ -299,9 +302,9 @@ def _about(seen: _Glance, found: Iterable[int], code: str, message: str, advice:
     names = tuple(seen.name(int(j)) for j in found)
     one = len(names) == 1
     listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
-    verbs = {"is": ("is", "are"), "looks": ("looks", "look"), "has": ("has", "have")}
+    verbs = {"is": "are", "has": "have", "looks": "look", "rises": "rise", "falls": "fall"}
     features = f"feature {listed}" if one else f"{len(names):,} of {seen.n_features:,} features ({listed})"
-    text = message.format(features=features, **{verb: forms[not one] for verb, forms in verbs.items()})
+    text = message.format(features=features, **{verb: verb if one else plural for verb, plural in verbs.items()})
     return Finding(code, text, advice, names)
 
 
@@ -312,8 +315,7 @@ def _is_id_name(name: str) -> bool:
 
 def _same(block: Array, row: Array) -> Array:
     """Which values equal those of a row; missing equals missing."""
-    same: Array = (block == row) | ((block != block) & (row != row))
-    return same
+    return np.asarray((block == row) | ((block != block) & (row != row)))
 
 
 def _following(X: Array, y: Array) -> list[int]:
@@ -331,11 +333,12 @@ def _following(X: Array, y: Array) -> list[int]:
 def _numbering(seen: _Glance, data: RankingData | None, columns: Array) -> list[int]:
     """Which columns of integers number the rows, or the queries.
 
-    Counts and prices may all differ too. What they are not is a range without gaps, or rising from row to row.
+    Counts and prices may all differ too. What they are not is a range without gaps, or rising or falling from each row
+    to the next.
     """
     X = seen.X[:, columns]
     if data is None:
-        return [int(j) for j in columns[(np.diff(X, axis=0) > 0).all(axis=0)]]
+        return [int(j) for j in columns[_is_monotone(X)]]
     found = []
     for j in columns[_all_differ(X)]:
         column = _column(data, j)
@@ -349,24 +352,29 @@ def _numbering(seen: _Glance, data: RankingData | None, columns: Array) -> list[
     return found
 
 
+def _is_monotone(X: Array) -> Any:
+    """Columns that rise from each row to the next, or fall."""
+    steps = np.diff(X, axis=0)
+    return (steps > 0).all(axis=0) | (steps < 0).all(axis=0)
+
+
 def _all_differ(X: Array) -> Array:
     """Columns without a value twice, and without a missing one."""
-    differ: Array = (np.diff(np.sort(X, axis=0), axis=0) > 0).all(axis=0)
-    return differ
+    return np.asarray((np.diff(np.sort(X, axis=0), axis=0) > 0).all(axis=0))
 
 
 def _one_per_query(data: RankingData, columns: Array) -> Array:
     """Columns whose first and last value of some queries agree, and differ from those of other queries."""
     some = np.unique(np.linspace(0, data.n_queries - 1, min(SAMPLE_QUERIES, data.n_queries)).astype(np.int64))
     first, last = _dense(data.X[data.offsets[some]]), _dense(data.X[data.offsets[some + 1] - 1])
-    agree: Array = (first[:, columns] == last[:, columns]).all(axis=0)
-    return agree & _all_differ(first[:, columns])
+    agree = np.equal(first[:, columns], last[:, columns]).all(axis=0)
+    return np.asarray(agree & _all_differ(first[:, columns]))
 
 
 def _is_numbering(values: Array) -> bool:
     if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
         return False
-    if (np.diff(values) > 0).all():
+    if _is_monotone(values):
         return True
     ordered = np.sort(values)
     if not (np.diff(ordered) > 0).all():
@@ -406,7 +414,7 @@ def _constant(data: RankingData, columns: Array) -> Array:
 
 
 def _repeated(data: RankingData, sample: Array, columns: Array) -> list[tuple[int, int]]:
-    """Columns equal to an earlier one, with that one: alike in the sample, then in all rows, by a hash of each block."""
+    """Columns equal to an earlier one, with that one: alike in the sample, then in all rows by a hash of each block."""
     if data.is_sparse:  # most columns of a sparse matrix are zero in a sample
         columns = columns[(sample[:, columns] != 0).any(axis=0)]
     keys: dict[int, tuple[int, ...]] = {int(j): (_print(sample[:, j]),) for j in columns}

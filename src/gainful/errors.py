@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 
 class GainfulError(Exception):
@@ -85,22 +84,23 @@ class RedundantFeaturesWarning(DataWarning):
 
 # -- the words of the interface in use ---------------------------------------------------------------------------------
 
-_on_command_line: ContextVar[bool] = ContextVar("gainful_on_command_line", default=False)
+_on_command_line = False  # of the process, not of a thread: readers raise their errors from threads of their own
 
 
 @contextmanager
 def command_line_words() -> Iterator[None]:
     """Within this block messages name the options of the command line instead of Python's keywords."""
-    before = _on_command_line.set(True)
+    global _on_command_line
+    before, _on_command_line = _on_command_line, True
     try:
         yield
     finally:
-        _on_command_line.reset(before)
+        _on_command_line = before
 
 
 def worded(python: str, command_line: str) -> str:
     """The text for the interface in use."""
-    return command_line if _on_command_line.get() else python
+    return command_line if _on_command_line else python
 
 
 OWN_OPTIONS = ("format", "merge")  # options of readers that the command line has by these names; others follow --read

@@ -71,7 +71,9 @@ class LetorSource(Source):
             if header.feature_names != first.feature_names:
                 raise FormatError(f"has other feature names than {self.paths[0]}", path=path)
             if self.options.sparse == "auto" and header.sparse != first.sparse:
-                raise FormatError(f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path)
+                raise FormatError(
+                    f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path
+                )
 
     def _decided(self, n_rows: int, n_values: int, width: int) -> bool:
         """Whether the matrix is sparse, if these are the counts."""
@@ -134,8 +136,8 @@ class LetorSource(Source):
                 line=places[1][1],
             )
         return FormatError(
-            f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass {option('merge', True)} if it "
-            "is meant",
+            f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass "
+            f"{option('merge', True)} if it is meant",
             path=places[1][0],
             line=places[1][1],
         )
