@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 LAYERS = [
     {"errors", "jsonable", "memory", "randomness", "threads"},
     {"frames", "data", "description", "rows"},
-    {"metrics", "synthetic", "formats", "container", "blocks", "sharded", "cluster"},
+    {"metrics", "synthetic", "formats", "container", "blocks", "sharded", "checks", "cluster"},
     {"parameters", "checkpoint", "monitor", "selection", "space"},
     {"losses", "inference", "streams", "solvers", "engines", "binning", "binning_kernels"},
     {"rankers"},

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gainful.binning import AdaptiveBinner
     from gainful.checkpoint import Checkpoint
+    from gainful.checks import Finding, check_data
     from gainful.comparison import Comparison, LossMatrix, loss_grid
     from gainful.comparison.compare import CompareProgress, compare
     from gainful.costs import Estimate, estimate
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from gainful.errors import (
         ClusterError,
         DataError,
+        DataWarning,
         FormatError,
         GainfulError,
         InterruptedFitWarning,
         ParameterError,
+        RedundantFeaturesWarning,
     )
     from gainful.explanation import Explanation, PairExplanation, explain, explain_pair
     from gainful.exports import Exported, export
@@ -64,16 +67,19 @@ if TYPE_CHECKING:
 _HOME = {
     "gainful.binning": ("AdaptiveBinner",),
     "gainful.checkpoint": ("Checkpoint",),
+    "gainful.checks": ("Finding", "check_data"),
     "gainful.comparison": ("Comparison", "CompareProgress", "LossMatrix", "compare", "loss_grid"),
     "gainful.costs": ("Estimate", "estimate"),
     "gainful.data": ("RankingData",),
     "gainful.errors": (
         "ClusterError",
         "DataError",
+        "DataWarning",
         "FormatError",
         "GainfulError",
         "InterruptedFitWarning",
         "ParameterError",
+        "RedundantFeaturesWarning",
     ),
     "gainful.explanation": ("Explanation", "PairExplanation", "explain", "explain_pair"),
     "gainful.exports": ("Exported", "export"),
@@ -122,10 +128,12 @@ __all__ = [
     "Comparison",
     "CoordinateAscent",
     "DataError",
+    "DataWarning",
     "Estimate",
     "Explanation",
     "Exported",
     "FRank",
+    "Finding",
     "FormatError",
     "GBRank",
     "GainfulError",
@@ -152,6 +160,7 @@ __all__ = [
     "RankSVM",
     "Ranker",
     "RankingData",
+    "RedundantFeaturesWarning",
     "RegressionRanker",
     "ShardedData",
     "SmoothDCG",
@@ -160,6 +169,7 @@ __all__ = [
     "TuneProgress",
     "TuneResult",
     "Values",
+    "check_data",
     "compare",
     "estimate",
     "explain",

@@ -7,7 +7,8 @@ command line prints the message and exits with 2; nothing else in the package pr
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class GainfulError(Exception):
@@ -71,6 +72,53 @@ class ExportError(GainfulError):
 
 class InterruptedFitWarning(UserWarning):
     """Training was interrupted; the model kept is the best one until then."""
+
+
+class DataWarning(UserWarning):
+    """Data that nothing can be learned from, or that is likely a mistake; see :func:`gainful.check_data`."""
+
+
+class RedundantFeaturesWarning(DataWarning):
+    """Constant or duplicate features: they do no harm and cannot help, but may hint at a mistake upstream."""
+
+
+# -- the words of the interface in use ---------------------------------------------------------------------------------
+
+_on_command_line = False  # of the process, not of a thread: readers raise their errors from threads of their own
+
+
+@contextmanager
+def command_line_words() -> Iterator[None]:
+    """Within this block messages name the options of the command line instead of Python's keywords."""
+    global _on_command_line
+    before, _on_command_line = _on_command_line, True
+    try:
+        yield
+    finally:
+        _on_command_line = before
+
+
+def worded(python: str, command_line: str) -> str:
+    """The text for the interface in use."""
+    return command_line if _on_command_line else python
+
+
+OWN_OPTIONS = ("format", "merge")  # options of readers that the command line has by these names; others follow --read
+
+
+def option(name: str, value: object = ...) -> str:
+    """How to set an option of a reader: ``sparse=True`` in Python, ``--read sparse=true`` on the command line.
+
+    Without a value, ``qid=…`` or ``--read qid=…``.
+    """
+    if value is ...:
+        python = shell = "…"
+    else:
+        python = repr(value)
+        shell = str(value).lower() if isinstance(value, bool) else str(value)
+    if name not in OWN_OPTIONS:
+        return worded(f"{name}={python}", f"--read {name}={shell}")
+    return worded(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

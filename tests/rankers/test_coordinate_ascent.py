@@ -122,7 +122,8 @@ def test_units_of_features_do_not_matter(parts):
 
 def test_features_that_never_vary_within_a_query_get_no_weight(parts):
     train = parts[0]
-    X = np.column_stack([train.X[:, :3], np.repeat(np.arange(train.n_queries), train.counts), np.ones(train.n_rows)])
+    of_query = np.repeat(np.arange(train.n_queries) % 7, train.counts)
+    X = np.column_stack([train.X[:, :3], of_query, np.ones(train.n_rows)])
     model = gainful.CoordinateAscent(n_restarts=1).fit(X, train.y, qid=train.qid)
     assert model.coef_[3:].tolist() == [0.0, 0.0]
 

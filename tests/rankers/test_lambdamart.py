@@ -49,6 +49,8 @@ def test_every_parameter_reaches_the_engine(parts, ours, theirs):
     assert not np.array_equal(scores, reference(train).predict(test.X))
 
 
+@pytest.mark.filterwarnings("ignore:the grades have:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_grades_may_be_many_large_and_real(parts):
     train, _, test = parts
     plain = LambdaMART(**QUICK).fit(train).predict(test)
@@ -96,7 +98,7 @@ def test_what_the_engine_refuses_is_one_error(parts):
 
 def test_long_queries_are_refused_in_words():
     n = 10_001
-    data = RankingData.from_rows(np.zeros((n, 1)), np.zeros(n), np.full(n, 77))
+    data = RankingData.from_rows(np.zeros((n, 1)), np.arange(n) % 2, np.full(n, 77))
     with pytest.raises(DataError, match="query 77 has 10,001 documents"):
         LambdaMART().fit(data)
 
@@ -111,6 +113,7 @@ def test_engine_params_that_would_be_ignored_are_refused(parts):
             LambdaMART(engine_params=params).fit(parts[0])
 
 
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_huge_grades_keep_their_order(parts):
     train, _, test = parts
     model = LambdaMART(**QUICK).fit(train.X, train.y * 500, qid=train.qid)

@@ -137,6 +137,7 @@ def test_weights_multiply_the_pairs(small):
     assert np.abs(gradient).max() < 1e-3
 
 
+@pytest.mark.filterwarnings("ignore:the grades have:gainful.DataWarning")
 def test_long_lists_and_real_grades(rng):
     X = rng.normal(size=(1_500, 5))
     y = np.maximum(X @ [1.0, -2.0, 0.5, 0.0, 0.0] + 0.3 * rng.normal(size=1_500), 0.0)

@@ -147,6 +147,7 @@ def test_scores_are_the_expected_relevance_of_the_probabilities(parts, mode, rel
 
 
 @pytest.mark.parametrize("mode", ["classification", "ordinal"])
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_only_the_order_of_grades_makes_classes(parts, mode):
     train, _, test = parts
     value = np.array([0.25, 1.5, 1.75, 40.0, 41.5])
@@ -158,6 +159,7 @@ def test_only_the_order_of_grades_makes_classes(parts, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_one_grade_gives_constant_scores(parts, mode, tmp_path):
     train, valid, test = parts
     model = McRank(mode, **QUICK).fit(with_grades(train, np.full(train.n_rows, 3.0)), eval_set=valid)
@@ -180,6 +182,7 @@ def test_two_grades_and_unseen_grades_in_the_validation_data(parts, mode):
 
 
 @pytest.mark.parametrize("mode", ["classification", "ordinal"])
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_fifty_grades(parts, mode, rng):
     train, _, test = parts
     y = train.y * 10 + rng.integers(0, 10, train.n_rows)
@@ -189,6 +192,7 @@ def test_fifty_grades(parts, mode, rng):
 
 
 @pytest.mark.parametrize("mode", ["classification", "ordinal"])
+@pytest.mark.filterwarnings("ignore:the grades have:gainful.DataWarning")
 def test_many_grades_are_refused_or_merged(parts, mode, rng):
     train, _, test = parts
     data = with_grades(train, train.y + rng.random(train.n_rows))
@@ -214,6 +218,7 @@ def test_merged_classes_hold_neighbours_and_mean_relevance():
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_high_grades_keep_gains_finite(parts, mode):
     train, _, test = parts
     model = McRank(mode, "gain", **QUICK).fit(with_grades(train, 500 * train.y))

@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from gainful.errors import GainfulError
+from gainful.errors import GainfulError, command_line_words
 
 INTERRUPTED, TERMINATED = 130, 143
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one command."""
-    with _sigterm_as_ctrl_c() as terminated:
+    with _sigterm_as_ctrl_c() as terminated, command_line_words():
         code = _run(arguments)
         if code == INTERRUPTED:
             complain("interrupted")

@@ -11,9 +11,11 @@ from gainful.cli import options
 
 if TYPE_CHECKING:
     from gainful.comparison import Comparison
+    from gainful.selection.splits import Split
 
 EMBEDDED_QUERIES = 1000
 DEFAULT_RANKERS = "all"
+DEFAULT_SIZES = "0.6,0.2,0.2"
 
 
 def compare(
@@ -40,7 +42,9 @@ def compare(
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
     folds: Annotated[int | None, typer.Option(help="Cross-validate with so many folds (3 or more).")] = None,
-    sizes: Annotated[str, typer.Option(help="Shares of train, validation and test queries.")] = "0.6,0.2,0.2",
+    sizes: Annotated[
+        str | None, typer.Option(help=f"Shares of train, validation and test queries. Default: {DEFAULT_SIZES}.")
+    ] = None,
     metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
     convention: options.Convention = None,
     relevant: options.Relevant = None,
@@ -69,19 +73,21 @@ def compare(
     Without DATA it compares all rankers on an artificial data set with a known target.
     """
     from gainful.cli.console import watch_compilation
-    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, warn_of_data
     from gainful.cli.jobs import run_job
     from gainful.comparison import ComparisonJob
     from gainful.comparison.compare import CURVE, check_comparison, how_to_choose
     from gainful.comparison.contestants import entries
     from gainful.comparison.protocol import as_splits, division
     from gainful.formats.files import prepare_folder
+    from gainful.selection.splits import first_look
 
     # Everything that can be wrong with the request is checked before the data is read.
     entered = entries(_contestants(rankers, losses, models))
     fitting = {label: model for label, (model, _) in entered.items()}
     measures = tuple(parse_metrics(metrics, convention, relevant))
-    shares = parse_numbers(sizes, "--sizes")
+    shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
+    _refuse_sizes(sizes, data, test, folds)
     names = parse_names(tests)
     check_comparison(fitting, measures, names, baseline, alpha, seed)
     refit = "all" if refit_all else True
@@ -89,11 +95,14 @@ def compare(
     watch_compilation()
     how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
     how |= _load(data, test, valid, read_options(format, merge, read), seed)
+    splits = as_splits(**how)
+    warn_of_data(*first_look(how["data"], how.get("valid")))
+    _say_without_validation(splits, test)
     if report is not None:
         prepare_folder(report)  # before the training, whose result it would lose
     job = ComparisonJob(
         fitting,
-        as_splits(**how),
+        splits,
         metrics=measures,
         curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
         tests=tuple(names),
@@ -106,6 +115,27 @@ def compare(
         divided=division(**how),
     )
     run_job(job, lambda: _show(job.result(), report, json))
+
+
+def _refuse_sizes(sizes: str | None, data: Path | None, test: Path | None, folds: int | None) -> None:
+    """Raise where --sizes would change nothing."""
+    from gainful.errors import ParameterError
+
+    if sizes is None:
+        return
+    if data is not None and data.is_dir():
+        raise ParameterError(f"{data} is a folder that is divided already; leave out --sizes")
+    if test is not None or folds is not None:
+        other = "--test" if test is not None else "--folds"
+        raise ParameterError(f"{other} says how the data is divided; leave out --sizes or {other}")
+
+
+def _say_without_validation(splits: list[Split], test: Path | None) -> None:
+    from gainful.cli.console import say
+
+    if any(part._valid is None for part in splits):
+        hint = "" if test is None else "; --valid FILE gives it"
+        say(f"note: without validation data rankers cannot stop early and train to their last iteration{hint}")
 
 
 def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:

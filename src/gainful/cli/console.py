@@ -33,6 +33,12 @@ def say(message: str) -> None:
     console.print(message, style="dim", soft_wrap=not console.is_terminal, markup=False)
 
 
+def warn(message: object) -> None:
+    """A line about what is likely a mistake."""
+    console = stderr()
+    console.print(f"warning: {message}", style="yellow", soft_wrap=not console.is_terminal, markup=False)
+
+
 def json_text(value: Any) -> str:
     return json.dumps(plain(value), indent=1)
 

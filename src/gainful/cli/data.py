@@ -22,15 +22,29 @@ def info(
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Describe a data file: queries, documents, grades, features, missing values."""
+    """Describe a data file: queries, documents, grades, features, missing values, and what is likely a mistake."""
+    from gainful.checks import check_data
     from gainful.cli.console import key_value_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
+    from gainful.formats import columns_of
 
-    description = load_data(data, read_options(format, merge, read)).describe()
+    how = read_options(format, merge, read)
+    rows = load_data(data, how)
+    description, findings, columns = rows.describe(), check_data(rows), columns_of(data, **how)
     if json:
-        print_json(description.to_dict())
-    else:
-        stdout().print(key_value_table(description.rows()))
+        print_json(
+            description.to_dict() | {"columns": columns, "findings": [finding.to_dict() for finding in findings]}
+        )
+        return
+    facts = description.rows() + [("warning", str(finding)) for finding in findings]
+    if columns is not None:
+        facts += [(f"{role} column{'s' if len(names) > 1 else ''}", _listed(names)) for role, names in columns.items()]
+    stdout().print(key_value_table(facts))
+
+
+def _listed(names: list[str], most: int = 40) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f", … and {more:,} more" if more > 0 else "")
 
 
 @app.command("convert")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.cli.console import status, watch_compilation
+from gainful.checks import check_data
+from gainful.cli.console import status, warn, watch_compilation
 from gainful.data import RankingData
 from gainful.errors import FormatError, ParameterError
 from gainful.formats import read
@@ -67,6 +68,12 @@ def open_data(
     watch_compilation()
     with status(f"opening {path}"):
         return open_shards(path, cluster=cluster, **options)
+
+
+def warn_of_data(data: RankingData | ShardedData, valid: RankingData | ShardedData | None = None) -> None:
+    """A line on stderr for everything that is likely wrong with the data; the training that follows says nothing."""
+    for finding in check_data(data, valid):
+        warn(finding)
 
 
 def load_splits(folder: Path, options: dict[str, Any], *, needs_test: bool = True) -> list[Split]:

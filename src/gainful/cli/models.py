@@ -230,10 +230,13 @@ def _fit_with_bar(
     name: str,
     checkpoint: Checkpoint | None,
 ) -> None:
+    from gainful.checks import already_checked
     from gainful.cli.console import progress_bars, progress_note, say
+    from gainful.cli.inputs import warn_of_data
     from gainful.monitor import Progress
 
-    with progress_bars() as bars, _warnings_as_notes(bars.console) as notes:
+    warn_of_data(data, valid)
+    with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, already_checked():
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")
         task = bars.add_task(name, total=None, note="")

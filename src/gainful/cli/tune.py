@@ -60,10 +60,11 @@ def tune(
 ) -> None:
     """Choose the parameters of a ranker on validation data. Ctrl-C shows the best so far."""
     from gainful.cli.console import progress_bars, run_interruptibly
-    from gainful.cli.inputs import parse_metrics, read_options
+    from gainful.cli.inputs import parse_metrics, read_options, warn_of_data
     from gainful.formats.files import refuse_unwritable
     from gainful.rankers.registry import ranker as make
     from gainful.rankers.specs import parse_settings
+    from gainful.selection.splits import first_look
     from gainful.space import parse_dimension
     from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuningJob
     from gainful.tuning.tune import check_refit, prepared, training_parts, tuned_space
@@ -83,10 +84,12 @@ def tune(
     tuned_space(model, dimensions, fixed)
     if output is not None:
         refuse_unwritable(output)
-    parts, whole = training_parts(**_load(data, valid, read_options(format, merge, read)), n_folds=folds, seed=seed)
+    given = _load(data, valid, read_options(format, merge, read))
+    parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
     if output is not None and len(parts) > 1 and whole is None:
         raise ParameterError(f"{data} has several folds, so there is no one model to write; leave out --output")
+    warn_of_data(*first_look(**given))
 
     with progress_bars() as bars:  # owned by this thread, so that an interrupt leaves the terminal as it was
         job = TuningJob(choosing, ranker, model, parts, space=dimensions, fixed=fixed)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from gainful.checks import warn_of
 from gainful.comparison.contestants import entries
 from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
@@ -20,7 +21,7 @@ from gainful.errors import ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
 from gainful.rankers.base import Ranker
-from gainful.selection.splits import Split
+from gainful.selection.splits import Split, first_look
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
 from gainful.tuning.store import StoreError
 from gainful.tuning.trials import why
@@ -89,6 +90,8 @@ def compare(
     store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
     progress : called as training goes on; returning True ends the comparison with what is finished
 
+    The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
+
     A ranker that fails, whatever its error, is reported with its reason and does not stop the others. Ctrl-C ends the
     comparison with what is finished.
     """
@@ -110,6 +113,7 @@ def compare(
         store=store,
         divided=division(data, **how),
     )
+    warn_of(*first_look(data, valid))
     try:
         job.run(progress)
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.checks import already_checked
 from gainful.comparison.result import Run, path_of
 from gainful.data import RankingData
 from gainful.errors import InterruptedFitWarning
@@ -36,7 +37,7 @@ def train_and_test(
     progress: Callable[[Progress], object],
 ) -> Run | None:
     """The result of one ranker, or None when its training was interrupted: half a training is no result."""
-    with warnings.catch_warnings(), PeakGrowth() as growth:
+    with warnings.catch_warnings(), already_checked(), PeakGrowth() as growth:
         warnings.simplefilter("ignore", InterruptedFitWarning)
         start = time.perf_counter()
         model.fit(train, eval_set=valid, progress=progress)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gainful.data import RankingData
-from gainful.errors import FormatError, UnknownNameError
+from gainful.errors import FormatError, UnknownNameError, option
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable
 from gainful.frames import without_codes
 
@@ -52,6 +52,19 @@ def read(path: PathLike, format: str | None = None, **options: Any) -> RankingDa
     return data
 
 
+def columns_of(path: PathLike, format: str | None = None, **options: Any) -> dict[str, list[str]] | None:
+    """Which columns of a table play which role (query, grade, document, weight, feature); None for other formats.
+
+    Parameters as in :func:`read`.
+    """
+    chosen = format_of(path, format)
+    if chosen.module != "table":
+        return None
+    from gainful.formats import table
+
+    return table.columns(path, **options, **chosen.fixed)
+
+
 def write(data: RankingData, path: PathLike, format: str | None = None, **options: Any) -> None:
     """Write ranking data, whole or not at all. Parameters as in :func:`read`."""
     if not isinstance(data, RankingData):
@@ -85,9 +98,9 @@ def function_of(name: str, path: PathLike, format: str | None, options: dict[str
     function = getattr(importlib.import_module(f"gainful.formats.{chosen.module}"), name)
     parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in chosen.fixed]
-    for option in options:
-        if option not in known:
-            raise UnknownNameError.among(f"option of {name} for this format called", option, known)
+    for given in options:
+        if given not in known:
+            raise UnknownNameError.among(f"option of {name} for this format called", given, known)
 
     def call(*arguments: Any, **given: Any) -> Any:
         return function(*arguments, **given, **chosen.fixed)
@@ -112,6 +125,6 @@ def _by_suffix(path: PathLike) -> Format:
     given = repr(suffix + packed) if suffix + packed else "no suffix"
     raise FormatError(
         f"the format cannot be told from {given}; the suffixes known are {known} (text also with .gz or .zst), "
-        f"or pass format= one of {', '.join(FORMATS)}",
+        f"or pass {option('format')} with one of {', '.join(FORMATS)}",
         path=path,
     )

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.data import RankingData
-from gainful.errors import FormatError, ParameterError
+from gainful.errors import FormatError, ParameterError, option
 from gainful.formats import letor_kernels as kernels
 from gainful.formats.files import Block, PathLike, text_blocks
 from gainful.formats.ids import integers_if_canonical
@@ -227,7 +227,7 @@ class Reading:
         except (MemoryError, ValueError):
             raise FormatError(
                 f"{self.n_rows:,} rows with {self.n_features:,} features do not fit into memory as a dense matrix; "
-                "pass sparse=True",
+                f"pass {option('sparse', True)}",
                 path=self.path,
             ) from None
         self.columns = np.empty(self.n_values if self.is_sparse else 0, dtype=np.int32)
@@ -390,7 +390,7 @@ class Reading:
                 ends, again = lines_of_rows(self.path, rows)
                 raise FormatError(
                     f"query {query} ends at line {ends} and starts again at line {again}: usually two files glued "
-                    "together; pass merge=True (--merge) if it is meant",
+                    f"together; pass {option('merge', True)} if it is meant",
                     path=self.path,
                     line=again,
                 )

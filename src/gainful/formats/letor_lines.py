@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gainful.errors import shorten
+from gainful.errors import option, shorten
 
 LARGEST_INDEX = 2**31 - 1
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -126,7 +126,9 @@ class _Reader:
         index = int(name[-4000:]) if name.strip(b"0") else 0
         first = 0 if self.rules.zero_based else 1
         if index < first:
-            raise self.refuse("feature indices start at 1, found 0; pass zero_based=True if they start at 0", at)
+            raise self.refuse(
+                f"feature indices start at 1, found 0; pass {option('zero_based', True)} if they start at 0", at
+            )
         if len(name.lstrip(b"0")) > 10 or index > LARGEST_INDEX - 1 + first:
             raise self.refuse(f"feature index {shorten(name.decode())} is too large", at)
         limit = self.rules.n_features

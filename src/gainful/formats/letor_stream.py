@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.data import RankingData
-from gainful.errors import FormatError
+from gainful.errors import FormatError, option
 from gainful.formats.files import Block, PathLike, compression_of, text_blocks
 from gainful.formats.letor import Found, Options, Reading, chunk_bounds, lines_of_rows
 from gainful.formats.letor_header import Header
@@ -71,7 +71,9 @@ class LetorSource(Source):
             if header.feature_names != first.feature_names:
                 raise FormatError(f"has other feature names than {self.paths[0]}", path=path)
             if self.options.sparse == "auto" and header.sparse != first.sparse:
-                raise FormatError(f"says otherwise than {self.paths[0]} whether it is sparse; pass sparse=", path=path)
+                raise FormatError(
+                    f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path
+                )
 
     def _decided(self, n_rows: int, n_values: int, width: int) -> bool:
         """Whether the matrix is sparse, if these are the counts."""
@@ -129,13 +131,13 @@ class LetorSource(Source):
         if places[0][0] == places[1][0]:
             return FormatError(
                 f"query {query} ends at line {places[0][1]} and starts again at line {places[1][1]}: usually two files "
-                "glued together; pass merge=True (--merge) if it is meant",
+                f"glued together; pass {option('merge', True)} if it is meant",
                 path=places[1][0],
                 line=places[1][1],
             )
         return FormatError(
-            f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass merge=True (--merge) if it "
-            "is meant",
+            f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass "
+            f"{option('merge', True)} if it is meant",
             path=places[1][0],
             line=places[1][1],
         )

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data import RankingData
-from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
+from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option
 from gainful.formats.files import PathLike, compression_of, decompressed, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table_writer import METADATA, WELL_KNOWN
@@ -67,6 +67,19 @@ def read(
     wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
     with told_of(path, kind, lambda: _load(path, kind, wanted, threads=False)):
         return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
+
+
+def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
+    """The names of the columns by what they are for; options as in :func:`read`. Values are not read."""
+    given = checked_columns(Columns(**wanted), merge)
+    with told_of(path, kind, lambda: _schema(path, kind)):
+        schema = _schema(path, kind)
+        plan = planned(schema, given)
+    called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
+    found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
+    found["feature"] = plan.features
+    unused = [name for name in schema.names if name not in plan.needed()]
+    return found | ({"unused": unused} if unused else {})
 
 
 @contextmanager
@@ -132,6 +145,22 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
                 source.seek(0)
                 return pa.ipc.open_stream(source).read_all()
     return _load_csv(path, "\t" if kind == "tsv" else ",", wanted, threads)
+
+
+def _schema(path: PathLike, kind: str) -> pa.Schema:
+    name = os.fspath(path)
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(name)
+    if kind == "arrow":
+        with pa.memory_map(name) as source:
+            try:
+                return pa.ipc.open_file(source).schema
+            except pa.ArrowInvalid:
+                source.seek(0)
+                return pa.ipc.open_stream(source).schema
+    return pa.schema([(column, pa.null()) for column in csv_names(path, "\t" if kind == "tsv" else ",")])
 
 
 def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
@@ -286,8 +315,10 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
 def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
     """The error, and what to do where a feature was taken for weights."""
     if "sample_weight differs" in str(error) and wanted.weight is None:
-        return DataError(f"column {roles['weight']!r} was taken for query weights: {error}; pass weight=False if it is "
-                         "a feature")  # fmt: skip
+        return DataError(
+            f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
+            "a feature"
+        )
     return error
 
 
@@ -333,9 +364,9 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
         return None
     columns = _cut(", ".join(names))
     if found:
-        hint = f" or {role}=False" if role in OPTIONAL else ""
-        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {role}='…'{hint}")
-    raise DataError(f"no column is known to be the {role}; pass {role}='…' with one of {columns}")
+        hint = f" or {option(role, False)}" if role in OPTIONAL else ""
+        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
+    raise DataError(f"no column is known to be the {role}; pass {option(role, '…')} with one of {columns}")
 
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
@@ -438,7 +469,7 @@ def _refuse_return(qid: Array) -> None:
     for row, query in enumerate(qid.tolist()):
         if query in seen and seen[query] < row - 1:
             raise DataError(
-                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass merge=True "
-                "to bring its rows together"
+                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass "
+                f"{option('merge', True)} to bring its rows together"
             )
         seen[query] = row

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data import RankingData
-from gainful.errors import DataError, FormatError
+from gainful.errors import DataError, FormatError, option
 from gainful.formats.files import forget_pages
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
 from gainful.formats.table import (
@@ -196,7 +196,7 @@ class TableSource(Source):
         where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
         return FormatError(
             f"query {query} ends at row {rows[0]}{where} and starts again at row {rows[1]} (from row 0); pass "
-            "merge=True to bring its rows together",
+            f"{option('merge', True)} to bring its rows together",
             path=self.paths[files[1]],
         )
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import gainful
 from gainful.checkpoint import Checkpoint, data_facts
+from gainful.checks import warn_of
 from gainful.data import RankingData
 from gainful.errors import (
     ClusterError,
@@ -89,6 +90,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             result as if it had never stopped; it is deleted when training ends well. A :class:`gainful.Checkpoint` may
             say more
         checkpoint_every : seconds between two writes of the checkpoint
+
+        Data that nothing can be learned from, or that is likely a mistake, gives a :class:`gainful.DataWarning` for
+        each of the findings of :func:`gainful.check_data`.
         """
         self._check_parameters()
         data = self._as_data(X, y, qid, sample_weight, "X")
@@ -98,6 +102,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=progress,
         )
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
+        warn_of(data, monitor.valid)
         try:
             self._fit(data, monitor)
         except ClusterError as error:

@@ -42,6 +42,16 @@ class Split:
         return f"Split({self.name!r})" if self.name else "Split()"
 
 
+def first_look(
+    data: RankingData | Split | Sequence[Split], valid: RankingData | None = None
+) -> tuple[RankingData, RankingData | None]:
+    """Training and validation data to check before many trainings: the data given, or the parts of the first split."""
+    if isinstance(data, RankingData):
+        return data, valid
+    first = data if isinstance(data, Split) else data[0]
+    return first.train, first.valid
+
+
 def _made(part: Part) -> RankingData:
     return part if isinstance(part, RankingData) else part()
 

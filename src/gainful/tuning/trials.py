@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from gainful.checks import already_checked
 from gainful.errors import GainfulError
 from gainful.jsonable import plain
 from gainful.memory import PeakGrowth, available, workers_that_fit
@@ -244,7 +245,8 @@ class Trials:
             valid = part.valid
             assert valid is not None
             model = clone(self.model).set_params(**params)
-            model.fit(part.train, eval_set=valid, progress=watch)
+            with already_checked():
+                model.fit(part.train, eval_set=valid, progress=watch)
             if model.interrupted_ or self._stop.is_set():
                 watch.verdict = watch.verdict or "stopped"
                 if watch.verdict == "stopped":

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from gainful.checks import already_checked, warn_of
 from gainful.data import RankingData
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
-from gainful.selection.splits import Split, folds, split
+from gainful.selection.splits import Split, first_look, folds, split
 from gainful.space import Dimension, Space
 from gainful.tuning.result import TuneResult
 from gainful.tuning.search import DRAWS, Search
@@ -70,6 +71,8 @@ def tune(
     seed : of the search, and of the division of the data
     progress : called as trials go on with a ``TuneProgress``; returning True ends the search
 
+    The data is checked once, not for each trial: see :func:`gainful.check_data`.
+
     The same call gives the same result whatever ``n_jobs`` is, and whether or not it was killed and resumed; with a
     budget in seconds the number of trials depends on the machine.
     """
@@ -84,6 +87,7 @@ def tune(
     )
     parts, whole = training_parts(data, valid, folds, seed)
     check_refit(refit, parts, whole)
+    warn_of(*first_look(data, valid))
     found = chosen.run(label, model, parts, space=space, fixed={*fixed, *set_by_name}, progress=progress)
     if refit is not False and not found.interrupted:
         found.model = chosen.refitted(found, parts, whole)
@@ -156,12 +160,13 @@ class Choosing:
 
     def refitted(self, found: TuneResult, parts: Sequence[Split], whole: RankingData | None) -> Ranker | None:
         """The final model; None where there are several splits and so no one training set."""
-        if len(parts) == 1:
-            model, train, valid = self.final(found, parts[0])
-            return model.fit(train, eval_set=valid)
-        if whole is None:
+        if len(parts) > 1 and whole is None:
             return None
-        return _settled(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
+        with already_checked():
+            if len(parts) == 1:
+                model, train, valid = self.final(found, parts[0])
+                return model.fit(train, eval_set=valid)
+            return _settled(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
 
 
 class InterruptedSearchError(GainfulError):
