@@ -33,6 +33,8 @@ DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
 PATIENCE = 3  # changes of the active set without ascent
 MOST_LINES = 100  # looked at by a line search
+SHORTEST = 1e-15  # part of the line that is as good as nothing
+ROUNDING = 1e-9  # of heights, generously
 
 
 def solve_simplex_qp(
@@ -71,9 +73,15 @@ def _make_feasible(alpha: Array) -> None:
 
 
 def _heights(G: Array, b: Array, C: float, alpha: Array) -> Array:
-    """p = b − C·Gα, the height of every plane at the point that α stands for; G is symmetric."""
+    """p = b − C·Gα, the height of every plane at the point that α stands for; G is symmetric.
+
+    One plane after the other: the same order each time makes rounding the same, where C is so large that it shows.
+    """
     used = alpha.nonzero()[0]
-    return np.asarray(b - (C * alpha[used]) @ G[used])
+    terms = np.empty((len(used) + 1, len(b)))
+    terms[0] = b
+    np.multiply(G[used], (C * alpha[used])[:, None], out=terms[1:])
+    return np.asarray(np.subtract.reduce(terms, axis=0))
 
 
 def _gap(alpha: Array, p: Array) -> float:
@@ -295,26 +303,37 @@ def lowest_on_line(
     def slope(t: float, line: tuple[float, float]) -> float:
         return linear + square * t + C * line[1]
 
-    left, right = top(0.0), top(longest)
-    if slope(0.0, left) >= 0.0:
-        return 0.0, value(0.0, left)
-    if slope(longest, right) <= 0.0:
-        return longest, value(longest, right)
-    low, high = 0.0, longest
-    t, line = high, right
+    high, right = longest, top(longest)
+    if slope(high, right) <= 0.0:
+        return high, value(high, right)
+    # Heights at 0 almost agree, and rounding may put the wrong line on top there: come from above.
+    low = 0.5 * longest
+    left = top(low)
+    while slope(low, left) >= 0.0 and low > SHORTEST * longest:
+        high, right = low, left
+        low *= 0.5
+        left = top(low)
     for _ in range(MOST_LINES):
         t = min(max(_lowest_of_two(left, right, C, linear, square), low), high)
         line = top(t)
         if t in (low, high) or line in (left, right):
             break
-        steep = slope(t, line)
-        if steep > 0.0:
+        if slope(t, line) > 0.0:
             high, right = t, line
-        elif steep < 0.0:
-            low, left = t, line
         else:
-            break
-    return t, value(t, line)
+            low, left = t, line
+    # The formula for t has fewer digits than the heights: the last ones by bisection, among the lines that matter.
+    floor = left[0] + left[1] * t
+    near = np.flatnonzero(np.maximum(heights + slopes * low, heights + slopes * high) >= floor - ROUNDING * abs(floor))
+    lines = [(0.0, 0.0), *zip(heights[near].tolist(), slopes[near].tolist(), strict=True)]
+    while high - low > 1e-15 * high:
+        t = 0.5 * (low + high)
+        if slope(t, max(lines, key=lambda line: line[0] + line[1] * t)) > 0.0:
+            high = t
+        else:
+            low = t
+    t = 0.5 * (low + high)
+    return t, value(t, top(t))
 
 
 def _lowest_of_two(
