@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gainful.solvers.bundle_qp_kernels import lowest_on_line, solve_simplex_qp
+from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
 
 
 def solve(g, b, C, start=None, tol=1e-11):

@@ -25,6 +25,7 @@ import numpy as np
 
 from gainful.errors import DataError, ParameterError
 from gainful.rows import Array
+from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
 from gainful.solvers.certificate import (
     TINY,
     Certificate,
@@ -117,8 +118,6 @@ class Bundle:
         Where C·‖g‖² dwarfs the planes' heights, a sum of weighted gradients that should almost cancel has no correct
         digit; a smaller C is used then, whose weights are as good to all digits that matter.
         """
-        from gainful.solvers.bundle_qp_kernels import solve_simplex_qp
-
         n = self.n_planes
         most = STEEPEST * float(np.abs(self.offsets[:n]).max()) / max(self.steepness(), TINY)
         usable = min(C, most) if most > 0 else C
@@ -146,8 +145,6 @@ class Bundle:
 
         With u = w − c, c = ρ·centre/(1+ρ), this is the same problem in u, with C/(1+ρ) and the planes' heights at c.
         """
-        from gainful.solvers.bundle_qp_kernels import solve_simplex_qp
-
         n = self.n_planes
         shift, pull = centre * (rho / (1.0 + rho)), C / (1.0 + rho)
         solve_simplex_qp(self.gram, self.heights(shift), pull, alpha, tol, 20 * n + 1000, 200)
@@ -376,8 +373,6 @@ class _Search:
         On the ray the objective is a known parabola plus C times a convex function of t. Planes and the evaluations
         made so far bound it from below; each evaluation is where that bound is lowest.
         """
-        from gainful.solvers.bundle_qp_kernels import lowest_on_line
-
         assert self.best is not None
         best, C = self.best, self.C
         d, ds = point.w - best.w, point.scores - best.scores

@@ -1,0 +1,347 @@
+"""Active-set method for the small dual problem of the bundle solver, and its line search.
+
+    maximise  φ(α) = b·α − (C/2) α'Gα    over  α ≥ 0, Σ α ≤ 1
+
+G is the Gram matrix of the planes. What Σ α leaves to 1 is the weight of the *zero plane* (the risk is never negative).
+
+Conventions
+-----------
+``inside[:size]`` lists the planes of the active set in the order of the rows of ``L``, the lower Cholesky factor of
+
+- C·G over the active set while the zero plane is *in* (the sum is free), or
+- C·G + σee' while it is *out* (Σ α = 1), where adding σee' changes nothing on the plane Σ α = 1 and removes the one
+  dependency that more planes than dimensions must have.
+
+A plane that depends on the active set (a duplicate, a zero gradient, more planes than features) is never factored:
+weight is moved along the dependency, which changes only the linear part of φ, until some plane of the set is empty
+and leaves it. Optimality is measured by the exact gap of the problem, max(0, max_j p_j) − α·p with p = b − C·Gα, so the
+factor may be inaccurate without harm: what it cannot finish, pairwise exact steps do.
+
+The problems are small (tens of planes in use), so this is NumPy and LAPACK: compiling it took longer than most fits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg.lapack import dgeqrf, dpotrs, dtrtrs
+
+from gainful.rows import Array
+
+DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
+SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
+PATIENCE = 3  # changes of the active set without ascent
+MOST_LINES = 100  # looked at by a line search
+SHORTEST = 1e-15  # part of the line that is as good as nothing
+ROUNDING = 1e-9  # of heights, generously
+
+
+def solve_simplex_qp(
+    G: Array, b: Array, C: float, alpha: Array, tol: float, max_changes: int, max_pairs: int
+) -> tuple[float, int, int]:
+    """Improve ``alpha`` in place; returns (gap of φ reached, changes of the active set, pairwise steps).
+
+    Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding forbids further ascent. Only the first
+    ``len(b)`` rows and columns of ``G`` count.
+    """
+    G = G[: len(b), : len(b)]
+    _make_feasible(alpha)
+    p = _heights(G, b, C, alpha)
+    gap = _gap(alpha, p)
+    if not gap > tol:
+        return gap, 0, 0
+    start, start_gap, value = alpha.copy(), gap, _value(b, alpha, p)
+    with np.errstate(all="ignore"):  # a factor without digits may overflow: the check of the value mends that
+        changes = _ActiveSet(G, b, C, alpha).ascend(tol, max_changes)
+    _make_feasible(alpha)
+    p = _heights(G, b, C, alpha)
+    gap = _gap(alpha, p)
+    if not _value(b, alpha, p) >= value:
+        alpha[:], gap = start, start_gap
+    if not gap > tol:
+        return gap, changes, 0
+    gap, pairs = _ascend_by_pairs(G, b, C, alpha, tol, max_pairs)
+    return gap, changes, pairs
+
+
+def _make_feasible(alpha: Array) -> None:
+    alpha[~(alpha > 0.0)] = 0.0  # also what is not a number
+    total = float(alpha.sum())
+    if total > 1.0:
+        alpha /= total
+
+
+def _heights(G: Array, b: Array, C: float, alpha: Array) -> Array:
+    """p = b − C·Gα, the height of every plane at the point that α stands for; G is symmetric.
+
+    One plane after the other: the same order each time makes rounding the same, where C is so large that it shows.
+    """
+    used = alpha.nonzero()[0]
+    terms = np.empty((len(used) + 1, len(b)))
+    terms[0] = b
+    np.multiply(G[used], (C * alpha[used])[:, None], out=terms[1:])
+    return np.asarray(np.subtract.reduce(terms, axis=0))
+
+
+def _gap(alpha: Array, p: Array) -> float:
+    return max(0.0, float(p.max())) - float(alpha @ p)
+
+
+def _value(b: Array, alpha: Array, p: Array) -> float:
+    return 0.5 * float(alpha @ (b + p))
+
+
+class _ActiveSet:
+    """The planes with weight and their factor."""
+
+    def __init__(self, G: Array, b: Array, C: float, alpha: Array):
+        self.G, self.b, self.C, self.alpha = G, b, C, alpha
+        n = len(b)
+        self.L = np.zeros((n, n), order="F")
+        self.planes = np.zeros(n, dtype=np.intp)
+        self.size = 0
+        self.slack = max(0.0, 1.0 - float(alpha.sum()))
+        self.zero_in = self.slack > 1e-12
+        self.sigma = 0.0
+
+    @property
+    def inside(self) -> Array:
+        return self.planes[: self.size]
+
+    @property
+    def factor(self) -> Array:
+        return self.L[: self.size, : self.size]
+
+    def ascend(self, tol: float, max_changes: int) -> int:
+        """Change the set until the gap is at most ``tol``; returns the number of changes."""
+        self._factor_all()
+        highest, idle = -math.inf, 0
+        for change in range(max_changes):
+            if self.size:
+                blocking = self._move(self.inside, self._target() - self.alpha[self.inside], 1.0)
+                if blocking == SLACK:
+                    self._set_zero_plane(False)
+                    continue
+                if blocking >= 0:
+                    self._remove(blocking)
+                    continue
+            p = _heights(self.G, self.b, self.C, self.alpha)
+            if not _gap(self.alpha, p) > tol:
+                return change
+            value = _value(self.b, self.alpha, p)
+            idle = 0 if value > highest else idle + 1
+            highest = max(highest, value)
+            if idle > PATIENCE or not self._grow(p):
+                return change
+        return max_changes
+
+    def _grow(self, p: Array) -> bool:
+        """Take in the highest plane outside the set; False where none is above it: what gap is left is rounding."""
+        level = 0.0 if self.zero_in else float(self.alpha[self.inside] @ p[self.inside])
+        p[self.inside] = -math.inf
+        entering = int(p.argmax())
+        top = float(p[entering])
+        if not self.zero_in and not top > 0.0:
+            if level < 0.0:
+                self._set_zero_plane(True)
+            return level < 0.0
+        if not top > level:
+            return False
+        if self._enter(entering):
+            self._set_zero_plane(False)
+        return True
+
+    # -- the factor ----------------------------------------------------------------------------------------------------
+
+    def _set_zero_plane(self, is_in: bool) -> None:
+        self.zero_in, self.slack = is_in, 0.0
+        self._factor_all()
+
+    def _factor_all(self) -> None:
+        """Factor the planes in use from scratch; the zero plane goes out where that empties it."""
+        while True:
+            used = self.alpha.nonzero()[0]
+            self.size, self.sigma = 0, 0.0
+            if not self.zero_in:
+                squares = self.C * self.G.diagonal()[used]
+                positive = squares[squares > 0.0]
+                self.sigma = float(positive.mean()) if len(positive) else 1.0
+            if not any(self._enter(int(j)) for j in used):
+                return
+            self.zero_in = False
+
+    def _enter(self, j: int) -> bool:
+        """Add plane j, moving weight along dependencies first where there are any.
+
+        Returns whether that emptied the zero plane. A plane whose own weight the move empties stays out.
+        """
+        diagonal = self.C * float(self.G[j, j]) + self.sigma
+        while True:
+            u = np.zeros(0)
+            if self.size:
+                u = dtrtrs(self.factor, self.C * self.G[j, self.inside] + self.sigma, lower=1)[0]
+            rest = diagonal - float(u @ u)
+            if rest > DEPENDENT * (self.size + 1) * diagonal:
+                self.L[self.size, : self.size] = u
+                self.L[self.size, self.size] = math.sqrt(rest)
+                self.planes[self.size] = j
+                self.size += 1
+                return False
+            if self.size:
+                u = dtrtrs(self.factor, u, lower=1, trans=1)[0]
+            members, direction = np.append(self.inside, j), np.append(-u, 1.0)
+            if not float(self.b[members] @ direction) > 0.0:
+                direction = -direction  # plane j gives its weight away
+            blocking = self._move(members, direction, math.inf)
+            if blocking == SLACK:
+                return True
+            if blocking == FREE or blocking == self.size:
+                return False
+            self._remove(blocking)
+
+    def _remove(self, k: int) -> None:
+        """Take row k out of the factor: an orthogonal factorisation restores the triangle below it."""
+        size = self.size - 1
+        rows = self.L[k + 1 : size + 1, : size + 1].copy()
+        self.planes[k:size] = self.planes[k + 1 : size + 1].copy()
+        self.size = size
+        if k == size:
+            return
+        self.L[k:size, :k] = rows[:, :k]
+        self.L[k:size, k:size] = np.tril(dgeqrf(rows[:, k:].T)[0][: size - k].T)
+
+    def _target(self) -> Array:
+        """The maximiser of φ over the active set without signs."""
+        right = np.ones((self.size, 1 if self.zero_in else 2), order="F")
+        right[:, 0] = self.b[self.inside]
+        right = dpotrs(self.factor, right, lower=1)[0]
+        if self.zero_in:
+            return np.asarray(right[:, 0])
+        have, per = right.sum(axis=0)
+        return np.asarray(right[:, 0] + (1.0 - have) / per * right[:, 1])
+
+    def _move(self, members: Array, direction: Array, longest: float) -> int:
+        """Step along ``direction``, at most ``longest``, until a weight is zero.
+
+        Returns the position among ``members`` of the plane that is empty now, or SLACK, or FREE. Where nothing limits
+        the step, there is none.
+        """
+        held = self.alpha[members]
+        limits = np.where(direction < 0.0, held, math.inf) / np.abs(direction)
+        blocking = int(limits.argmin())
+        step = float(limits[blocking])
+        if not step < longest:
+            step, blocking = longest, FREE
+        total = float(direction.sum())
+        if self.zero_in and total > 0.0 and self.slack / total < step:
+            step, blocking = self.slack / total, SLACK
+        if not step < math.inf:
+            return FREE
+        held = np.maximum(held + step * direction, 0.0)
+        if blocking >= 0:
+            held[blocking] = 0.0
+        self.alpha[members] = held
+        self.slack = max(0.0, self.slack - step * total) if self.zero_in and blocking != SLACK else 0.0
+        return blocking
+
+
+def _ascend_by_pairs(G: Array, b: Array, C: float, alpha: Array, tol: float, max_pairs: int) -> tuple[float, int]:
+    """Exact steps that move weight from the worst plane in use to the best plane, the zero plane among them.
+
+    Returns (gap, steps).
+    """
+    # The zero plane as the last one: its gradient and its offset are 0.
+    slack = max(0.0, 1.0 - float(alpha.sum()))
+    weights = np.append(alpha, slack)
+    p = np.append(_heights(G, b, C, alpha), 0.0)
+    n, step = len(b), 0
+    for step in range(max_pairs):
+        up, down = int(p.argmax()), int(np.where(weights > 0.0, p, math.inf).argmin())
+        rise = float(p[up] - p[down])
+        if not (p[up] - weights @ p > tol and rise > 0.0):
+            break
+        difference = np.zeros(n)
+        if up < n:
+            difference += G[up]
+        if down < n:
+            difference -= G[down]
+        curvature = (float(difference[up]) if up < n else 0.0) - (float(difference[down]) if down < n else 0.0)
+        held = float(weights[down])
+        move = rise / (C * curvature) if curvature > 0.0 and rise < held * C * curvature else held
+        if not move > 0.0:
+            break
+        weights[up] += move
+        weights[down] = 0.0 if move == held else held - move
+        p[:n] -= C * move * difference
+    else:
+        step = max_pairs
+    alpha[:] = weights[:n]
+    return _gap(alpha, _heights(G, b, C, alpha)), step
+
+
+# -- the line search ---------------------------------------------------------------------------------------------------
+
+
+def lowest_on_line(
+    heights: Array, slopes: Array, C: float, linear: float, square: float, longest: float
+) -> tuple[float, float]:
+    """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
+
+    The lines that are on top on either side of the minimum bound it from below. The next point is where that bound is
+    lowest; the line on top there takes the place of one of the two, until it is one of the two.
+    """
+
+    def top(t: float) -> tuple[float, float]:
+        at = heights + slopes * t
+        i = int(at.argmax())
+        return (float(heights[i]), float(slopes[i])) if at[i] > 0.0 else (0.0, 0.0)
+
+    def value(t: float, line: tuple[float, float]) -> float:
+        return linear * t + 0.5 * square * t * t + C * (line[0] + line[1] * t)
+
+    def slope(t: float, line: tuple[float, float]) -> float:
+        return linear + square * t + C * line[1]
+
+    high, right = longest, top(longest)
+    if slope(high, right) <= 0.0:
+        return high, value(high, right)
+    # Heights at 0 almost agree, and rounding may put the wrong line on top there: come from above.
+    low = 0.5 * longest
+    left = top(low)
+    while slope(low, left) >= 0.0 and low > SHORTEST * longest:
+        high, right = low, left
+        low *= 0.5
+        left = top(low)
+    for _ in range(MOST_LINES):
+        t = min(max(_lowest_of_two(left, right, C, linear, square), low), high)
+        line = top(t)
+        if t in (low, high) or line in (left, right):
+            break
+        if slope(t, line) > 0.0:
+            high, right = t, line
+        else:
+            low, left = t, line
+    # The formula for t has fewer digits than the heights: the last ones by bisection, among the lines that matter.
+    floor = left[0] + left[1] * t
+    near = np.flatnonzero(np.maximum(heights + slopes * low, heights + slopes * high) >= floor - ROUNDING * abs(floor))
+    lines = [(0.0, 0.0), *zip(heights[near].tolist(), slopes[near].tolist(), strict=True)]
+    while high - low > 1e-15 * high:
+        t = 0.5 * (low + high)
+        if slope(t, max(lines, key=lambda line: line[0] + line[1] * t)) > 0.0:
+            high = t
+        else:
+            low = t
+    t = 0.5 * (low + high)
+    return t, value(t, top(t))
+
+
+def _lowest_of_two(
+    left: tuple[float, float], right: tuple[float, float], C: float, linear: float, square: float
+) -> float:
+    """Where linear·t + square·t²/2 + C·max(left, right) is lowest; it falls along the left line, rises on the right."""
+    crossing = (left[0] - right[0]) / (right[1] - left[1]) if right[1] > left[1] else math.inf
+    if not square > 0.0:
+        return crossing
+    of_left, of_right = -(linear + C * left[1]) / square, -(linear + C * right[1]) / square
+    return of_left if of_left <= crossing else max(crossing, of_right)
