@@ -44,9 +44,12 @@ def _capped(count: int) -> int:
 
 def allowed_cores() -> int:
     """The cores this process may use: those of its affinity, fewer where its control group has a smaller quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota_here()
-    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+    return _affinity() if quota is None else max(1, min(_affinity(), math.ceil(quota)))
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -141,6 +144,26 @@ def is_open(n_jobs: int | None) -> bool:
 def _told_openmp() -> int | None:
     told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(told) if told.isdigit() and int(told) > 0 else None
+
+
+@contextmanager
+def few_enough(torch: Any) -> Iterator[None]:
+    """Train a net on as many of PyTorch's threads as bring something, and put their number back.
+
+    Its weights depend on that number in the last digits, so load does not matter here: all allowed cores, but one
+    thread where there are only two cores, which took less time than two with every net tried. A number that the user
+    chose, by ``OMP_NUM_THREADS`` or other than PyTorch's own, is left alone.
+    """
+    before, cores = int(torch.get_num_threads()), allowed_cores()
+    wanted = 1 if cores <= 2 else cores
+    if _told_openmp() is not None or before != _affinity() or wanted >= before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------

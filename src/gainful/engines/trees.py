@@ -50,7 +50,7 @@ OWNED: dict[str, tuple[str, ...]] = {
 
 MOST_BINS = 65_536  # two bytes a value
 FEW_ROWS = 1000  # a thread is worth waking to score so many
-VALUES_PER_THREAD = 50_000  # and to grow trees on so many values of X
+VALUES_PER_THREAD = 20_000  # and to grow trees on so many values of X
 
 
 def lightgbm_params(
@@ -140,11 +140,11 @@ def grow_trees(
     to_scores : from what LightGBM predicts for the validation rows to one score per row
     n_jobs : threads; None for as many as are useful from tree to tree
     """
-    from gainful.engines.lightgbm_library import lgb
+    from gainful.engines.lightgbm_library import lgb, native
 
     monitor.total = n_trees
     n_threads = training_threads(n_jobs, data)
-    step = paced(lgb.basic._LIB, n_jobs, n_threads)
+    step = paced(native, n_jobs, n_threads)
     params = params | {"num_threads": n_threads}
     growth = Growth(data, params, monitor, objective, start)
     params = growth.params
