@@ -1,18 +1,32 @@
-"""How many threads there are to use."""
+"""How many threads to use, and how they wait: one place for numba, OpenMP (LightGBM) and PyTorch.
+
+Nothing here is left changed: environment variables and OpenMP's settings are put back where they were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+import os
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+SPINS = 30_000  # about 0.1 ms of waiting before a thread sleeps; libgomp's own 300,000 stall a busy machine
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")  # who sets one of them has chosen how threads wait
 
 _MOST: ContextVar[int | None] = ContextVar("most threads", default=None)
 
 
 @contextmanager
 def at_most(n: int) -> Iterator[None]:
-    """No more than so many threads inside, for those who run several computations at once."""
+    """Use at most ``n`` threads inside, for those who run several computations at once."""
     before = _MOST.set(n)
     try:
         yield
@@ -20,17 +34,253 @@ def at_most(n: int) -> Iterator[None]:
         _MOST.reset(before)
 
 
-def thread_count() -> int:
-    """As many as numba may use, by ``NUMBA_NUM_THREADS`` or ``numba.set_num_threads``; fewer inside :func:`at_most`.
+def _capped(count: int) -> int:
+    most = _MOST.get()
+    return count if most is None else min(count, most)
 
-    Asking numba itself would start its own pool, which the kernels here never run on; where that pool is OpenMP's, the
-    count of every other user of OpenMP in the process, PyTorch for one, would change with it.
+
+# -- cores -------------------------------------------------------------------------------------------------------------
+
+
+def allowed_cores() -> int:
+    """The cores this process may use: those of its affinity, fewer where its control group has a smaller quota."""
+    quota = _quota_here()
+    return _affinity() if quota is None else max(1, min(_affinity(), math.ceil(quota)))
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _quota_here() -> float | None:
+    return cpu_quota(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+
+
+def cpu_quota(membership: Path, root: Path) -> float | None:
+    """The processors' worth of time that control groups allow, the smallest on the way up; None without a limit.
+
+    ``membership`` lists the groups of the process, as in /proc/self/cgroup; their files lie under ``root``. Inside a
+    container the listed path may be the host's, and the group's own files then lie at the root.
+    """
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return None
+    found = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2
+            found += [_quota_v2(folder) for folder in _up_from(root, path)]
+        elif "cpu" in controllers.split(","):
+            for mount in (root / "cpu", root / controllers):
+                found += [_quota_v1(folder) for folder in _up_from(mount, path)]
+    limits = [quota for quota in found if quota is not None]
+    return min(limits, default=None)
+
+
+def _up_from(root: Path, path: str) -> Iterator[Path]:
+    folder = root / path.strip("/")
+    yield folder
+    while folder != root and root in folder.parents:
+        folder = folder.parent
+        yield folder
+
+
+def _quota_v2(folder: Path) -> float | None:
+    try:
+        quota, period = (folder / "cpu.max").read_text().split()
+        return None if quota == "max" else int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        return None if quota <= 0 else quota / int((folder / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def thread_count() -> int:
+    """Threads for our own kernels: the cores this process may use; fewer inside :func:`at_most`.
+
+    ``NUMBA_NUM_THREADS`` and ``numba.set_num_threads`` win over the cores. Asking numba itself would start its own
+    pool, which the kernels here never run on; where that pool is OpenMP's, the count of every other user of OpenMP in
+    the process, PyTorch for one, would change with it.
     """
     import numba
     from numba.np.ufunc import parallel
 
-    started = getattr(parallel, "_is_initialized", True)  # set_num_threads starts it, so its limit is seen
     config: Any = numba.config
-    count = int(numba.get_num_threads() if started else config.NUMBA_NUM_THREADS)
-    most = _MOST.get()
-    return count if most is None else min(count, most)
+    most = int(config.NUMBA_NUM_THREADS)
+    started = getattr(parallel, "_is_initialized", True)  # set_num_threads starts it, so its limit is seen
+    count = int(numba.get_num_threads()) if started else most
+    chosen = "NUMBA_NUM_THREADS" in os.environ or count != most
+    return _capped(count if chosen else min(count, allowed_cores()))
+
+
+def openmp_threads(n_jobs: int | None, worth: float) -> int:
+    """Threads for LightGBM, where the work is worth so many of them.
+
+    A count of ``n_jobs`` is taken as it is, -1 is all cores this process may use. None is as many of them, or of
+    ``OMP_NUM_THREADS`` where that is set, as the work is worth. What is free just now must not matter: sums over rows
+    are cut into one part per thread, and have to round the same every time.
+    """
+    if n_jobs is not None:
+        return n_jobs if n_jobs > 0 else allowed_cores()
+    return _capped(max(1, int(min(_told_openmp() or allowed_cores(), worth))))
+
+
+def is_open(n_jobs: int | None) -> bool:
+    """Whether the number of threads was left to us."""
+    return n_jobs is None and _told_openmp() is None
+
+
+def _told_openmp() -> int | None:
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(told) if told.isdigit() and int(told) > 0 else None
+
+
+@contextmanager
+def few_enough(torch: Any) -> Iterator[None]:
+    """Train a net on as many of PyTorch's threads as bring something, and put their number back.
+
+    Its weights depend on that number in the last digits, so load does not matter here: all allowed cores, but one
+    thread where there are only two cores, which took less time than two with every net tried. A number that the user
+    chose, by ``OMP_NUM_THREADS`` or other than PyTorch's own, is left alone.
+    """
+    before, cores = int(torch.get_num_threads()), allowed_cores()
+    wanted = 1 if cores <= 2 else cores
+    if _told_openmp() is not None or before != _affinity() or wanted >= before:
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def short_waits(environ: Any = os.environ) -> Iterator[None]:
+    """Import a library with OpenMP inside, and its waiting threads spin for a short while only before they sleep.
+
+    GNU's OpenMP reads its settings once, when it is loaded. Where a process has loaded it before, or the user has set
+    how threads wait, nothing changes.
+    """
+    if any(name in environ for name in WAITING):
+        yield
+        return
+    environ["GOMP_SPINCOUNT"] = str(SPINS)
+    try:
+        yield
+    finally:
+        environ.pop("GOMP_SPINCOUNT", None)
+
+
+class CallerAlone:
+    """Runs the parallel loops of an OpenMP library on the calling thread alone, one part after the other.
+
+    The loops are cut into the same parts as ever, so results are those of all threads to the last bit. ``library`` is
+    a ctypes library that is linked with OpenMP; where its OpenMP cannot do this, ``possible`` is False.
+    """
+
+    def __init__(self, library: Any):
+        self._get = getattr(library, "omp_get_max_active_levels", None)
+        self._set = getattr(library, "omp_set_max_active_levels", None)
+        self.possible = self._get is not None and self._set is not None
+        self._lock, self._inside, self._before = threading.Lock(), 0, 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        assert self._get is not None
+        assert self._set is not None
+        with self._lock:
+            before = int(self._get())
+            if before == 0 and self._inside:  # an old library has one setting for all threads: another set it to 0
+                before = self._before
+            self._before = before
+            self._inside += 1
+            self._set(0)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                self._set(before)
+
+
+Clock = Callable[[], float]
+
+
+class Pace:
+    """Chooses before each step whether it runs on all threads or on one, by how long the last steps took.
+
+    In every parallel loop all threads wait for the slowest. Beside other processes one of them is often without a
+    core, and a step on all threads may take twenty times as long as on one. The way that seems slower is tried again
+    after ``PATIENCE`` times its own duration. Steps on one thread also tell whether the machine is busy: then wall
+    clock and processor time of the thread differ. A change starts the comparison anew.
+    """
+
+    PATIENCE = 30.0
+    BUSY, QUIET = 0.3, 0.1  # share of the time without a core from which the machine is called so
+    STALL = 0.5  # seconds that a first step on all threads may lose on a busy machine: hundreds of loops, a slice each
+
+    def __init__(self, alone: CallerAlone, wall: Clock = time.perf_counter, processor: Clock = time.thread_time):
+        self._alone, self._wall, self._processor = alone, wall, processor
+        self._busy = False
+        self._passed, self._worked = 0.0, 0.0  # recent seconds of steps on one thread: wall clock, processor
+        self._recent: dict[bool, deque[float]] = {}  # seconds of the last steps on all threads (True) and on one
+        self._waited: dict[bool, float] = {}  # since a way was last taken
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around one step."""
+        together = self.all_threads()
+        wall, processor = self._wall(), self._processor()
+        with nullcontext() if together else self._alone():
+            yield
+        self._learn(together, self._wall() - wall, self._processor() - processor)
+
+    def all_threads(self) -> bool:
+        """Whether the next step shall use all threads."""
+        seconds = {way: statistics.median(recent) for way, recent in self._recent.items()}
+        if False not in seconds:
+            return False
+        if True not in seconds:
+            return not self._busy or self._is_due(True, seconds[False] + self.STALL)
+        faster = seconds[True] < seconds[False]
+        return not faster if self._is_due(not faster, seconds[not faster]) else faster
+
+    def _is_due(self, way: bool, cost: float) -> bool:
+        return self._waited.get(way, 0.0) >= self.PATIENCE * cost
+
+    def _learn(self, together: bool, passed: float, worked: float) -> None:
+        if not together:
+            self._notice_load(passed, worked)
+        self._recent.setdefault(together, deque(maxlen=5)).append(passed)
+        self._waited[together] = 0.0
+        self._waited[not together] = self._waited.get(not together, 0.0) + passed
+
+    def _notice_load(self, passed: float, worked: float) -> None:
+        self._passed, self._worked = self._passed / 2 + passed, self._worked / 2 + worked
+        missed = 1.0 - self._worked / self._passed if self._passed > 0.0 else 0.0
+        busy = missed > (self.QUIET if self._busy else self.BUSY)
+        if busy != self._busy:
+            self._busy = busy
+            self._recent.clear()
+            self._waited.clear()
+
+
+def paced(library: Any, n_jobs: int | None, n_threads: int) -> Callable[[], AbstractContextManager[None]]:
+    """What to put around each step of a training: a :class:`Pace` where the number of threads is ours to choose."""
+    alone = CallerAlone(library)
+    return Pace(alone).step if n_threads > 1 and is_open(n_jobs) and alone.possible else nullcontext

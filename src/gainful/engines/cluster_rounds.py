@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import Any
 
 import distributed
-from lightgbm.basic import LightGBMError
 
 from gainful.blocks import Kept
 from gainful.cluster.blocks import DaskBlocks
 from gainful.cluster.clients import first_line
 from gainful.engines import cluster_workers as workers
 from gainful.engines.cluster_settings import MACHINES
+from gainful.engines.lightgbm_library import lgb
 from gainful.engines.lightgbm_private import train_on_dask
 from gainful.errors import ClusterError, ParameterError
 
@@ -261,7 +261,7 @@ def _is_there(_: Any) -> None:
 
 def _is_of_the_round(error: BaseException) -> bool:
     """Whether the next round may do without this error: it is about connections or lost keys, not about the work."""
-    if isinstance(error, LightGBMError):
+    if isinstance(error, lgb.basic.LightGBMError):
         return bool(BETWEEN_WORKERS.search(str(error)))
     return isinstance(error, distributed.CancelledError)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 
 from gainful.blocks import Kept
@@ -25,6 +24,7 @@ from gainful.engines.cluster_rounds import Rounds
 from gainful.engines.cluster_settings import network_of
 from gainful.engines.common_bins import CommonBins, find_bins
 from gainful.engines.draws import refuse_not_resumed
+from gainful.engines.lightgbm_library import lgb
 from gainful.engines.lightgbm_private import logged_to
 from gainful.engines.pieces import in_pieces
 from gainful.engines.recipes import Labels, Recipe

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 import cloudpickle
-import lightgbm as lgb
 import numpy as np
 from distributed import get_worker
 
@@ -27,6 +26,7 @@ from gainful.blocks import LocalBlocks
 from gainful.data import RankingData
 from gainful.engines.common_bins import CommonBins
 from gainful.engines.draws import QuerySample, pass_feature_samples
+from gainful.engines.lightgbm_library import lgb
 from gainful.engines.lightgbm_private import connect, disconnect, set_start
 from gainful.engines.pieces import joined
 from gainful.engines.recipes import Labels

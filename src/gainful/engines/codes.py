@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 
+from gainful.engines.lightgbm_library import lgb
 from gainful.engines.pieces import distinct
 from gainful.rows import Array
 

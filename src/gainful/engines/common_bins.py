@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 
 from gainful.blocks import Kept
 from gainful.data import RankingData
 from gainful.engines.codes import NOT_BY_FREQUENCY
+from gainful.engines.lightgbm_library import lgb
 from gainful.engines.trees import as_lightgbm, bins_for
 from gainful.errors import DataError
 from gainful.frames import without_codes

@@ -8,6 +8,7 @@ from typing import Any
 
 from gainful.errors import MissingExtraError, ParameterError
 from gainful.parameters import Constraint
+from gainful.threads import short_waits
 
 CUDA = re.compile(r"cuda(:\d+)?")
 TENSORS_ON_CPU = "torch-cpu"  # the route of a GPU on a machine that has none: for tests
@@ -32,9 +33,14 @@ class DeviceName(Constraint):
 def pytorch(what: str) -> Any:
     """The module ``torch``, or the error that says how to get it."""
     try:
-        import torch
+        return _loaded()
     except ImportError:
         raise MissingExtraError.of(what, "PyTorch", "neural") from None
+
+
+def _loaded() -> Any:
+    with short_waits():
+        import torch
     return torch
 
 
@@ -54,7 +60,7 @@ def chosen_device(owner: str, device: str) -> str:
 
 def _n_gpus() -> int:
     try:
-        import torch
+        torch = _loaded()
     except ImportError:
         return 0
     return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,16 +30,6 @@ def refuse_not_resumed(engine_params: Mapping[str, Any] | None, owner: str) -> N
                 f"engine_params of {owner} sets {name}={value!r}, with which LightGBM cannot go on from a checkpoint "
                 "as if it had never stopped; leave it out, or train without checkpoint"
             )
-
-
-def lightgbm_threads(n_jobs: int | None) -> int:
-    """The threads that LightGBM will use."""
-    if n_jobs is not None and n_jobs > 0:
-        return n_jobs
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if told.isdigit() and int(told) > 0:
-        return int(told)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class QuerySample:

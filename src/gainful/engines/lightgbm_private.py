@@ -14,8 +14,7 @@ from functools import reduce
 from importlib import import_module
 from typing import Any
 
-import lightgbm as lgb
-
+from gainful.engines.lightgbm_library import lgb
 from gainful.errors import GainfulError
 
 TESTED = "4.7"

@@ -67,7 +67,7 @@ def _threads_here() -> dict[str, int]:
 
 
 def _booster(trees: str) -> Any:
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     return lgb.Booster(model_str=trees)
 

@@ -21,6 +21,7 @@ from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
 from gainful.randomness import seed_from
 from gainful.rows import BLOCK_VALUES, Array
+from gainful.threads import openmp_threads, paced
 
 # What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
 # from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
@@ -48,7 +49,8 @@ OWNED: dict[str, tuple[str, ...]] = {
 
 
 MOST_BINS = 65_536  # two bytes a value
-FEW_ROWS = 1000  # scored on one thread
+FEW_ROWS = 1000  # a thread is worth waking to score so many
+VALUES_PER_THREAD = 20_000  # and to grow trees on so many values of X
 
 
 def lightgbm_params(
@@ -98,7 +100,7 @@ def lightgbm_params(
 
 def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
     """Refuse names LightGBM does not know (it would ignore them), and boosting whose first trees change later."""
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     known = lgb.basic._ConfigAliases._get_all_param_aliases()  # no public list exists
     names = {*known, *(alias for aliases in known.values() for alias in aliases)}
@@ -124,6 +126,7 @@ def grow_trees(
     exact_bins: bool = False,
     start: Any = None,
     to_scores: Callable[[Array], Array] | None = None,
+    n_jobs: int | None = None,
 ) -> Any:
     """A booster of at most ``n_trees`` iterations; the monitor's best iteration is the one to predict with.
 
@@ -135,10 +138,14 @@ def grow_trees(
     exact_bins : one bin for each distinct value of a feature
     start : a booster to go on from; its trees count
     to_scores : from what LightGBM predicts for the validation rows to one score per row
+    n_jobs : threads; None for as many as are useful from tree to tree
     """
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb, native
 
     monitor.total = n_trees
+    n_threads = training_threads(n_jobs, data)
+    step = paced(native, n_jobs, n_threads)
+    params = params | {"num_threads": n_threads}
     growth = Growth(data, params, monitor, objective, start)
     params = growth.params
     another_may_split = draws_at_random(params) or growth.sample is not None or getattr(objective, "changes", False)
@@ -154,12 +161,15 @@ def grow_trees(
         with monitor:
             for _ in growth.trees(n_trees):
                 before = booster.current_iteration()
-                stuck = growth.update(booster, train)  # True when no leaf could be split
-                if stuck and booster.current_iteration() == before:
+                with step():
+                    stuck = growth.update(booster, train)  # True when no leaf could be split
+                    nothing = stuck and booster.current_iteration() == before
+                    measured = valid is not None and not nothing
+                    validation = _validation_metric(booster, monitor, to_scores) if measured else None
+                if nothing:
                     if another_may_split:
                         continue
                     break
-                validation = None if valid is None else _validation_metric(booster, monitor, to_scores)
                 if monitor.step(objective=getattr(objective, "value", None), validation=validation):
                     break
                 growth.save_if_due(booster)
@@ -167,6 +177,11 @@ def grow_trees(
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
     return booster
+
+
+def training_threads(n_jobs: int | None, data: RankingData) -> int:
+    """The threads that the sums of a training are cut for, which its trees depend on in the last digits."""
+    return openmp_threads(n_jobs, data.n_rows * data.n_features / VALUES_PER_THREAD)
 
 
 class Growth:
@@ -193,7 +208,7 @@ class Growth:
         self.row_weights = data.row_weights
 
     def _resume(self, found: dict[str, Any]) -> None:
-        import lightgbm as lgb
+        from gainful.engines.lightgbm_library import lgb
 
         self.tree, self.start = int(found["tree"]), lgb.Booster(model_str=found["trees"])
         self.monitor.restore(found["monitor"])
@@ -306,7 +321,7 @@ def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -
 
 def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
     """A live booster, which holds the trees to go on from. The data sets bring the scores of these."""
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     for one in (train, valid):
         if one is not None:
@@ -361,30 +376,26 @@ def predict_rows(booster: Any, X: Any, iterations: int, **how: Any) -> Array:
     """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
     if isinstance(X, Pieces):
         return np.concatenate([predict_rows(booster, part, iterations, **how) for part in X.parts])
+    how = {"num_threads": openmp_threads(None, X.shape[0] / FEW_ROWS)} | how
     if X.dtype in CODES:
         from gainful.engines.codes import predict_blocks
 
         return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations, **how)
-    how |= _threads(X.shape[0], FEW_ROWS)
     return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 
 def contributions_of_rows(booster: Any, X: Any, iterations: int) -> Array:
     """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     rows = as_lightgbm(without_codes(X))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # LightGBM would answer with a list of matrices
     try:
-        found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, **_threads(len(rows), 1))
+        threads = openmp_threads(None, len(rows))
+        found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, num_threads=threads)
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
     return np.asarray(found, dtype=np.float64)
-
-
-def _threads(n_rows: int, few: int) -> dict[str, int]:
-    """LightGBM's setting for so many rows: waking its threads takes longer than scoring a few rows on one."""
-    return {"num_threads": 1} if n_rows <= few else {}
 
 
 def as_lightgbm(X: Any) -> Any:
@@ -407,7 +418,7 @@ def _dataset(
     weight: Array | None,
 ) -> Any:
     """LightGBM's binned form of the data. It reads arrays where they are: mapped from files they stay there."""
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     parts = [as_lightgbm(part) for part in pieces_of(data.X)]
     if in_blocks and data.X.dtype in CODES:

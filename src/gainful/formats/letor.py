@@ -7,7 +7,6 @@ them. Both passes go block by block, and chunk by chunk in threads inside a bloc
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from gainful.formats.letor_header import Header, read_header
 from gainful.formats.letor_lines import LARGEST_INDEX, Rules, explain, is_data_line
 from gainful.formats.letor_writer import write as write
 from gainful.rows import group_rows
+from gainful.threads import allowed_cores
 
 Array = npt.NDArray[Any]
 BLOCK_BYTES = 32 << 20
@@ -100,7 +100,7 @@ def checked_options(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, m
         if not isinstance(value, bool):
             raise ParameterError.of("read", name, "True or False", value)
     if n_threads is None:
-        n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        n_threads = allowed_cores()
     elif not (_is_integer(n_threads) and n_threads >= 1):
         raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
     n_features = None if n_features is None else int(n_features)

@@ -21,6 +21,7 @@ from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.spaces import NET_SPACE
 from gainful.rows import Array, value_blocks
 from gainful.space import Space
+from gainful.threads import few_enough
 
 if TYPE_CHECKING:
     from gainful.engines.nets import NetSettings
@@ -130,7 +131,7 @@ class NeuralRanker(Ranker):
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        pytorch(type(self).__name__)
+        torch = pytorch(type(self).__name__)
         from gainful.engines.nets import Inputs, train_net
 
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
@@ -138,15 +139,16 @@ class NeuralRanker(Ranker):
         monitor.total = self.epochs
         if monitor.valid is not None and not chosen.staged:
             monitor.patience = self.early_stopping
-        weights = train_net(
-            chosen,
-            data,
-            Inputs(shift, scale, self.dtype),
-            self._settings(device),
-            monitor,
-            # What is validated is what will score; on a GPU that would mean to leave it.
-            partial(self._validation, monitor, shift, scale) if device == "cpu" else None,
-        )
+        with few_enough(torch):
+            weights = train_net(
+                chosen,
+                data,
+                Inputs(shift, scale, self.dtype),
+                self._settings(device),
+                monitor,
+                # What is validated is what will score; on a GPU that would mean to leave it.
+                partial(self._validation, monitor, shift, scale) if device == "cpu" else None,
+            )
         # All at once: a fit that fails leaves the model of the last one as it was.
         self.loss_, self.device_, self.best_epoch_ = chosen, device, monitor.best_iteration
         self.weights_, self.shift_, self.scale_ = weights, shift, scale

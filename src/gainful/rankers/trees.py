@@ -11,10 +11,10 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.booster_text import check_booster_text
-from gainful.engines.draws import lightgbm_threads, refuse_not_resumed
+from gainful.engines.draws import refuse_not_resumed
 from gainful.engines.pieces import joined
 from gainful.engines.recipes import Labels, Recipe
-from gainful.engines.trees import contributions_of_rows, grow_trees, lightgbm_params, predict_rows
+from gainful.engines.trees import contributions_of_rows, grow_trees, lightgbm_params, predict_rows, training_threads
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.monitor import Monitor
 from gainful.parameters import (
@@ -61,7 +61,7 @@ TREE_PARAMETERS: dict[str, Constraint] = {
     "eval_metric": MetricSpec(help="metric on eval_set that chooses the best iteration"),
     "warm_start": Flag(help="fit again goes on from the trees there are, up to n_trees in all"),
     "engine_params": Maybe(inner=Settings(), help="LightGBM parameters handed on as they are"),
-    "n_jobs": Maybe(inner=Integer(low=-1), help="threads; None or -1 for all cores"),
+    "n_jobs": Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores"),
     "random_state": Maybe(inner=Seed(), help="seed"),
 }
 
@@ -84,7 +84,7 @@ class TreeRanker(Ranker):
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     warm_start : a further ``fit`` goes on from the trees of the best iteration, up to ``n_trees`` in all
     engine_params : LightGBM parameters handed on as they are (extra_trees, max_depth, …)
-    n_jobs : threads; None or -1 for all cores
+    n_jobs : threads; None for as many as are useful now, -1 for all cores that this process may use
     random_state : seed; the same seed gives the same model
 
     Attributes
@@ -126,7 +126,7 @@ class TreeRanker(Ranker):
         return {}
 
     def _threads(self) -> int | None:
-        """``n_jobs`` as our own kernels take it: None for all cores."""
+        """``n_jobs`` as our own kernels take it: None for as many as the data are worth."""
         return self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None
 
     def _lightgbm_params(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class TreeRanker(Ranker):
         else:
             objective = None if recipe is None else recipe.make(data, threads=self._threads())
             self.booster_ = grow_trees(
-                data, labels(data), self.n_trees, settings, monitor, objective=objective, **about
+                data, labels(data), self.n_trees, settings, monitor, objective=objective, n_jobs=self.n_jobs, **about
             )
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
@@ -189,7 +189,7 @@ class TreeRanker(Ranker):
         """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
-        import lightgbm as lgb
+        from gainful.engines.lightgbm_library import lgb
 
         if data.n_features != self.booster_.num_feature():
             raise DataError(
@@ -218,7 +218,7 @@ class TreeRanker(Ranker):
 
     def _start_facts(self, data: RankingData | ShardedData) -> dict[str, Any]:
         # LightGBM grows other trees with another number; on a cluster it is the workers that have it
-        threads = self._threads() if isinstance(data, ShardedData) else lightgbm_threads(self.n_jobs)
+        threads = self._threads() if isinstance(data, ShardedData) else training_threads(self.n_jobs, data)
         facts = {"number of threads": threads}
         if not self.warm_start or not hasattr(self, "booster_"):
             return facts
@@ -307,7 +307,7 @@ class TreeRanker(Ranker):
         }
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        import lightgbm as lgb
+        from gainful.engines.lightgbm_library import lgb
 
         self.best_iteration_ = int(state["best_iteration"])
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
@@ -316,6 +316,6 @@ class TreeRanker(Ranker):
 
 
 def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     return to_scores(predict_rows(lgb.Booster(model_str=trees), data.X, -1))
