@@ -56,7 +56,7 @@ class RegressionRanker(LinearScores, Ranker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float = 1000.0,
         scale: str | None = "standard",
         target: str = "grade",
         eval_metric: Any = "ndcg@10",
