@@ -156,7 +156,7 @@ def test_a_path_of_C_keeps_the_best_on_validation(parts):
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_can_be_trained_with(name, parts, rng):
     train, _, test = parts
-    model = LinearRanker(loss=name, max_iter=60, tol=1e-3).fit(train)
+    model = LinearRanker(loss=name, scale=None, max_iter=60, tol=1e-3).fit(train)
     nothing = 1e-9 * rng.normal(size=train.n_features)  # no ties, which losses on ranks treat apart
     start = LinearRisk(loss(name), train).value_and_gradient(nothing)[0]
     ended = LinearRisk(loss(name), train).value_and_gradient(model.coef_)[0]
@@ -168,11 +168,13 @@ def test_every_loss_can_be_trained_with(name, parts, rng):
 
 @pytest.mark.parametrize("name", [name for name, entry in LOSSES.items() if entry.convex and entry.smooth])
 def test_solvers_agree_where_both_take_a_loss(name, small):
-    models = [LinearRanker(loss=name, solver=solver, C=5.0, tol=1e-6).fit(small) for solver in ("lbfgs", "bundle")]
+    models = [
+        LinearRanker(loss=name, solver=solver, C=5.0, scale=None, tol=1e-6).fit(small) for solver in ("lbfgs", "bundle")
+    ]
     values = [model.certificate_.primal for model in models]
     assert values[0] == pytest.approx(values[1], rel=3e-6)
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=2e-2)
-    loose = LinearRanker(loss=name, solver="gradient", C=5.0, tol=1e-6).fit(small)
+    loose = LinearRanker(loss=name, solver="gradient", C=5.0, scale=None, tol=1e-6).fit(small)
     value = LinearRisk(loss(name), small).value_and_gradient(loose.coef_)[0]
     assert 0.5 * loose.coef_ @ loose.coef_ + 5.0 * value == pytest.approx(values[0], rel=1e-3)
 

@@ -356,7 +356,7 @@ class RankSVM(LinearRanker):
     def __init__(
         self,
         loss: str = "hinge",
-        C: float | Sequence[float] = 100.0,
+        C: float | Sequence[float] = 10.0,
         scale: str | None = "standard",
         tol: float = 1e-3,
         max_iter: int = 2000,

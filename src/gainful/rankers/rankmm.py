@@ -102,7 +102,7 @@ class RankMM(PathOverC, Ranker):
     def __init__(
         self,
         loss: str = "average",
-        C: float | Sequence[float] = 1.0,
+        C: float | Sequence[float] = 10.0,
         scale: str | None = "standard",
         solver: str = "auto",
         tol: float = 1e-3,

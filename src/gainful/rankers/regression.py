@@ -50,7 +50,7 @@ class RegressionRanker(LinearScores, Ranker):
         "eval_metric": MetricSpec(help="metric reported on the validation data"),
     }
     space: ClassVar[Space] = {
-        "alpha": Range(1e-2, 1e4, log=True, why="from as good as no penalty to one that leaves little but the mean"),
+        "alpha": Range(1.0, 1e5, log=True, why="from as good as no penalty to one that leaves little but the mean"),
         "target": Values("grade", "gain", why="gains 2^g − 1 are what NDCG counts, grades are less skewed"),
     }
 

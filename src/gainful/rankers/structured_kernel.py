@@ -68,7 +68,9 @@ class KernelStructuredSVM(FitsPath, Ranker):
     }
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="as for the linear one"),
-        "gamma": Range(1e-3, 10.0, log=True, why="features of LETOR lie in [0, 1], so distances are of order 1"),
+        "gamma": Range(
+            1e-4, 1.0, log=True, why="features have variance 1, so squared distances are of the order of their number"
+        ),
     }
 
     def __init__(
