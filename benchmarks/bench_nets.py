@@ -299,11 +299,11 @@ def linear_of(chosen: Any, data: RankingData, device: str) -> np.ndarray:
     if device == "cpu":
         from gainful.engines.linear import LinearRisk
 
-        value, gradient = LinearRisk(chosen, data).objective(w, 10.0)
+        value, gradient, _ = LinearRisk(chosen, data).value_and_gradient(w)
     else:
         from gainful.engines.tensor_linear import TensorLinearRisk
 
-        value, gradient = TensorLinearRisk(chosen, data, device=device).objective(w, 10.0)
+        value, gradient, _ = TensorLinearRisk(chosen, data, device=device).value_and_gradient(w)
     return np.append(gradient, value)
 
 

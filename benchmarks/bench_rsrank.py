@@ -16,7 +16,7 @@ from harness import Row, best_time, main, peak_memory
 
 
 def pass_row(name: str, data: gainful.RankingData) -> Row:
-    loss = WeightedHuber(data)
+    loss = WeightedHuber(data, np.ones(data.n_features))
     u = np.random.default_rng(1).standard_normal(data.n_features)
     w = u.astype(data.X.dtype)
     loss.at(loss.scores(u))

@@ -342,3 +342,34 @@ def test_cross_validation_by_query(name, parts, routing):
                 warnings.simplefilter("ignore", UserWarning)
                 with pytest.raises(DataError, match="qid is missing"):
                     cross_validate(make(name), train.X, train.y, cv=3, params={"qid": train.qid}, error_score="raise")
+
+
+# -- units of the features ---------------------------------------------------------------------------------------------
+
+
+def fitted_in_units(name, train, test, factors):
+    """Ranks and NDCG@10 of the test queries, where each feature is multiplied by its factor."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = make(name).fit(train.X * factors, train.y, qid=train.qid)
+    X = test.X * factors
+    return model.rank(X, qid=test.qid), model.score(X, test.y, qid=test.qid)
+
+
+def test_units_of_features_change_no_ranking(name, parts):
+    """Powers of two scale floating point numbers exactly, so that not one rank may differ."""
+    train, _, test = parts
+    rng = np.random.default_rng(11)
+    ranks, ndcg = fitted_in_units(name, train, test, np.ones(train.n_features))
+    doubled, _ = fitted_in_units(name, train, test, 2.0 ** rng.integers(-9, 14, train.n_features))
+    assert np.array_equal(doubled, ranks)
+    other, value = fitted_in_units(name, train, test, 10.0 ** rng.uniform(-3.0, 4.0, train.n_features))
+    assert value == pytest.approx(ndcg, abs=1e-3)
+    assert np.corrcoef(other, ranks)[0, 1] > 0.999
+
+
+def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
+    takes = gainful.RANKERS[name].kind in ("linear", "kernel", "net")
+    assert ("scale" in gainful.RANKERS[name].cls.parameters) == takes
+    if takes:
+        assert gainful.ranker(name).scale == "standard"

@@ -349,12 +349,12 @@ def test_the_first_stages_are_regression(parts):
     """Objectives as the stages have them: the first one is the squared error at w = 0, but for a millionth."""
     train, _, _ = parts
     risk = LinearRisk(loss("reg-shf-sdcg"), train)
-    squared, _ = LinearRisk(loss("squared"), train).objective(np.zeros(train.n_features), 1.0)
-    first, _ = risk.at(1, 50).objective(np.zeros(train.n_features), 1.0)
+    squared = LinearRisk(loss("squared"), train).value_and_gradient(np.zeros(train.n_features))[0]
+    first = risk.at(1, 50).value_and_gradient(np.zeros(train.n_features))[0]
     assert first == pytest.approx(squared, rel=1e-5)
     w = np.ones(train.n_features)
-    last, slopes = risk.at(50, 50).objective(w, 1.0)
-    expected = LinearRisk(loss("shf-sdcg"), train).objective(w, 1.0)
+    last, slopes, _ = risk.at(50, 50).value_and_gradient(w)
+    expected = LinearRisk(loss("shf-sdcg"), train).value_and_gradient(w)
     assert last == pytest.approx(expected[0], rel=1e-4)
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-3, atol=1e-5)
 

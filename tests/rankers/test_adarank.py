@@ -44,7 +44,7 @@ def plain_adarank(data, name, rounds, both):
 def test_alpha_and_weights_follow_the_formulas(parts, name, both):
     data = parts[0][:15]
     expected = plain_adarank(data, name, 4, both)
-    model = gainful.AdaRank(name, 4, directions="both" if both else "up", stall="repeat").fit(data)
+    model = gainful.AdaRank(name, 4, directions="both" if both else "up", stall="repeat", scale=None).fit(data)
     for row, (feature, alpha, _, _) in zip(model.history_, expected, strict=True):
         assert row["feature"] == feature
         assert row["alpha"] == pytest.approx(alpha, rel=1e-12)

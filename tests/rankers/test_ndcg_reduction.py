@@ -14,7 +14,6 @@ import gainful
 from gainful import NDCGReduction, ParameterError, RankingData
 from gainful.engines.weighted_pairs import WeightedPairs, importance_weights
 from gainful.rankers.ndcg_reduction import differences
-from gainful.solvers.ridge import mean_spread
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +77,14 @@ def test_differences(small):
 
 def test_one_round_is_one_weighted_classification(parts_of_artificial):
     train, _, test = parts_of_artificial
-    start = gainful.RegressionRanker(alpha=mean_spread(train.X)).fit(train)
+    start = gainful.RegressionRanker(alpha=train.n_rows).fit(train)
     model = NDCGReduction(n_rounds=1, pairs="all", classifier=LogisticRegression(fit_intercept=False, tol=1e-8)).fit(
         train
     )
     expected = plain_pairs(train, start.predict(train))
     pairs = np.array(list(expected))
     Z = train.X[pairs[:, 0]] - train.X[pairs[:, 1]]
-    scale = np.sqrt((Z**2).mean(axis=0))
+    scale = train.X.std(axis=0)
     weight = np.array(list(expected.values()))
     Z = np.vstack([Z, -Z]) / scale
     label = np.repeat([1, -1], len(pairs))

@@ -62,16 +62,16 @@ def test_large_offsets_and_units_cost_no_accuracy(rng):
 def test_target_gain_regresses_on_the_gain(rng):
     X, y = rng.random((40, 2)), rng.integers(0, 4, 40)
     data = RankingData.from_rows(X, y, np.repeat(np.arange(4), 10))
-    model = RegressionRanker(target="gain", alpha=0.5).fit(data)
+    model = RegressionRanker(target="gain", alpha=0.5, scale=None).fit(data)
     expected = Ridge(alpha=0.5).fit(X, 2.0**y - 1)
     assert np.allclose(model.coef_, expected.coef_)
     assert model.intercept_ == pytest.approx(expected.intercept_)
-    assert np.allclose(RegressionRanker(alpha=0.5).fit(data).coef_, Ridge(alpha=0.5).fit(X, y).coef_)
+    assert np.allclose(RegressionRanker(alpha=0.5, scale=None).fit(data).coef_, Ridge(alpha=0.5).fit(X, y).coef_)
 
 
 def test_history_reports_objective_and_validation(parts):
     train, valid, _ = parts
-    model = RegressionRanker(alpha=2.0, eval_metric="map").fit(train, eval_set=valid)
+    model = RegressionRanker(alpha=2.0, scale=None, eval_metric="map").fit(train, eval_set=valid)
     (row,) = model.history_
     residual = train.y - model.predict(train)
     assert row["objective"] == pytest.approx(residual @ residual + 2.0 * model.coef_ @ model.coef_)

@@ -139,7 +139,7 @@ def test_values_are_those_of_the_definition(odd, threads, rng):
 
 
 def test_gradient_with_frozen_weights_by_finite_differences(odd, rng):
-    loss = WeightedHuber(odd)
+    loss = WeightedHuber(odd, odd.X.std(axis=0))
     u = rng.normal(size=4)
     u[3] = 0.0
     look = loss.at(loss.scores(u))
@@ -165,7 +165,7 @@ def test_spread_is_the_mean_variance_within_queries(odd, stored):
 
 
 def test_fixed_steps_are_the_papers_update(odd):
-    loss = WeightedHuber(odd, standardize=False)
+    loss = WeightedHuber(odd, np.ones(4))
     u = np.array([0.3, -0.2, 0.1, 0.0])
     found = [it.u for it in islice(descend_fixed(loss, u, step=0.01, l1=0.5, truncate_every=2), 3)]
     for expected in found:
@@ -187,7 +187,7 @@ def test_truncation_stops_at_zero(values, by):
 
 
 def test_safeguarded_steps_lower_the_frozen_objective_and_end(artificial):
-    loss = WeightedHuber(artificial)
+    loss = WeightedHuber(artificial, artificial.X.std(axis=0))
     start = np.zeros(artificial.n_features)
     points = list(islice(descend_safeguarded(loss, start, l1=0.01), 1000))
     assert points[-1].converged

@@ -28,26 +28,38 @@ def crossed():
     return gainful.split(data, (0.6, 0.4), seed=0)
 
 
+def as_seen(X, train, scale):
+    """Features as the kernel sees them."""
+    return X if scale is None else (X - train.X.mean(axis=0)) / train.X.std(axis=0)
+
+
 @pytest.mark.parametrize("C", [0.1, 5.0, 500.0])
 @pytest.mark.parametrize("metric", ["ndcg@5", "map"])
-def test_linear_kernel_is_the_linear_ranker(small, metric, C):
+@pytest.mark.parametrize("scale", [None, "standard"])
+def test_linear_kernel_is_the_linear_ranker(small, metric, C, scale):
     train, test = small
-    linear = StructuredSVM(metric, C=C, tol=1e-6).fit(train)
-    kernel = KernelStructuredSVM("linear", metric=metric, C=C, tol=1e-6).fit(train)
+    linear = StructuredSVM(metric, C=C, scale=scale, tol=1e-6).fit(train)
+    kernel = KernelStructuredSVM("linear", metric=metric, C=C, scale=scale, tol=1e-6).fit(train)
     assert kernel.certificate_.primal == pytest.approx(linear.certificate_.primal, rel=2e-6)
+    assert kernel.certificate_.scale == linear.certificate_.scale == scale
     # A gap of ε leaves the weights within √(2ε) of the optimum, for either of them.
     away = 2 * np.sqrt(2e-6 * linear.certificate_.primal)
-    close = away * np.linalg.norm(test.X, axis=1) + 1e-9
-    assert (np.abs(kernel.predict(test) - linear.predict(test)) <= close).all()
+    close = away * np.linalg.norm(as_seen(test.X, train, scale), axis=1) + 1e-9
+    mean = 0.0 if scale is None else train.X.mean(axis=0) @ linear.coef_
+    assert (np.abs(kernel.predict(test) - (linear.predict(test) - mean)) <= close).all()
 
 
+@pytest.mark.parametrize("scale", [None, "standard"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_objective_is_that_of_the_dual_expansion(small, kernel):
+def test_objective_is_that_of_the_dual_expansion(small, kernel, scale):
     """‖w‖² = β'Kβ, and the loss is that of the scores Kβ."""
     train, _ = small
-    model = KernelStructuredSVM(kernel, gamma=0.5, degree=2, C=3.0, metric="ndcg@1", position_weights=[1.0]).fit(train)
+    model = KernelStructuredSVM(
+        kernel, scale=scale, gamma=0.5, degree=2, C=3.0, metric="ndcg@1", position_weights=[1.0]
+    ).fit(train)
     settings = {"gamma": 0.5} if kernel in ("rbf", "laplacian", "polynomial") else {}
-    K = pairwise_kernels(train.X, metric=kernel, **settings | ({"degree": 2} if kernel == "polynomial" else {}))
+    settings |= {"degree": 2} if kernel == "polynomial" else {}
+    K = pairwise_kernels(as_seen(train.X, train, scale), metric=kernel, **settings)
     beta, scores = model.dual_coef_, K @ model.dual_coef_
     losses = []
     for a, b in zip(train.offsets, train.offsets[1:], strict=False):  # at k = 1 a ranking is its first document
@@ -97,10 +109,10 @@ def test_landmarks_follow_the_seed(small):
 
 def test_gamma_scale_is_that_of_the_features(small):
     train, _ = small
-    expected = 1 / (train.n_features * np.var(train.X))
-    assert KernelStructuredSVM().fit(train).gamma_ == pytest.approx(expected, rel=1e-12)
-    csr = KernelStructuredSVM().fit(sparse.csr_array(train.X), train.y, qid=train.qid)
-    assert csr.gamma_ == pytest.approx(expected, rel=1e-9)
+    for scale, expected in ((None, 1 / (train.n_features * np.var(train.X))), ("standard", 1 / train.n_features)):
+        assert KernelStructuredSVM(scale=scale).fit(train).gamma_ == pytest.approx(expected, rel=1e-12)
+        csr = KernelStructuredSVM(scale=scale).fit(sparse.csr_array(train.X), train.y, qid=train.qid)
+        assert csr.gamma_ == pytest.approx(expected, rel=1e-9)
     constant = RankingData.from_rows(np.ones((6, 2)), [0, 1, 2, 0, 1, 2], [1, 1, 1, 2, 2, 2])
     assert np.isfinite(KernelStructuredSVM().fit(constant).predict(constant)).all()
 
@@ -121,13 +133,17 @@ def test_zero_rows_and_duplicates_give_finite_scores(kernel):
     assert np.isfinite(KernelStructuredSVM(kernel, coef0=0.0).fit(zero).predict(zero)).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_single_precision_and_sparse_features_score_the_same(small, kernel):
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [*((kernel, None) for kernel in KERNELS), ("rbf", "standard"), ("laplacian", "standard")]
+)
+def test_single_precision_and_sparse_features_score_the_same(small, kernel, scale):
+    """With a scale, sparse features are not centred, which kernels of differences do not see."""
     train, test = small
     X, T = train.X.astype(np.float32), test.X.astype(np.float32)
-    exact = KernelStructuredSVM(kernel, C=5.0).fit(X.astype(np.float64), train.y, qid=train.qid)
+    make = lambda **of: KernelStructuredSVM(kernel, scale=scale, C=5.0, **of)  # noqa: E731
+    exact = make().fit(X.astype(np.float64), train.y, qid=train.qid)
     for A, B in ((X, T), (sparse.csr_array(X), sparse.csr_array(T))):
-        scores = KernelStructuredSVM(kernel, C=5.0, gamma=exact.gamma_).fit(A, train.y, qid=train.qid).predict(B)
+        scores = make(gamma=exact.gamma_).fit(A, train.y, qid=train.qid).predict(B)
         assert np.allclose(scores, exact.predict(T.astype(np.float64)), atol=1e-3 * np.ptp(scores))
 
 

@@ -102,7 +102,7 @@ def test_validation_scores_and_metrics_over_shards(data, folder):
 
 
 def test_standardised_and_started_from_regression(data, folder):
-    settings = {"loss": "lambda", "standardize": True, "init": "regression", "max_iter": 15}
+    settings = {"loss": "lambda", "init": "regression", "max_iter": 15}
     whole, found = gainful.LinearRanker(**settings).fit(data), gainful.LinearRanker(**settings).fit(folder)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6)
 

@@ -17,7 +17,7 @@ from gainful.errors import GainfulError, InterruptedFitWarning, ParameterError
 CASES = {
     "ranksvm, bundle": lambda: gainful.RankSVM(C=1000.0, tol=1e-6),
     "ranknet, lbfgs": lambda: gainful.LinearRanker(loss="ranknet", tol=1e-10),
-    "lambda, gradient": lambda: gainful.LinearRanker(loss="lambda", max_iter=40, standardize=True, init="regression"),
+    "lambda, gradient": lambda: gainful.LinearRanker(loss="lambda", max_iter=40, init="regression"),
     "staged": lambda: gainful.LinearRanker(loss="reg-shf-sdcg", max_iter=30),
     "structured": lambda: gainful.StructuredSVM(C=100.0, tol=1e-5),
     "structured, subgradient": lambda: gainful.StructuredSVM(C=10.0, solver="subgradient", tol=1e-3),
@@ -213,7 +213,7 @@ def test_old_rows_keep_seconds_and_validation(data, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "where"),
     [
-        ({"init": "regression", "standardize": True}, "linear"),
+        ({"init": "regression"}, "linear"),
         ({"bound": "tight", "C": 10.0}, "structured_svm"),
     ],
 )
@@ -227,8 +227,8 @@ def test_what_comes_before_the_first_step_is_not_computed_again(model, where, da
     def refuse(*_):
         raise AssertionError("asked again")
 
-    for name in ("solve_sharded_ridge", "sharded_scales", "sharded_spread"):
-        monkeypatch.setattr(f"gainful.rankers.{where}.{name}", refuse, raising=False)
+    for name in ("solve_ridge_of_sums", "sharded_spread"):
+        monkeypatch.setattr(f"gainful.engines.scaling.{name}", refuse)
     found = make().fit(data, checkpoint=file)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)
 

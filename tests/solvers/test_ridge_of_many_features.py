@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from gainful.solvers import ridge
+from gainful.spread import feature_spread
 
 
 def problem(n, d, low, high, seed=0):
@@ -37,7 +38,9 @@ def solved(X, t, omega, alpha, cuts=(0.3, 0.7)):
     def each(task, *arguments):
         return [task(X[a:b], t[a:b], omega[a:b], *arguments) for a, b in pairwise(edges)]
 
-    return ridge.solve_ridge_of_sums(each, X.shape[1], alpha)
+    spread = feature_spread(X, omega)
+    v, b, value = ridge.solve_ridge_of_sums(each, spread, None, alpha)
+    return v / spread.scales(None), b, value
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-3, 1.0, 1e3])

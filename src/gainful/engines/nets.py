@@ -281,7 +281,7 @@ def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monit
     if np.isfinite(objective) and sound:
         return False
     what = f"the loss became {objective}" if not np.isfinite(objective) else "the weights became infinite"
-    advice = "take a lower learning_rate, and standardize=True where features have different units"
+    advice = "take a lower learning_rate, and scale='standard' where features have different units"
     if not np.isfinite(monitor.best_value):
         raise DataError(f"{what} in epoch {epoch}; {advice}")
     warnings.warn(

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.engines.scaling import ScaledRisk
 from gainful.errors import ParameterError
 from gainful.inference.features import Features
 from gainful.rows import Array, checked_grades
@@ -124,10 +125,15 @@ class PairwiseRisk:
         self.features.add_gradient(by_row, 0, self.n_rows, w)
         return w
 
-    def widest_pair(self, q: int) -> float:
-        """At least ‖x_j − x_k‖² of every pair: documents are no further apart than twice from their mean."""
+    def widest_pair(self, q: int, scales: Array | None = None) -> float:
+        """At least ‖x_j − x_k‖² of every pair: documents are no further apart than twice from their mean.
+
+        With ``scales``, of features divided by them.
+        """
         lo, hi = self.places(q)
         X = self.X[lo:hi]
+        if scales is not None:
+            X = X / scales if isinstance(X, np.ndarray) else X.multiply(1.0 / scales).tocsr()
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         if isinstance(X, np.ndarray):
             squares = np.square(X - mean).sum(axis=1)
@@ -138,6 +144,24 @@ class PairwiseRisk:
     def sum_of_margins(self, c: Array) -> float:
         """Σ_i c_i g_i: the margins of the pairs that c is made of."""
         return float(c @ self.pairs.by_grade)
+
+
+class ScaledPairs(ScaledRisk):
+    """A :class:`PairwiseRisk` as a function of v = w·scales: what asks for documents gets them scaled."""
+
+    def levels(self, v: Array, q: int) -> Array:
+        return np.asarray(self.inner.levels(self.unscaled(v), q))
+
+    def add_documents(self, q: int, c: Array, v: Array) -> None:
+        added = np.zeros_like(v)
+        self.inner.add_documents(q, c, added)
+        v += added / self.scales
+
+    def sum_of_documents(self, c: Array) -> Array:
+        return np.asarray(self.inner.sum_of_documents(c) / self.scales)
+
+    def widest_pair(self, q: int) -> float:
+        return float(self.inner.widest_pair(q, self.scales))
 
 
 def _filler(pairs: GradedPairs, loss: str) -> Fill:

@@ -14,13 +14,14 @@ import numpy as np
 from gainful.blocks import Kept
 from gainful.data import RankingData
 from gainful.engines.journal import Journal, recorded
+from gainful.engines.scaling import ScaledRisk
 from gainful.engines.shares import block_shares
 from gainful.engines.summed import SummedRisk
 from gainful.inference import RankingProblem, risk, risk_along, violations
 from gainful.metrics import Metric
 from gainful.rows import Array, linear_scores
 from gainful.sharded import ShardedData
-from gainful.solvers.risk import Risk
+from gainful.solvers.risk import ColumnRisk, Risk
 
 
 class StructuredRisk:
@@ -88,31 +89,33 @@ class Losses:
 class StructuredBlocks:
     """The structured risks of data in blocks; the problems are made once, whatever loss is asked for.
 
-    With a journal, the answers of all of them are written there.
+    They are functions of v, which stands for the weights v/scales. With a journal, the answers of all of them are
+    written there.
     """
 
-    def __init__(self, data: ShardedData, losses: Losses, journal: Journal | None = None):
-        self.data, self.journal = data, journal
+    def __init__(self, data: ShardedData, losses: Losses, scales: Array, journal: Journal | None = None):
+        self.data, self.scales, self.journal = data, scales, journal
         self._problems = data.source.keep(_problem_of, data.source.data, losses, data.first_rows)
 
     def risk(self, loss: str) -> Risk:
         return self._risk(self._problems, loss)
 
-    def linearised(self, w: Array) -> Risk:
-        """The convex risk whose target is the ranking that w predicts."""
+    def linearised(self, v: Array) -> Risk:
+        """The convex risk whose target is the ranking that v predicts."""
         source = self.data.source
-        return self._risk(source.keep(_targeting, source.data, self._problems, w), "convex")
+        return self._risk(source.keep(_targeting, source.data, self._problems, v / self.scales), "convex")
 
     def _risk(self, problems: Kept, loss: str) -> Risk:
         source = self.data.source
         parts = source.keep(_structured, source.data, problems, self.data.total_weight, loss)
-        made: Risk = recorded(SummedRisk(self.data, parts), self.journal)
+        made: Risk = recorded(ScaledRisk(SummedRisk(self.data, parts), self.scales), self.journal)
         return made
 
-    def by_query(self) -> StructuredRisk:
+    def by_query(self) -> ColumnRisk:
         """The convex risk of data that are here in one block, whose queries can be asked one by one."""
         assert self.data.whole is not None
-        return _structured(self.data.whole, self._problems.parts[0], self.data.total_weight, "convex")
+        inner = _structured(self.data.whole, self._problems.parts[0], self.data.total_weight, "convex")
+        return ScaledRisk(inner, self.scales)
 
 
 def _problem_of(data: RankingData, losses: Losses, first_row: int) -> RankingProblem:

@@ -27,7 +27,7 @@ SEND_ROWS = 1 << 16
 
 
 class TensorLinearRisk:
-    """R(w) = Σ_q ω_q L_q(X_q w) on a device. ``scales`` (d,): the solvers' vector v stands for the weights v/scales."""
+    """R(w) = Σ_q ω_q L_q(X_q w) on a device."""
 
     def __init__(
         self,
@@ -36,7 +36,6 @@ class TensorLinearRisk:
         weights: Array | None = None,
         *,
         device: str,
-        scales: Array | None = None,
         wide: bool | None = None,
     ):
         if not isinstance(data.X, np.ndarray):
@@ -53,7 +52,7 @@ class TensorLinearRisk:
         self.row_weights = torch.repeat_interleave(
             self.query_weights, torch.as_tensor(np.array(data.counts), device=self.device)
         )
-        self.scales, self.n_features = scales, data.n_features
+        self.n_features = data.n_features
 
     def _has_room(self, data: RankingData) -> bool:
         if self.device.type == "cpu":
@@ -76,25 +75,20 @@ class TensorLinearRisk:
         values, slopes = self.batch(s + t * d)
         return float(self.query_weights @ values), float((slopes * self.row_weights) @ d)
 
-    def unscaled(self, v: Array) -> Array:
-        """The weights of the features as they are."""
-        return v if self.scales is None else v / self.scales
-
-    def objective(self, w: Array, C: float) -> tuple[float, Array]:
-        """½‖w‖² + C·R(w) and its gradient."""
+    def without_scores(self, w: Array) -> tuple[float, Array]:
+        """Value and gradient; the scores stay on the device."""
         value, gradient, _ = self._at(w)
-        return 0.5 * float(w @ w) + C * value, w + C * gradient
+        return value, gradient
 
-    def _at(self, v: Array) -> tuple[float, Array, Tensor]:
-        w = torch.as_tensor(np.asarray(self.unscaled(v), dtype=np.float64), device=self.device)
-        scores = torch.cat([block @ w for block, _ in self._blocks()])
+    def _at(self, w: Array) -> tuple[float, Array, Tensor]:
+        weights = torch.as_tensor(np.asarray(w, dtype=np.float64), device=self.device)
+        scores = torch.cat([block @ weights for block, _ in self._blocks()])
         values, slopes = self.batch(scores)
         slopes = slopes * self.row_weights
-        gradient = torch.zeros_like(w)
+        gradient = torch.zeros_like(weights)
         for block, rows in self._blocks():
             gradient += slopes[rows] @ block
-        found = gradient.cpu().numpy()
-        return float(self.query_weights @ values), found if self.scales is None else found / self.scales, scores
+        return float(self.query_weights @ values), gradient.cpu().numpy(), scores
 
     def _blocks(self) -> Iterator[tuple[Tensor, slice]]:
         """X in float64: at once where it is held so, else block by block."""

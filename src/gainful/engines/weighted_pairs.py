@@ -93,10 +93,10 @@ class WeightedPairs:
         self.threads = threads
         self.queries = np.arange(self.n_queries)
 
-    def arrange(self, data: RankingData) -> None:
+    def arrange(self, data: RankingData, scales: Array) -> None:
         """List pairs by query id, and the rows of one grade by their features, whatever the order of the rows."""
         self.queries = query_order(data.query_ids)
-        direction = np.random.default_rng(CODE_SEED).standard_normal(data.n_features)
+        direction = np.random.default_rng(CODE_SEED).standard_normal(data.n_features) / scales
         code = row_scores(Features(data.X), direction, self.threads)
         query = np.repeat(np.arange(self.n_queries), data.counts)
         self.order = (np.lexsort((code, -data.y, query)) - data.offsets[query]).astype(np.int32)
@@ -187,21 +187,20 @@ class Look:
 
 
 class WeightedHuber:
-    """L(u) = Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), s = X·(u / scale), modified Huber φ; weights at the ranks by score.
+    """L(u) = Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), s = X·(u / scales), modified Huber φ; weights at the ranks by score.
 
-    φ(v) = −4v below −1, (1 − v)² on [−1, 1], 0 above. ``scale`` measures each feature in units of its own spread
-    without touching X; a feature that is constant within every query has the scale ∞ and never gets a weight.
+    φ(v) = −4v below −1, (1 − v)² on [−1, 1], 0 above. ``scales`` measure the features without touching X; one that is
+    constant within every query gets the scale ∞, and so never a weight.
     """
 
-    def __init__(self, data: RankingData, *, standardize: bool = True, threads: int | None = None):
+    def __init__(self, data: RankingData, scales: Array, *, threads: int | None = None):
         self.pairs = WeightedPairs(data, threads=threads)
         self.X, self.features, self.threads = data.X, Features(data.X), threads
-        spread = np.sqrt(within_query_spread(data.X, data.offsets, self.pairs.shares, threads))
-        self.scale = np.where(spread > 0.0, spread if standardize else 1.0, np.inf)
+        self.scales = np.where(varies_within_queries(data, threads), scales, np.inf)
         self.n_features = data.n_features
 
     def scores(self, u: Array) -> Array:
-        return row_scores(self.features, u / self.scale, self.threads)
+        return row_scores(self.features, u / self.scales, self.threads)
 
     def at(self, scores: Array) -> Look:
         """Loss and gradient by u with the weights at the ranks of these scores."""
@@ -210,11 +209,16 @@ class WeightedHuber:
     def beside(self, scores: Array, D: Array) -> Look:
         """The same with the weights at the discounts given."""
         loss, c = self.pairs.value_and_gradient(scores, D)
-        return Look(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scale)
+        return Look(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
 
     def frozen(self, look: Look, scores: Array) -> float:
         """L at other scores, the weights those of ``look``."""
         return self.pairs.value(scores, look.D)
+
+
+def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
+    """Whether a feature tells any two documents of one query apart, (n_features,); only queries that count do."""
+    return within_query_spread(data.X, data.offsets, query_shares(data), threads) > 0.0
 
 
 def within_query_spread(X: Any, offsets: Array, shares: Array, threads: int | None = None) -> Array:

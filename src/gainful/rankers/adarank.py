@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.shares import query_shares
 from gainful.errors import ParameterError
 from gainful.metrics import Metric, metric
@@ -26,12 +27,12 @@ class AdaRank(LinearScores, Ranker):
     """Boosting over queries for any measure between 0 and 1 (Xu and Li 2007). The result is linear.
 
     A weak ranker is a single feature; E_q is the measure of a ranking of query q. Each round takes the feature with the
-    largest Σ_q P_q E_q, adds it with the weight α, and moves P towards the queries that the sum s still ranks badly::
+    largest Σ_q P_q E_q, adds it with the weight α, in units of its standard deviation, and moves P towards the queries
+    that the sum s still ranks badly::
 
         α = ½ ln( Σ_q P_q (1 + E_q) / Σ_q P_q (1 − E_q) ),    P_q ∝ ω_q exp(−E_q(s))
 
     E of all features is found once (n_queries × n_features numbers), so a round is one evaluation of the measure.
-    Features enter with their own scale: give them comparable ranges within each query, as LETOR does.
 
     The known stall: once P has settled, the same feature is chosen for ever, its weight grows and all others fade.
     ``stall`` says what happens with a round that does not raise the training measure above its highest so far: "undo"
@@ -42,6 +43,9 @@ class AdaRank(LinearScores, Ranker):
     ----------
     metric : the measure, in [0, 1]: "map", "ndcg@10", "mrr", …
     n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
+    scale : "standard": features are added in units of their standard deviations over the training rows, so that their
+        own units do not matter; ``coef_`` are the weights of the features as given. None: as given, as the paper does,
+        which suits features of comparable ranges within each query, such as LETOR's
     directions : "both" lets a feature also rank from small to large; "up" takes features as they are, as the paper does
     stall : "undo", "keep" or "repeat", see above
     tol : least rise of the training measure that counts as one
@@ -57,6 +61,7 @@ class AdaRank(LinearScores, Ranker):
     parameters: ClassVar[dict[str, Constraint]] = {
         "metric": MetricSpec(help="measure that is boosted, between 0 and 1"),
         "n_rounds": Integer(low=1, help="most rounds"),
+        "scale": SCALE,
         "directions": Choice(of=("both", "up"), help="whether features may also rank from small to large"),
         "stall": Choice(of=("undo", "keep", "repeat"), help="what becomes of a round that raises nothing"),
         "tol": Real(low=0, help="least rise of the training measure that counts as one"),
@@ -73,6 +78,7 @@ class AdaRank(LinearScores, Ranker):
         self,
         metric: Any = "map",
         n_rounds: int = 300,
+        scale: str | None = "standard",
         directions: str = "both",
         stall: str = "undo",
         tol: float = 0.0,
@@ -81,6 +87,7 @@ class AdaRank(LinearScores, Ranker):
     ):
         self.metric = metric
         self.n_rounds = n_rounds
+        self.scale = scale
         self.directions = directions
         self.stall = stall
         self.tol = tol
@@ -110,6 +117,7 @@ class AdaRank(LinearScores, Ranker):
         omega /= max(float(omega.sum()), 1e-300)
         np.nan_to_num(E, copy=False)
         columns, aside = Columns(data.X), np.zeros(len(E), dtype=bool)
+        scales = Scaling(data, self.scale).scales
         P, scores, highest = omega, np.zeros(data.n_rows), -math.inf
         while len(monitor.history) < self.n_rounds and not aside.all():
             f = int(np.argmax(np.where(aside, -np.inf, E @ P)))
@@ -117,7 +125,8 @@ class AdaRank(LinearScores, Ranker):
             if alpha <= 0.0:
                 break
             feature, signed = f % data.n_features, alpha if f < data.n_features else -alpha
-            trial = scores + signed * columns[feature]
+            weight = signed / float(scales[feature])
+            trial = scores + weight * columns[feature]
             reached = np.nan_to_num(measure.evaluate(trial, data.y, data.offsets, data.doc_ids))
             value = float(omega @ reached)
             raised = value > highest + max(self.tol, UNCHANGED)
@@ -127,7 +136,7 @@ class AdaRank(LinearScores, Ranker):
                 continue
             scores, P, highest = trial, next_distribution(omega, reached), max(highest, value)
             w = weights[-1].copy()
-            w[feature] += signed
+            w[feature] += weight
             weights.append(w)
             if monitor.step(objective=value, validation=_validation(w, monitor), alpha=signed, feature=feature):
                 break

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
+from gainful.engines.scaling import SCALE, Scaling
+from gainful.engines.weighted_pairs import varies_within_queries
 from gainful.metrics import Metric, metric
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
@@ -29,12 +31,13 @@ class CoordinateAscent(LinearScores, Ranker):
     Several ascents start from different weights. The best weights after any sweep are kept: best on ``eval_set``, or on
     the training queries where there is none.
 
-    Weights are counted in units of the features' spread within queries and scaled to Σ|w| = 1, so the scale of a
-    feature does not matter.
+    Weights are counted in units of the features' standard deviations (``scale``) and their absolute values sum to 1.
 
     Parameters
     ----------
     metric : any measure, such as "ndcg@10" or "map"; larger is better
+    scale : "standard": a weight counts by the standard deviation of its feature over the training rows, so that units
+        do not matter; ``coef_`` are the weights of the features as given. None: weights count as they are
     n_restarts : ascents
     n_sweeps : most sweeps of one ascent
     step, growth, n_steps : the steps tried are ± step·(1 + growth + … + growth^(t − 1)), t = 1 … n_steps
@@ -53,6 +56,7 @@ class CoordinateAscent(LinearScores, Ranker):
 
     parameters: ClassVar[dict[str, Constraint]] = {
         "metric": MetricSpec(help="measure that is maximised"),
+        "scale": SCALE,
         "n_restarts": Integer(low=1, help="ascents from different starts"),
         "n_sweeps": Integer(low=1, help="most sweeps over the features in one ascent"),
         "step": Real(low=0, open_low=True, help="smallest step, as a share of the sum of all weights"),
@@ -73,6 +77,7 @@ class CoordinateAscent(LinearScores, Ranker):
     def __init__(
         self,
         metric: Any = "ndcg@10",
+        scale: str | None = "standard",
         n_restarts: int = 10,
         n_sweeps: int = 25,
         step: float = 0.005,
@@ -85,6 +90,7 @@ class CoordinateAscent(LinearScores, Ranker):
         random_state: Any = 0,
     ):
         self.metric = metric
+        self.scale = scale
         self.n_restarts = n_restarts
         self.n_sweeps = n_sweeps
         self.step = step
@@ -103,7 +109,7 @@ class CoordinateAscent(LinearScores, Ranker):
         measure = metric(self.metric)
         measure._refuse_grades(data.y)
         rng = np.random.default_rng(seed_from(self.random_state))
-        ascent = Ascent(data, measure, self._steps())
+        ascent = Ascent(data, measure, self._steps(), Scaling(data, self.scale).scales)
         self.coef_, self.intercept_ = np.zeros(data.n_features), 0.0
         best = -np.inf
         with monitor:
@@ -139,14 +145,17 @@ def _start(d: int, signs: Array | None, restart: int, rng: np.random.Generator) 
 
 
 class Ascent:
-    """One training set, its measure, and the weights u = w·spread at which the ascent stands."""
+    """One training set, its measure, and the weights u = w·scales at which the ascent stands.
 
-    def __init__(self, data: RankingData, measure: Metric, steps: Array):
+    Features that are constant within every query cannot change a ranking; their weights stay 0.
+    """
+
+    def __init__(self, data: RankingData, measure: Metric, steps: Array, scales: Array):
         self._data, self._steps = data, steps
         self._line = LineMeasure(data, measure)
         self._columns = Columns(data.X)
-        self._spreads = spreads(data, self._columns)
-        self._movable = np.flatnonzero(self._spreads > 0)
+        self._scales = np.where(varies_within_queries(data), scales, np.inf)
+        self._movable = np.flatnonzero(np.isfinite(self._scales))
         self.n_features = data.n_features
 
     def directions(self) -> Array:
@@ -158,12 +167,12 @@ class Ascent:
         return signs
 
     def start(self, u: Array) -> None:
-        u = np.where(self._spreads > 0, u, 0.0)
+        u = np.where(np.isfinite(self._scales), u, 0.0)
         self._u = u / max(float(np.abs(u).sum()), 1e-300)
         self._refresh()
 
     def coef(self) -> Array:
-        return np.divide(self._u, self._spreads, out=np.zeros(self.n_features), where=self._spreads > 0)
+        return np.asarray(self._u / self._scales)
 
     def _refresh(self) -> None:
         """Scores and value from the weights themselves, so that rounding never adds up."""
@@ -184,7 +193,7 @@ class Ascent:
     def _move(self, j: int, value: float) -> float:
         x, u = self._columns[j], float(self._u[j])
         steps = self._steps if u == 0.0 else np.sort(np.append(self._steps, -u))
-        found = self._line.along(self._scores, x, steps / self._spreads[j])
+        found = self._line.along(self._scores, x, steps / self._scales[j])
         highest = float(found.max())
         if not highest > value + LEAST_GAIN:
             return value
@@ -196,20 +205,5 @@ class Ascent:
         if total == 0.0:
             return value
         self._u = new / total
-        self._scores = (self._scores + delta / self._spreads[j] * x) / total
+        self._scores = (self._scores + delta / self._scales[j] * x) / total
         return highest
-
-
-def spreads(data: RankingData, columns: Columns) -> Array:
-    """Root mean square distance of each feature from its mean within the query, (n_features,); 0 if it never varies."""
-    found = np.zeros(columns.n_features)
-    for j in range(columns.n_features):
-        x = columns[j]
-        scale = float(np.abs(x).max())
-        if scale == 0.0:
-            continue
-        means = np.add.reduceat(x / scale, data.offsets[:-1]) / data.counts
-        away = x / scale - np.repeat(means, data.counts)
-        spread = float(np.sqrt(np.mean(away * away)))
-        found[j] = scale * spread if spread > 1e-12 else 0.0
-    return found

@@ -10,21 +10,21 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.journal import Journal, noted, recorded
+from gainful.engines.journal import Journal, recorded
+from gainful.engines.scaling import SCALE, ScaledRisk, Scaling
 from gainful.engines.shares import pair_shares, query_shares
-from gainful.engines.summed import SummedRisk, linear_risk, sharded_scales, solve_sharded_ridge
+from gainful.engines.summed import SummedRisk, linear_risk
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Flag, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.rankers.base import Ranker
-from gainful.rankers.paths import C_CONSTRAINT, PathOverC, validation_of
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
 from gainful.rankers.spaces import C_RANGE
 from gainful.rows import Array
 from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
-from gainful.solvers.certificate import Certificate
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import Objective, descend_stages, minimize_momentum
 from gainful.space import Range, Space, Values
@@ -37,25 +37,22 @@ USUAL_TOL = {"bundle": 1e-3, "lbfgs": 1e-7, "gradient": 1e-4}
 NEEDS = {"bundle": ("convex",), "lbfgs": ("smooth",), "gradient": ()}
 
 
-@dataclass
-class Course:
+@dataclass(kw_only=True)
+class Course(PathState):
     """One fit: what the solvers tell, and what carries over from one C to the next.
 
     ``v`` is the point to go on from: the best of this C on the validation data where there is a ``patience``, else the
-    one of lowest objective, or the last one where the loss is staged and its values do not compare. ``w`` and
-    ``certificate`` are its weights and how far from the minimum it can be.
+    one of lowest objective, or the last one where the loss is staged and its values do not compare. ``certificate`` is
+    how far from the minimum it can be.
     """
 
-    risk: SummedRisk | TensorLinearRisk
+    risk: Any  # a ScaledRisk of any kind, with or without a journal
     monitor: Monitor
     patience: int | None
     v: Array
     staged: bool
-    spread: Array | None = None  # standard deviation of each feature, where steps need it
+    step: Array | None = None  # first step for each feature, of the gradient solver
     bundle: Bundle | None = None
-    w: Array | None = None
-    certificate: Certificate | None = None
-    kept: int = 0
     lowest: float = np.inf
     best: float = -np.inf
     best_at: int = 0
@@ -71,7 +68,7 @@ class Course:
             if objective <= self.lowest or self.staged:
                 self.v, self.lowest = v, objective
             return self.monitor.step(objective=objective, gap=gap)
-        self.last = validation_of(self.risk.unscaled(v), self.monitor)
+        self.last = validation_of(v / self.scales, self.monitor)
         assert self.last is not None
         if np.isnan(self.last) or self.last > self.best:
             self.v, self.best_at = v, iteration
@@ -93,12 +90,14 @@ class LinearRanker(PathOverC, Ranker):
         "auto": lbfgs where smooth, else bundle where convex, else gradient. Losses that change from one iteration to
         the next take "gradient" only, and all ``max_iter`` iterations, which is what their stages are counted by
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
-    standardize : penalise the weights of features divided by their standard deviation; X is not copied
+    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
+        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
+        given, and the objective above to the letter
     init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
     tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
         for "lbfgs", 1e-4 for "gradient"
     max_iter : most iterations, for each C
-    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviation
+    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviations
     early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
         best; None keeps the solution. Not with the bundle solver
     eval_metric : what is measured on ``eval_set``
@@ -120,7 +119,7 @@ class LinearRanker(PathOverC, Ranker):
         "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
         "solver": Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"),
         "C": C_CONSTRAINT,
-        "standardize": Flag(help="penalise weights in units of the features' standard deviations"),
+        "scale": SCALE,
         "init": Choice(of=("zeros", "regression"), help="where the descent starts"),
         "tol": Maybe(
             inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
@@ -136,7 +135,6 @@ class LinearRanker(PathOverC, Ranker):
     }
     space: ClassVar[Space] = {
         "C": C_RANGE,
-        "standardize": Values(False, True, why="one penalty for all features suits features of one scale only"),
         "learning_rate": Range(0.01, 1.0, log=True, why="of the gradient solver; too long a step never settles"),
     }
 
@@ -145,7 +143,7 @@ class LinearRanker(PathOverC, Ranker):
         loss: Any = "ranknet",
         solver: str = "auto",
         C: float | Sequence[float] = 100.0,
-        standardize: bool = False,
+        scale: str | None = "standard",
         init: str = "zeros",
         tol: float | None = None,
         max_iter: int = 500,
@@ -158,7 +156,7 @@ class LinearRanker(PathOverC, Ranker):
         self.loss = loss
         self.solver = solver
         self.C = C
-        self.standardize = standardize
+        self.scale = scale
         self.init = init
         self.tol = tol
         self.max_iter = max_iter
@@ -226,26 +224,25 @@ class LinearRanker(PathOverC, Ranker):
 
     def _course(self, data: ShardedData, monitor: Monitor) -> Course:
         journal = None if monitor.checkpoint is None else Journal(monitor)
-        spread = None
-        if self.solver_ == "gradient" or self._standardize():
-            spread = noted(journal, "feature scales", lambda: sharded_scales(data))
-        scales = spread if self._standardize() else None
-        risk = recorded(self._risk(data, scales), journal)
-        start = np.zeros(data.n_features)
-        if getattr(self, "init", "zeros") == "regression":
-            start = noted(journal, "ridge regression", lambda: solve_sharded_ridge(data)[0])
-            start = start if scales is None else start * scales
-        patience = self._patience() if monitor.valid is not None else None
-        return Course(risk, monitor, patience, start, self.loss_.staged, spread)
+        scaling = Scaling(data, self.scale, journal)
+        return Course(
+            scales=scaling.scales,
+            risk=recorded(ScaledRisk(self._risk(data), scaling.scales), journal),
+            monitor=monitor,
+            patience=self._patience() if monitor.valid is not None else None,
+            v=scaling.start() if getattr(self, "init", "zeros") == "regression" else np.zeros(data.n_features),
+            staged=self.loss_.staged,
+            step=self.learning_rate / scaling.deviations() if self.solver_ == "gradient" else None,
+        )
 
-    def _risk(self, data: ShardedData, scales: Array | None) -> SummedRisk | TensorLinearRisk:
+    def _risk(self, data: ShardedData) -> SummedRisk | TensorLinearRisk:
         """What the solvers see of the data, on the device asked for; all of them take either."""
         asked = getattr(self, "device", "cpu")
         device = chosen_device(type(self).__name__, asked)
         whole = data.whole
         stays = whole is None or whole.is_sparse
         if device == "cpu" or (asked == "auto" and stays):
-            return linear_risk(self.loss_, data, by_pairs=self._by_pairs(), scales=scales)
+            return linear_risk(self.loss_, data, by_pairs=self._by_pairs())
         if whole is None:
             raise ParameterError(
                 f"{type(self).__name__}: device={device!r} takes data that are in memory whole; from shards and mapped "
@@ -255,17 +252,13 @@ class LinearRanker(PathOverC, Ranker):
         from gainful.engines.tensor_linear import TensorLinearRisk
 
         shares = pair_shares(whole) if self._by_pairs() else query_shares(whole)
-        return TensorLinearRisk(self.loss_, whole, shares, device=device, scales=scales)
-
-    def _standardize(self) -> bool:
-        return bool(getattr(self, "standardize", False))
+        return TensorLinearRisk(self.loss_, whole, shares, device=device)
 
     def _solve(self, state: Course, C: float, monitor: Monitor) -> None:
         """Minimise for this C from where the last one ended."""
         state.begin()
         with monitor:  # Ctrl-C keeps the best point so far
             self._minimise(state, C)
-        state.w = np.array(state.risk.unscaled(state.v))
 
     def _minimise(self, course: Course, C: float) -> None:
         risk, tol = course.risk, USUAL_TOL[self.solver_] if self.tol is None else self.tol
@@ -278,7 +271,8 @@ class LinearRanker(PathOverC, Ranker):
             return
 
         def objective(v: Array) -> tuple[float, Array]:
-            return risk.objective(v, C)
+            value, gradient = risk.objective(v, C)
+            return value, gradient
 
         if self.solver_ == "lbfgs":
             found = minimize_lbfgs(
@@ -288,17 +282,16 @@ class LinearRanker(PathOverC, Ranker):
             if self.loss_.convex and course.patience is None:
                 course.certificate = found.certificate
             return
-        assert course.spread is not None
-        step = self.learning_rate / (course.spread if risk.scales is None else np.ones_like(course.spread))
+        assert course.step is not None
         if self.loss_.staged:
-            descend_stages(self._stage(risk, C), course.v, step=step, max_iter=self.max_iter, visit=course)
+            descend_stages(self._stage(risk, C), course.v, step=course.step, max_iter=self.max_iter, visit=course)
             return
         minimize_momentum(
-            objective, course.v, step=step, tol=tol, max_iter=self.max_iter, count_start=not self.loss_.frozen,
+            objective, course.v, step=course.step, tol=tol, max_iter=self.max_iter, count_start=not self.loss_.frozen,
             visit=course,
         )  # fmt: skip
 
-    def _stage(self, risk: SummedRisk | TensorLinearRisk, C: float) -> Callable[[int], Objective]:
+    def _stage(self, risk: Any, C: float) -> Callable[[int], Objective]:
         def stage(iteration: int) -> Objective:
             own = risk.at(iteration, self.max_iter)
             return lambda v: own.objective(v, C)
@@ -306,8 +299,7 @@ class LinearRanker(PathOverC, Ranker):
         return stage
 
     def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"loss": str(self.loss_), "solver": self.solver_, "C": self.C_}
-        return facts | ({"certificate": str(self.certificate_)} if hasattr(self, "certificate_") else {})
+        return {"loss": str(self.loss_), "solver": self.solver_} | super()._facts()
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
@@ -334,6 +326,7 @@ class RankSVM(LinearRanker):
     ----------
     loss : "hinge" (bundle method) or "squared-hinge" (L-BFGS); both are certified
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    scale : "standard" or None, as in :class:`LinearRanker`
     tol, max_iter : relative gap at which to stop; most iterations, for each C
     eval_metric : what is measured on ``eval_set``
     random_state : nothing is drawn at random; taken so that all rankers take it
@@ -349,6 +342,7 @@ class RankSVM(LinearRanker):
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"),
         "C": C_CONSTRAINT,
+        "scale": SCALE,
         "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
         "max_iter": Integer(low=1, help="most iterations, for each C"),
         "eval_metric": MetricSpec(help="metric on the validation data"),
@@ -362,7 +356,8 @@ class RankSVM(LinearRanker):
     def __init__(
         self,
         loss: str = "hinge",
-        C: float | Sequence[float] = 100.0,
+        C: float | Sequence[float] = 10.0,
+        scale: str | None = "standard",
         tol: float = 1e-3,
         max_iter: int = 2000,
         eval_metric: Any = "ndcg@10",
@@ -370,6 +365,7 @@ class RankSVM(LinearRanker):
     ):
         self.loss = loss
         self.C = C
+        self.scale = scale
         self.tol = tol
         self.max_iter = max_iter
         self.eval_metric = eval_metric

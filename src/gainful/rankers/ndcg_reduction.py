@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from gainful.data import RankingData
+from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.weighted_pairs import WeightedPairs, row_scores
 from gainful.errors import ParameterError
 from gainful.inference.features import Features
@@ -21,7 +22,6 @@ from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, S
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
-from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.space import IntRange, Space
 
 BLOCK_VALUES = 1 << 20
@@ -61,6 +61,8 @@ class NDCGReduction(LinearScores, Ranker):
     Parameters
     ----------
     classifier : scikit-learn classifier, linear, with ``sample_weight``; None for logistic regression
+    scale : "standard": the classifier sees features divided by their standard deviations over the training rows, so
+        that their own units do not matter; ``coef_`` are the weights of the features as given. None: as given
     n_rounds : rankings that weights are taken from
     pairs : "sampled": where there are more than ``max_pairs``, that many are drawn in proportion to their weights, anew
         in each round; "all"
@@ -78,6 +80,7 @@ class NDCGReduction(LinearScores, Ranker):
         "classifier": Maybe(
             inner=WeightedClassifier(), help="linear scikit-learn classifier; None for logistic regression"
         ),
+        "scale": SCALE,
         "n_rounds": Integer(low=1, help="rankings that weights are taken from"),
         "pairs": Choice(of=("sampled", "all"), help="draw pairs where there are too many, or take all"),
         "max_pairs": Integer(low=2, help="most pairs handed to the classifier when sampled"),
@@ -91,6 +94,7 @@ class NDCGReduction(LinearScores, Ranker):
     def __init__(
         self,
         classifier: Any = None,
+        scale: str | None = "standard",
         n_rounds: int = 5,
         pairs: str = "sampled",
         max_pairs: int = 50_000,
@@ -98,6 +102,7 @@ class NDCGReduction(LinearScores, Ranker):
         random_state: Any = 0,
     ):
         self.classifier = classifier
+        self.scale = scale
         self.n_rounds = n_rounds
         self.pairs = pairs
         self.max_pairs = max_pairs
@@ -108,17 +113,18 @@ class NDCGReduction(LinearScores, Ranker):
         monitor.total = self.n_rounds
         engine, features = WeightedPairs(data), Features(data.X)
         rng = np.random.default_rng(seed_from(self.random_state))
-        engine.arrange(data)
-        rows = data.row_weights
-        w = solve_ridge(data.X, data.y, alpha=mean_spread(data.X, rows), weights=rows)[0]
+        scaling = Scaling(data, self.scale)
+        scales = scaling.scales
+        engine.arrange(data, scales)
+        w = scaling.start() / scales
         self.__dict__.pop("classifier_", None)  # of an earlier fit
         with monitor:  # Ctrl-C keeps the best round so far
             for n in range(self.n_rounds):
                 D = engine.rank_discounts(row_scores(features, w))
                 chosen = engine.pairs(D) if self.pairs == "all" else self._sampled(engine, D, rng)
                 if n == 0 and self.classifier is not None:
-                    self._probe(data.X, *chosen)
-                fitted, w = self._classified(data.X, *chosen)
+                    self._probe(data.X, scales, *chosen)
+                fitted, w = self._classified(data.X, scales, *chosen)
                 objective = float(engine.shares @ engine.inverted(row_scores(features, w)))
                 scored = None if monitor.valid is None else monitor.evaluate(row_scores(Features(monitor.valid.X), w))
                 if scored is None or np.isnan(scored) or scored > monitor.best_value or not monitor.history:
@@ -129,19 +135,19 @@ class NDCGReduction(LinearScores, Ranker):
     def _sampled(self, engine: WeightedPairs, D: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         return engine.pairs(D) if engine.n_pairs <= self.max_pairs else engine.draw(D, self.max_pairs, rng)
 
-    def _probe(self, X: Any, better: Array, worse: Array, weight: Array) -> None:
+    def _probe(self, X: Any, scales: Array, better: Array, worse: Array, weight: Array) -> None:
         """Refuse what is not linear before it is trained; what cannot be fitted on a few pairs is not judged here."""
         few = np.linspace(0, len(better) - 1, min(PROBE, len(better))).astype(np.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._classified(X, better[few], worse[few], weight[few])
+                self._classified(X, scales, better[few], worse[few], weight[few])
             except ParameterError:
                 raise
             except Exception:
                 return
 
-    def _classified(self, X: Any, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
+    def _classified(self, X: Any, scales: Array, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
         """The classifier fitted on these pairs, and the weights of the features it found."""
         if not len(better):
             return None, np.zeros(X.shape[1])  # no query has two grades
@@ -149,12 +155,10 @@ class NDCGReduction(LinearScores, Ranker):
             better, worse, weight = np.repeat(better, 2), np.repeat(worse, 2), np.repeat(weight, 2)
         label = np.where(np.arange(len(better)) % 2 == 0, 1, -1)
         Z = differences(X, better, worse, label)
-        scale = np.sqrt(np.einsum("ij,ij->j", Z, Z) / len(Z))
-        scale[scale == 0.0] = np.inf
-        Z /= scale
+        Z /= scales
         classifier = default_classifier(X.shape[1]) if self.classifier is None else clone(self.classifier)
         classifier.fit(Z, label, sample_weight=weight * (len(weight) / weight.sum()))
-        return classifier, self._coefficients(classifier, X.shape[1]) / scale
+        return classifier, self._coefficients(classifier, X.shape[1]) / scales
 
     def _coefficients(self, classifier: Any, n_features: int) -> Array:
         coef = getattr(classifier, "coef_", None)

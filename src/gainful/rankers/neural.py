@@ -11,16 +11,17 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.linear import feature_scales
+from gainful.engines.scaling import SCALE
 from gainful.losses import LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters import Choice, Constraint, Integer, ListOf, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.spaces import NET_SPACE
-from gainful.rows import Array, value_blocks
+from gainful.rows import Array
 from gainful.space import Space
+from gainful.spread import feature_spread
 from gainful.threads import few_enough
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class NeuralRanker(Ranker):
         on ``eval_set`` is kept in any case. Losses that change from one epoch to the next take all epochs, of which
         the second half is measured
     eval_metric : what is measured on ``eval_set``
-    standardize : divide features by their standard deviation after taking off their mean, both of the training data
+    scale : "standard": features less their mean, divided by their standard deviation, both over the training rows;
+        None: features as given
     device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one
     dtype : "float32" or "float64", of the net
     random_state : seed; on the CPU the same seed gives the same model
@@ -80,7 +82,7 @@ class NeuralRanker(Ranker):
         "epochs": Integer(low=1, help="most passes over the training queries"),
         "early_stopping": Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping"),
         "eval_metric": MetricSpec(help="metric on eval_set that chooses the best epoch"),
-        "standardize": Flag(help="take off the features' means and divide by their standard deviations"),
+        "scale": SCALE,
         "device": DeviceName(help="where to train; auto takes a GPU where there is one"),
         "dtype": Choice(of=("float32", "float64"), help="numbers of the net"),
         "random_state": Maybe(inner=Seed(), help="seed"),
@@ -102,7 +104,7 @@ class NeuralRanker(Ranker):
         epochs: int = 100,
         early_stopping: int | None = 10,
         eval_metric: Any = "ndcg@10",
-        standardize: bool = True,
+        scale: str | None = "standard",
         device: str = "auto",
         dtype: str = "float32",
         random_state: Any = 0,
@@ -119,7 +121,7 @@ class NeuralRanker(Ranker):
         self.epochs = epochs
         self.early_stopping = early_stopping
         self.eval_metric = eval_metric
-        self.standardize = standardize
+        self.scale = scale
         self.device = device
         self.dtype = dtype
         self.random_state = random_state
@@ -173,12 +175,12 @@ class NeuralRanker(Ranker):
 
     def _standard(self, data: RankingData) -> tuple[Array, Array]:
         """Shift and scale, in the precision of X: then x − shift has no rounding of its own."""
-        if not self.standardize:
+        if self.scale is None:
             return np.zeros(data.n_features), np.ones(data.n_features)
-        kind = data.X.dtype
-        shift, scale = feature_means(data.X), feature_scales(data.X)
-        scale = np.where(scale < np.finfo(kind).tiny, 1.0, scale)  # too little to divide by: as good as constant
-        return shift.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64)
+        kind, spread = data.X.dtype, feature_spread(data.X, data.row_weights)
+        too_small = spread.deviation < np.finfo(kind).tiny  # to divide by: as good as constant
+        scale = np.where(too_small, 1.0, spread.deviation)
+        return spread.mean.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64)
 
     def _validation(self, monitor: Monitor, shift: Array, scale: Array, weights: list[Array]) -> float:
         assert monitor.valid is not None
@@ -199,7 +201,7 @@ class NeuralRanker(Ranker):
         return params | {"loss": loss_text(params["loss"])}
 
     def _preprocessing(self) -> dict[str, Any]:
-        return {"standardize": "(x - shift) / scale"} if self.standardize else {}
+        return {} if self.scale is None else {"scale": "(x - shift) / scale"}
 
     def _pack(self) -> dict[str, Any]:
         weights = {f"weights_{place}": weight for place, weight in enumerate(self.weights_)}
@@ -243,14 +245,3 @@ def activate(name: str, z: Array) -> Array:
         return np.asarray(np.tanh(z, out=z))
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * z))
     return np.asarray(sigmoid if name == "sigmoid" else z * sigmoid)
-
-
-def feature_means(X: Any) -> Array:
-    """The mean of each feature, block by block in float64."""
-    n, d = X.shape
-    if not isinstance(X, np.ndarray):
-        return np.asarray(np.bincount(X.indices, weights=X.data, minlength=d) / n)
-    total = np.zeros(d)
-    for block in value_blocks(X):
-        total += block.sum(axis=0, dtype=np.float64)
-    return np.asarray(total / n)

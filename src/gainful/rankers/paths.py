@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,12 +17,20 @@ from gainful.parameters import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.rows import Array, linear_scores
 from gainful.sharded import ShardedData
-from gainful.solvers.certificate import Certificate
+from gainful.solvers.certificate import FEATURES, Certificate
 
 C_CONSTRAINT = Either(
     of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
     help="weight of the loss; a list is chosen from on the validation data",
 )
+
+
+def stored_certificate(state: Mapping[str, Any]) -> Certificate:
+    """The certificate of a model file."""
+    found = state["certificate"]
+    if found["scale"] not in FEATURES:
+        raise ValueError(f"the certificate is of the scale {found['scale']!r}, which is none")
+    return Certificate(float(found["primal"]), float(found["dual"]), found["scale"])
 
 
 def validation_of(w: Array, monitor: Monitor) -> float | None:
@@ -39,12 +48,22 @@ def validation_of(w: Array, monitor: Monitor) -> float | None:
     return found
 
 
-class PathState(Protocol):
-    """What is carried from one C to the next: the last solution, and ``kept``, the iteration of the best one's end."""
+@dataclass(kw_only=True)
+class PathState:
+    """What is carried from one C to the next: the last solution, and ``kept``, the iteration of the best one's end.
 
-    w: Array | None
-    certificate: Certificate | None
-    kept: int
+    The solution is v; the features as they are have the weights w = v/scales.
+    """
+
+    scales: Array
+    v: Array | None = None
+    certificate: Certificate | None = None
+    kept: int = 0
+
+    @property
+    def w(self) -> Array:
+        assert self.v is not None
+        return np.asarray(self.v / self.scales)
 
 
 class FitsPath:
@@ -90,6 +109,7 @@ class PathOverC(FitsPath, LinearScores):
     :meth:`_follow_path` from ``_fit``.
     """
 
+    scale: str | None
     C_: float
     path_: list[dict[str, Any]]
     certificate_: Certificate
@@ -120,11 +140,11 @@ class PathOverC(FitsPath, LinearScores):
         """Solve for one C, add its row to the path, and keep the solution if it is the best so far."""
         began, before = monitor.elapsed(), len(monitor.history)
         self._solve(state, C, monitor)
-        assert state.w is not None
+        assert state.v is not None
         if len(monitor.history) == before:
             return  # interrupted at once
         scored = self._validation(state.w, monitor)
-        row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(state.w)),
+        row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(state.v)),
                "iterations": len(monitor.history) - before, "seconds": monitor.elapsed() - began}  # fmt: skip
         if state.certificate is not None:
             row |= {"objective": state.certificate.primal, "relative_gap": state.certificate.relative_gap}
@@ -135,9 +155,9 @@ class PathOverC(FitsPath, LinearScores):
         self.path_.append(row)
 
     def _keep(self, state: PathState, C: float) -> None:
-        self.coef_, self.intercept_, self.C_ = np.array(state.w), 0.0, C
+        self.coef_, self.intercept_, self.C_ = state.w, 0.0, C
         if state.certificate is not None:
-            self.certificate_ = state.certificate
+            self.certificate_ = replace(state.certificate, scale=self.scale)
         elif hasattr(self, "certificate_"):
             del self.certificate_
 
@@ -147,7 +167,7 @@ class PathOverC(FitsPath, LinearScores):
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"C": self.C_}
         if hasattr(self, "certificate_"):
-            facts |= {"objective": self.certificate_.primal, "relative gap": self.certificate_.relative_gap}
+            facts |= {"certificate": str(self.certificate_)}
         return facts
 
     # -- model files ---------------------------------------------------------------------------------------------------
@@ -155,11 +175,11 @@ class PathOverC(FitsPath, LinearScores):
     def _pack(self) -> dict[str, Any]:
         state = super()._pack() | {"C": self.C_, "path": self.path_}
         if hasattr(self, "certificate_"):
-            state |= {"primal": self.certificate_.primal, "dual": self.certificate_.dual}
+            state["certificate"] = asdict(self.certificate_)
         return state
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
         self.C_, self.path_ = float(state["C"]), list(state["path"])
-        if "primal" in state:
-            self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
+        if "certificate" in state:
+            self.certificate_ = stored_certificate(state)

@@ -11,7 +11,8 @@ import numpy as np
 
 from gainful.data import RankingData
 from gainful.engines.journal import Journal, recorded
-from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk
+from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
+from gainful.engines.scaling import SCALE, ScaledRisk, Scaling
 from gainful.engines.shares import block_shares
 from gainful.engines.summed import SummedRisk
 from gainful.errors import ParameterError
@@ -19,7 +20,7 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
-from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
 from gainful.rankers.spaces import C_RANGE
 from gainful.rows import Array
 from gainful.sharded import ShardedData, as_sharded
@@ -33,16 +34,13 @@ CLOSER = 1e-2  # part of the tolerance tried where the weights found are all 0
 MOST_HALVINGS = 100
 
 
-@dataclass
-class Training:
+@dataclass(kw_only=True)
+class Training(PathState):
     """What one fit works on; the bundle and the last solution carry over along a path of C."""
 
-    risk: Any  # a SummedRisk, or for "stochastic" a PairwiseRisk
+    risk: Any  # of v: a ScaledRisk, or for "stochastic" a ScaledPairs
     seed: int
     bundle: Bundle | None = None
-    w: Array | None = None
-    certificate: Certificate | None = None
-    kept: int = 0
 
 
 class RankMM(PathOverC, Ranker):
@@ -64,6 +62,9 @@ class RankMM(PathOverC, Ranker):
     ----------
     loss : "average", "maximum" or "max-average"
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
+        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
+        given, and the objective above to the letter
     solver : "auto", which reaches the relative gap ``tol`` by itself; or "stochastic", the paper's steps in the dual:
         gradient projection for the two averages, exponentiated gradient for the maximum
     tol, max_iter : relative gap at which to stop; most passes over the data of "auto"
@@ -85,6 +86,7 @@ class RankMM(PathOverC, Ranker):
     parameters: ClassVar[dict[str, Constraint]] = {
         "loss": Choice(of=LOSSES, help="how the pairs of a query make its loss"),
         "C": C_CONSTRAINT,
+        "scale": SCALE,
         "solver": Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual"),
         "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
         "max_iter": Integer(low=1, help="most passes over the data (auto)"),
@@ -100,7 +102,8 @@ class RankMM(PathOverC, Ranker):
     def __init__(
         self,
         loss: str = "average",
-        C: float | Sequence[float] = 1.0,
+        C: float | Sequence[float] = 10.0,
+        scale: str | None = "standard",
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -111,6 +114,7 @@ class RankMM(PathOverC, Ranker):
     ):
         self.loss = loss
         self.C = C
+        self.scale = scale
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -121,16 +125,17 @@ class RankMM(PathOverC, Ranker):
 
     def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
         self._check_path(monitor)
-        risk: SummedRisk | PairwiseRisk
-        if self.solver == "stochastic":  # it asks query after query
-            if isinstance(data, ShardedData):
-                raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
-            risk = bind_pairs(data, self.loss, as_sharded(data).total_weight)
+        if self.solver == "stochastic" and isinstance(data, ShardedData):
+            raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
+        journal = None if monitor.checkpoint is None else Journal(monitor)
+        shards = as_sharded(data)
+        scales = Scaling(shards, self.scale, journal).scales
+        if isinstance(data, RankingData) and self.solver == "stochastic":  # it asks query after query
+            risk: Any = ScaledPairs(bind_pairs(data, self.loss, shards.total_weight), scales)
         else:
-            shards = as_sharded(data)
             parts = shards.source.keep(bind_pairs, shards.source.data, self.loss, shards.total_weight)
-            risk = recorded(SummedRisk(shards, parts), None if monitor.checkpoint is None else Journal(monitor))
-        self._follow_path(Training(risk, seed_from(self.random_state)), monitor)
+            risk = recorded(ScaledRisk(SummedRisk(shards, parts), scales), journal)
+        self._follow_path(Training(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
 
     def _refuse_checkpoint(self) -> None:
         if self.solver == "stochastic":
@@ -152,7 +157,7 @@ class RankMM(PathOverC, Ranker):
                 solution = minimize_bundle(
                     state.risk, C, tol=tol, max_iter=self.max_iter, bundle=state.bundle, monitor=monitor
                 )
-            state.bundle, state.w, state.certificate = solution.bundle, solution.w, solution.certificate
+            state.bundle, state.v, state.certificate = solution.bundle, solution.w, solution.certificate
             if solution.w.any() or solution.interrupted:
                 return
         self._leave_zero(state, C)
@@ -162,24 +167,24 @@ class RankMM(PathOverC, Ranker):
         assert state.certificate is not None
         dual = state.certificate.dual
         _, gradient, _ = state.risk.value_and_gradient(np.zeros(state.risk.n_features))
-        w = -C * gradient
-        for _ in range(MOST_HALVINGS if w.any() else 0):
-            found = Certificate(0.5 * float(w @ w) + C * state.risk.value_and_gradient(w)[0], dual)
+        v = -C * gradient
+        for _ in range(MOST_HALVINGS if v.any() else 0):
+            found = Certificate(0.5 * float(v @ v) + C * state.risk.value_and_gradient(v)[0], dual)
             if found.relative_gap <= self.tol:
-                state.w, state.certificate = w, found
+                state.v, state.certificate = v, found
                 return
-            w = 0.5 * w
+            v = 0.5 * v
 
     def _ascend(self, state: Training, C: float, monitor: Monitor) -> None:
         """The paper's steps; with validation data the number of steps is chosen there, after every round of them."""
         best = -np.inf
 
-        def keep(w: Array, certificate: Certificate) -> None:
+        def keep(v: Array, certificate: Certificate) -> None:
             nonlocal best
-            found = self._validation(w, monitor)
+            found = self._validation(v / state.scales, monitor)
             if found is None or np.isnan(found) or found > best:
                 best = -np.inf if found is None or np.isnan(found) else found
-                state.w, state.certificate = w, certificate
+                state.v, state.certificate = v, certificate
 
         common: dict[str, Any] = {
             "learning_rate": self.learning_rate,

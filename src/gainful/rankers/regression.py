@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.data import RankingData
-from gainful.engines.summed import solve_sharded_ridge
+from gainful.engines.scaling import SCALE, Scaling
 from gainful.errors import DataError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, MetricSpec, Real
@@ -23,13 +23,16 @@ LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 class RegressionRanker(LinearScores, Ranker):
     """Linear regression on the relevance, with an l2 penalty.
 
-    Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha ‖w‖², where t is the grade or its gain 2^g − 1, ω the weight of the
-    row's query and b an intercept, which is not penalised. Scores are expected relevances, which rank well when the
-    features carry a linear signal and the grades are not too skewed.
+    Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha Σ_j σ_j² w_j², where t is the grade or its gain 2^g − 1, ω the weight
+    of the row's query, σ_j the standard deviation of feature j (1 with ``scale=None``) and b an intercept, which is not
+    penalised. Scores are expected relevances, which rank well when the features carry a linear signal and the grades
+    are not too skewed.
 
     Parameters
     ----------
     alpha : strength of the penalty, ≥ 0. With 0 the shortest of all minimisers is taken.
+    scale : "standard": the penalty counts features in units of their standard deviations over the training rows, so
+        that their own units do not matter; None: in the units given
     target : "grade" or "gain"
     eval_metric : what ``history_`` reports on ``eval_set``
 
@@ -42,16 +45,24 @@ class RegressionRanker(LinearScores, Ranker):
     accepts_shards: ClassVar[bool] = True
     parameters: ClassVar[dict[str, Constraint]] = {
         "alpha": Real(low=0, help="strength of the l2 penalty on the weights"),
+        "scale": SCALE,
         "target": Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1"),
         "eval_metric": MetricSpec(help="metric reported on the validation data"),
     }
     space: ClassVar[Space] = {
-        "alpha": Range(1e-2, 1e4, log=True, why="from as good as no penalty to one that leaves little but the mean"),
+        "alpha": Range(1.0, 1e5, log=True, why="from as good as no penalty to one that leaves little but the mean"),
         "target": Values("grade", "gain", why="gains 2^g − 1 are what NDCG counts, grades are less skewed"),
     }
 
-    def __init__(self, alpha: float = 1.0, target: str = "grade", eval_metric: Any = "ndcg@10"):
+    def __init__(
+        self,
+        alpha: float = 1000.0,
+        scale: str | None = "standard",
+        target: str = "grade",
+        eval_metric: Any = "ndcg@10",
+    ):
         self.alpha = alpha
+        self.scale = scale
         self.target = target
         self.eval_metric = eval_metric
 
@@ -65,7 +76,9 @@ class RegressionRanker(LinearScores, Ranker):
                 f"up to {LARGEST_GRADE:g}"
             )
         targets = np.asarray if self.target == "grade" else gains
-        self.coef_, self.intercept_, objective = solve_sharded_ridge(shards, float(self.alpha), targets)
+        scaling = Scaling(shards, self.scale)
+        v, self.intercept_, objective = scaling.ridge(float(self.alpha), targets)
+        self.coef_ = np.asarray(v / scaling.scales)
         monitor.step(objective=objective, validation=validation_of(self.coef_, monitor))
 
 

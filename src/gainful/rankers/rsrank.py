@@ -12,15 +12,15 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
 from gainful.data import RankingData
+from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.weighted_pairs import WeightedHuber, query_order, row_scores
 from gainful.errors import ParameterError
 from gainful.inference.features import Features
 from gainful.monitor import Monitor, ProgressCallback
-from gainful.parameters import Choice, Constraint, Either, Flag, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters import Choice, Constraint, Either, Integer, ListOf, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rows import Array
-from gainful.solvers.ridge import mean_spread, solve_ridge
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
 from gainful.space import IntRange, Range, Space, Values
 
@@ -48,8 +48,8 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         (1/m) Σ_q Σ_{g_i > g_j} w_ij φ(s_i − s_j) + l1 Σ_j σ_j |β_j|,    s = X·β
         w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q,    φ(v) = −4v | (1 − v)² | 0  for v < −1 | to 1 | above
 
-    where π are the ranks by the present scores and σ_j the spread of feature j within queries (1 with
-    ``standardize=False``). Of tied scores the lower grade ranks first; the order of the rows does not matter. The first
+    where π are the ranks by the present scores and σ_j the standard deviation of feature j over the training rows (1
+    with ``scale=None``). Of tied scores the lower grade ranks first; the order of the rows does not matter. The first
     term is at least 1 − NDCG. Every ``truncate_every`` steps of length η each weight is moved towards zero by
     η·l1 and stops there: unused features have the weight 0 exactly.
 
@@ -64,7 +64,8 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     step : "safeguarded", which needs no tuning, or "fixed": β ← β − learning_rate·∇ of the *sum* over queries
     learning_rate : of the fixed step
     init : "regression" (ridge on the grades), "zeros", or weights. At zeros all scores tie, and lower grades rank first
-    standardize : measure features in units of their spread within queries; the data are not copied
+    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
+        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: as given
     tol, max_iter : part by which the objective must fall over ten iterations; most iterations for one l1
     early_stopping : stop one l1 when the validation metric has not risen for so many iterations; None never does
     eval_metric : what is measured on ``eval_set``. With one l1 the iterate that does best there is kept; with several
@@ -92,7 +93,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         "init": Either(
             of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="weights at which training starts"
         ),
-        "standardize": Flag(help="measure features in units of their spread within queries"),
+        "scale": SCALE,
         "tol": Real(low=0, help="part by which the objective must fall over ten iterations"),
         "max_iter": Integer(low=1, help="most iterations for one l1"),
         "early_stopping": Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None"),
@@ -102,7 +103,6 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR's data and the artificial"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
-        "standardize": Values(True, False, why="whether the penalty counts features in their own units"),
         "init": Values("regression", "zeros", why="the loss is not convex"),
     }
 
@@ -114,7 +114,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         step: str = "safeguarded",
         learning_rate: float = 0.001,
         init: str | Sequence[float] = "regression",
-        standardize: bool = True,
+        scale: str | None = "standard",
         tol: float = 1e-4,
         max_iter: int = 500,
         early_stopping: int | None = 50,
@@ -127,7 +127,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         self.step = step
         self.learning_rate = learning_rate
         self.init = init
-        self.standardize = standardize
+        self.scale = scale
         self.tol = tol
         self.max_iter = max_iter
         self.early_stopping = early_stopping
@@ -158,8 +158,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
             self.l1 = given
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        loss = WeightedHuber(data, standardize=self.standardize)
-        start = self._start(data) * np.where(np.isinf(loss.scale), 0.0, loss.scale)
+        loss, start = self._loss_and_start(data)
         values = self._prices(loss, start)
         self.path_: list[dict[str, Any]] = []
         if len(values) > 1 and monitor.valid is None:
@@ -174,19 +173,21 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         if chosen is None:
             raise KeyboardInterrupt  # there is nothing yet to keep
         self.path_ = path
-        self.coef_, self.intercept_ = chosen.kept / loss.scale, 0.0
+        self.coef_, self.intercept_ = chosen.kept / loss.scales, 0.0
         self.l1_, monitor.best_iteration = chosen.l1, chosen.iteration
 
-    def _start(self, data: RankingData) -> Array:
+    def _loss_and_start(self, data: RankingData) -> tuple[WeightedHuber, Array]:
+        """The loss, and the point u at which its descent starts."""
+        scaling = Scaling(data, self.scale)
+        loss = WeightedHuber(data, scaling.scales)
+        movable = np.isfinite(loss.scales)
         if isinstance(self.init, str):
-            if self.init == "zeros":
-                return np.zeros(data.n_features)
-            weights = data.row_weights
-            return solve_ridge(data.X, data.y, alpha=mean_spread(data.X, weights), weights=weights)[0]
-        start = np.asarray(self.init, dtype=np.float64)
-        if start.shape != (data.n_features,):
+            start = scaling.start() if self.init == "regression" else np.zeros(data.n_features)
+            return loss, np.where(movable, start, 0.0)
+        weights = np.asarray(self.init, dtype=np.float64)
+        if weights.shape != (data.n_features,):
             raise ParameterError.of(type(self).__name__, "init", f"{data.n_features} weights", self.init)
-        return start
+        return loss, weights * np.where(movable, loss.scales, 0.0)
 
     def _prices(self, loss: WeightedHuber, start: Array) -> list[float]:
         """The values of l1 from small to large; "auto" in units of the gradient at zero with the ranks of the start."""
@@ -204,9 +205,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         drawn = np.random.default_rng(seed_from(self.random_state)).permutation(query_order(data.query_ids))
         train, valid = data[np.sort(drawn[:-held])], data[np.sort(drawn[-held:])]
         trial = Monitor(metric=monitor.metric, valid=valid)
-        loss = WeightedHuber(train, standardize=self.standardize)
-        start = self._start(train) * np.where(np.isinf(loss.scale), 0.0, loss.scale)
-        runs = self._runs(loss, start, values, trial)
+        runs = self._runs(*self._loss_and_start(train), values, trial)
         if trial.interrupted:
             raise KeyboardInterrupt  # the training proper has not begun
         chosen = self._choice(runs)
@@ -246,7 +245,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
         began, before = time.perf_counter(), len(monitor.history)
         for n, iterate in enumerate(islice(self._descent(loss, run), self.max_iter), 1):
             used = int(np.count_nonzero(iterate.u))
-            validation = self._validation(iterate.u / loss.scale, monitor) if each and monitor.valid else None
+            validation = self._validation(iterate.u / loss.scales, monitor) if each and monitor.valid else None
             scored = iterate.objective if validation is None or np.isnan(validation) else -validation
             run.last = iterate.u
             if scored < run.value or not run.iteration:
@@ -263,7 +262,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     def _finished(self, loss: WeightedHuber, run: Run, monitor: Monitor) -> Run:
         """The run with its validation metric, which a path takes at its end."""
         if run.row["validation"] is None and monitor.valid is not None:
-            scored = self._validation(run.kept / loss.scale, monitor)
+            scored = self._validation(run.kept / loss.scales, monitor)
             run.row["validation"] = monitor.history[-1]["validation"] = scored
         return run
 

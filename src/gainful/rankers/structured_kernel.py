@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from gainful.data import RankingData
+from gainful.engines.scaling import SCALE
 from gainful.errors import DataError
 from gainful.metrics import Metric
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Integer, Maybe, Real
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker, stored_array
-from gainful.rankers.paths import FitsPath
+from gainful.rankers.paths import FitsPath, stored_certificate
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.rows import Array
 from gainful.space import Range, Space
+from gainful.spread import feature_spread
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
 MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB
@@ -36,22 +39,27 @@ class KernelStructuredSVM(FitsPath, Ranker):
     Parameters
     ----------
     kernel : a kernel of ``sklearn.metrics.pairwise``
-    gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X)
+    scale : "standard": the kernel sees features less their mean, divided by their standard deviation, both over the
+        training rows, so that units do not matter; a sparse X is only divided. None: it sees them as given
+    gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X), with ``scale="standard"`` one
+        over the number of features that are not constant
     degree, coef0 : of polynomial
     n_landmarks : so many training documents drawn at random, or None for all (exact, up to 10,000)
     metric, C, position_weights, ties, tol, max_iter, eval_metric, random_state : as in :class:`StructuredSVM`
 
     Attributes
     ----------
-    landmarks_ : (n_landmarks, n_features); dual_coef_ : β, (n_landmarks,)
+    landmarks_ : (n_landmarks, n_features), as given; dual_coef_ : β, (n_landmarks,)
+    shift_, factor_ : what is taken off each feature, and what it is then multiplied by, (n_features,)
     certificate_, C_, path_ : as in :class:`StructuredSVM`
     """
 
     parameters: ClassVar[dict[str, Constraint]] = {
         "kernel": Choice(of=KERNELS, help="kernel of sklearn.metrics.pairwise"),
+        "scale": SCALE,
         "gamma": Either(
             of=(Choice(of=("scale",)), Real(low=0, open_low=True)),
-            help="width of the kernel; 'scale' is 1/(d · var(X))",
+            help="width of the kernel; 'scale' is 1/(d · var(X)) of the features as the kernel sees them",
         ),
         "degree": Integer(low=1, help="degree of the polynomial kernel"),
         "coef0": Real(low=0, help="constant of the polynomial kernel"),
@@ -60,12 +68,15 @@ class KernelStructuredSVM(FitsPath, Ranker):
     }
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="as for the linear one"),
-        "gamma": Range(1e-3, 10.0, log=True, why="features of LETOR lie in [0, 1], so distances are of order 1"),
+        "gamma": Range(
+            1e-4, 1.0, log=True, why="features have variance 1, so squared distances are of the order of their number"
+        ),
     }
 
     def __init__(
         self,
         kernel: str = "rbf",
+        scale: str | None = "standard",
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 1.0,
@@ -80,6 +91,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         random_state: Any = 0,
     ):
         self.kernel = kernel
+        self.scale = scale
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
@@ -94,13 +106,14 @@ class KernelStructuredSVM(FitsPath, Ranker):
         self.random_state = random_state
 
     def _linear(self) -> StructuredSVM:
-        return StructuredSVM(**{name: getattr(self, name) for name in SHARED})
+        return StructuredSVM(scale=None, **{name: getattr(self, name) for name in SHARED})
 
     def _validation_metric(self) -> Metric:
         return self._linear()._validation_metric()
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        self.gamma_ = self._gamma(data.X)
+        variance = self._look_at(data)
+        self.gamma_ = self._gamma(variance, data.n_features)
         self.landmarks_ = self._landmarks(data)
         to_features = self._inverse_root()
         mapped = data.replace(X=self._map(data.X, to_features), feature_names=None)
@@ -109,18 +122,25 @@ class KernelStructuredSVM(FitsPath, Ranker):
         linear = self._linear()
         linear._fit(mapped, monitor)
         self.dual_coef_ = np.asarray(to_features @ linear.coef_)
-        self.C_, self.path_, self.certificate_ = linear.C_, linear.path_, linear.certificate_
+        self.C_, self.path_ = linear.C_, linear.path_
+        self.certificate_ = replace(linear.certificate_, scale=self.scale)
         self.position_weights_, self.position_weights_name_ = linear.position_weights_, linear.position_weights_name_
 
-    def _gamma(self, X: Any) -> float:
+    def _look_at(self, data: RankingData) -> float:
+        """Find how the kernel sees the features, and how much all values vary then."""
+        self.shift_, self.factor_ = np.zeros(data.n_features), np.ones(data.n_features)
+        if self.scale is None:
+            return _variance(data.X)
+        spread = feature_spread(data.X, data.row_weights)
+        self.factor_ = 1.0 / spread.scales(self.scale)
+        if not data.is_sparse:
+            self.shift_ = spread.mean
+        return float(np.mean(self.factor_ > 0.0))  # what varies has the variance 1 now, about its mean
+
+    def _gamma(self, variance: float, n_features: int) -> float:
         if self.gamma != "scale":
             return float(self.gamma)
-        if isinstance(X, np.ndarray):
-            variance = _variance(X)
-        else:
-            size = X.shape[0] * X.shape[1]
-            variance = float(X.multiply(X).sum() / size - (X.sum() / size) ** 2)
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return 1.0 / (n_features * variance) if variance > 0 else 1.0
 
     def _landmarks(self, data: RankingData) -> Any:
         if self.n_landmarks is None or self.n_landmarks >= data.n_rows:
@@ -159,8 +179,18 @@ class KernelStructuredSVM(FitsPath, Ranker):
             settings["gamma"] = self.gamma_
         if self.kernel == "polynomial":
             settings |= {"coef0": self.coef0, "degree": self.degree}
-        A, B = A.astype(np.float64), B.astype(np.float64)  # the small eigenvalues of a float32 kernel are rounding
-        return np.asarray(pairwise_kernels(A, B, metric=self.kernel, **settings))
+        return np.asarray(pairwise_kernels(self._scaled(A), self._scaled(B), metric=self.kernel, **settings))
+
+    def _scaled(self, X: Any) -> Any:
+        """Rows as the kernel sees them, in float64: the small eigenvalues of a float32 kernel are rounding."""
+        if not isinstance(X, np.ndarray):
+            if not self.shift_.any():
+                return X.astype(np.float64).multiply(self.factor_).tocsr()
+            X = X.toarray()
+        scaled = X.astype(np.float64)
+        scaled -= self.shift_
+        scaled *= self.factor_
+        return scaled
 
     def _predict(self, X: Any) -> Array:
         scores = np.empty(X.shape[0])
@@ -169,20 +199,22 @@ class KernelStructuredSVM(FitsPath, Ranker):
             scores[start : start + BLOCK_ROWS] = self._kernel(block, self.landmarks_) @ self.dual_coef_
         return scores
 
+    def _preprocessing(self) -> dict[str, Any]:
+        return {} if self.scale is None else {"scale": "(x - shift) * factor"}
+
     def _pack(self) -> dict[str, Any]:
         landmarks = self.landmarks_ if isinstance(self.landmarks_, np.ndarray) else self.landmarks_.toarray()
         return {
-            "landmarks": landmarks, "dual_coef": self.dual_coef_, "gamma": self.gamma_, "C": self.C_,
-            "path": self.path_, "primal": self.certificate_.primal, "dual": self.certificate_.dual,
+            "landmarks": landmarks, "dual_coef": self.dual_coef_, "shift": self.shift_, "factor": self.factor_,
+            "gamma": self.gamma_, "C": self.C_, "path": self.path_, "certificate": asdict(self.certificate_),
         } | ({} if self.position_weights_ is None else {"position_weights": self.position_weights_})  # fmt: skip
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        from gainful.solvers.certificate import Certificate
-
         self.landmarks_ = stored_array(state, "landmarks", (None, self.n_features_in_), None)
         self.dual_coef_ = stored_array(state, "dual_coef", (len(self.landmarks_),))
         self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), list(state["path"])
-        self.certificate_ = Certificate(float(state["primal"]), float(state["dual"]))
+        self.shift_, self.factor_ = (stored_array(state, name, (self.n_features_in_,)) for name in ("shift", "factor"))
+        self.certificate_ = stored_certificate(state)
         weights = state.get("position_weights")
         self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
 
@@ -194,8 +226,11 @@ class KernelStructuredSVM(FitsPath, Ranker):
         return params
 
 
-def _variance(X: Array) -> float:
+def _variance(X: Any) -> float:
     """Of all values together, block by block: NumPy's own would make a float64 copy of X."""
+    if not isinstance(X, np.ndarray):
+        size = X.shape[0] * X.shape[1]
+        return float(X.multiply(X).sum() / size - (X.sum() / size) ** 2)
     blocks = [X[start : start + BLOCK_ROWS] for start in range(0, len(X), BLOCK_ROWS)]
     mean = sum(float(block.sum(dtype=np.float64)) for block in blocks) / X.size
     away = (np.subtract(block, mean, dtype=np.float64).ravel() for block in blocks)

@@ -11,22 +11,22 @@ import numpy as np
 
 from gainful.blocks import LocalBlocks
 from gainful.data import RankingData
-from gainful.engines.journal import Journal, noted
+from gainful.engines.journal import Journal
+from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.structured import Losses, ShiftedRisk, StructuredBlocks
-from gainful.engines.summed import sharded_spread, solve_sharded_ridge
 from gainful.errors import ParameterError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import Ranker
-from gainful.rankers.paths import C_CONSTRAINT, PathOverC
+from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
 from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, Family, position_weights
 from gainful.rows import Array
 from gainful.selection.splits import split
 from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
-from gainful.solvers.certificate import Certificate, ConvergenceWarning, warn_not_converged
+from gainful.solvers.certificate import ConvergenceWarning, warn_not_converged
 from gainful.solvers.cutting_plane import minimize_cutting_plane
 from gainful.solvers.risk import Risk
 from gainful.solvers.subgradient import minimize_subgradient
@@ -36,16 +36,13 @@ MOST_INNER_ITERATIONS = 1000  # of the convex problem of one step of CCCP
 HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
 
 
-@dataclass
-class Training:
-    """What one fit works on. ``start`` is w0 of the tight bound; ``bundle`` and ``w`` carry over along a path of C."""
+@dataclass(kw_only=True)
+class Training(PathState):
+    """What one fit works on. ``start`` is v0 of the tight bound; ``bundle`` and ``v`` carry over along a path of C."""
 
     blocks: StructuredBlocks
     start: Array | None
     bundle: Bundle | None = None
-    w: Array | None = None
-    certificate: Certificate | None = None
-    kept: int = 0  # iteration after which the best C so far was done
 
     def risk(self, loss: str) -> Risk:
         return self.blocks.risk(loss)
@@ -72,6 +69,9 @@ class StructuredSVM(PathOverC, Ranker):
     ----------
     metric : "ndcg@k", "ndcg" or "map", with the gain and discount of its conventions
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
+        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
+        given, and the objectives above to the letter
     solver : "bundle"; "cutting_plane" (one slack a query); "subgradient". For ``bound="convex"``
     bound : "convex" or "tight"
     position_weights : A(r): "linear" (k + 1 − r), "sqrt" (1/√r), "discount" (1/log2(1 + r)), numbers, a function of the
@@ -82,7 +82,8 @@ class StructuredSVM(PathOverC, Ranker):
     tol, max_iter : relative gap at which to stop (tight: relative decrease); most iterations, each about one pass over
         the data, or with "cccp" one convex problem
     tight_method : "gradient" (steepest descent with line search) or "cccp" (a sequence of convex problems)
-    start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares
+    start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares; with
+        ``scale="standard"`` that is the number of training rows
     schedule : of the cutting planes' quadratic programme: solved after every "pass", every "query", or so many queries
     drop_inactive, active_set, single_variable_update : the paper's tricks for cutting planes
     conjugate : conjugate directions in the subgradient solver
@@ -102,6 +103,7 @@ class StructuredSVM(PathOverC, Ranker):
     parameters: ClassVar[dict[str, Constraint]] = {
         "metric": MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"),
         "C": C_CONSTRAINT,
+        "scale": SCALE,
         "solver": Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound"),
         "bound": Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"),
         "position_weights": CONSTRAINT,
@@ -132,6 +134,7 @@ class StructuredSVM(PathOverC, Ranker):
         self,
         metric: Any = "ndcg@10",
         C: float | Sequence[float] = 1.0,
+        scale: str | None = "standard",
         solver: str = "bundle",
         bound: str = "convex",
         position_weights: Any = "linear",
@@ -151,6 +154,7 @@ class StructuredSVM(PathOverC, Ranker):
     ):
         self.metric = metric
         self.C = C
+        self.scale = scale
         self.solver = solver
         self.bound = bound
         self.position_weights = position_weights
@@ -224,14 +228,10 @@ class StructuredSVM(PathOverC, Ranker):
                 f"{type(self).__name__}: solver='cutting_plane' takes one file, not shards; take solver='bundle'"
             )
         seed = seed_from(self.random_state) if self.ties == "random" else 0
-        blocks = StructuredBlocks(shards, Losses(measure, weights, self.ties, seed), journal)
-        start = None
-        if self.bound == "tight":
-            start = noted(journal, "ridge regression", lambda: self._regression(shards))
-        return Training(blocks, start)
-
-    def _regression(self, data: ShardedData) -> Array:
-        return solve_sharded_ridge(data, self.start_alpha * sharded_spread(data))[0]
+        scaling = Scaling(shards, self.scale, journal)
+        blocks = StructuredBlocks(shards, Losses(measure, weights, self.ties, seed), scaling.scales, journal)
+        start = scaling.start(self.start_alpha) if self.bound == "tight" else None
+        return Training(scales=scaling.scales, blocks=blocks, start=start)
 
     # -- position weights ----------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class StructuredSVM(PathOverC, Ranker):
 
     @staticmethod
     def _take(training: Training, solution: Any) -> None:
-        training.w, training.certificate = solution.w, solution.certificate
+        training.v, training.certificate = solution.w, solution.certificate
 
     def _solve_bundle(self, training: Training, C: float, monitor: Monitor) -> None:
         risk = training.risk("slack" if self.rescaling == "slack" else "convex")
@@ -321,7 +321,7 @@ class StructuredSVM(PathOverC, Ranker):
 
         solution = minimize_subgradient(
             objective,
-            np.zeros(risk.n_features) if training.w is None else training.w,
+            np.zeros(risk.n_features) if training.v is None else training.v,
             method="conjugate" if self.conjugate else "steepest",
             max_iter=self.max_iter,
             tol=self.tol,
@@ -335,46 +335,46 @@ class StructuredSVM(PathOverC, Ranker):
         self._take(training, solution)
 
     def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
-        risk, w0 = training.risk("tight"), training.start
-        assert w0 is not None
+        risk, v0 = training.risk("tight"), training.start
+        assert v0 is not None
 
-        def objective(w: Array) -> tuple[float, Array]:
-            value, gradient, _ = risk.value_and_gradient(w)
-            away = w - w0
+        def objective(v: Array) -> tuple[float, Array]:
+            value, gradient, _ = risk.value_and_gradient(v)
+            away = v - v0
             return 0.5 * float(away @ away) + C * value, away + C * gradient
 
         solution = minimize_subgradient(
-            objective, w0, method="conjugate" if self.conjugate else "steepest", max_iter=self.max_iter, tol=self.tol,
+            objective, v0, method="conjugate" if self.conjugate else "steepest", max_iter=self.max_iter, tol=self.tol,
             monitor=monitor, lower_bound=None,
         )  # fmt: skip
-        training.w = solution.w
+        training.v = solution.w
 
     def _solve_cccp(self, training: Training, C: float, monitor: Monitor) -> None:
-        """Linearise the subtracted maximum at w, solve the convex rest, and again until the bound falls no more."""
-        w0 = training.start
-        assert w0 is not None
+        """Linearise the subtracted maximum at v, solve the convex rest, and again until the bound falls no more."""
+        v0 = training.start
+        assert v0 is not None
         tight = training.risk("tight")
-        training.w, value = w0, C * tight.value_and_gradient(w0)[0]
+        training.v, value = v0, C * tight.value_and_gradient(v0)[0]
         with monitor:  # Ctrl-C keeps the best point so far
             for _ in range(self.max_iter):
-                new = self._convex_step(training, training.w, C)
-                away = new - w0
+                new = self._convex_step(training, training.v, C)
+                away = new - v0
                 lower = 0.5 * float(away @ away) + C * tight.value_and_gradient(new)[0]
                 gain = max(0.0, value - lower)
                 if gain > 0:
-                    training.w, value = new, lower
+                    training.v, value = new, lower
                 if monitor.step(objective=value) or gain <= self.tol * abs(value):
                     break
 
-    def _convex_step(self, training: Training, w: Array, C: float) -> Array:
-        """The minimiser of the convex bound that touches the tight one at w."""
-        w0 = training.start
-        assert w0 is not None
-        risk = ShiftedRisk(training.blocks.linearised(w), w0)
+    def _convex_step(self, training: Training, v: Array, C: float) -> Array:
+        """The minimiser of the convex bound that touches the tight one at v."""
+        v0 = training.start
+        assert v0 is not None
+        risk = ShiftedRisk(training.blocks.linearised(v), v0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
-            solution = minimize_bundle(risk, C, tol=self.tol, max_iter=MOST_INNER_ITERATIONS, w0=w - w0)
-        return w0 + solution.w
+            solution = minimize_bundle(risk, C, tol=self.tol, max_iter=MOST_INNER_ITERATIONS, w0=v - v0)
+        return v0 + solution.w
 
     def _facts(self) -> dict[str, Any]:
         learned = {} if self.position_weights_name_ is None else {"position weights": self.position_weights_name_}

@@ -15,18 +15,23 @@ from gainful.errors import ParameterError
 from gainful.rows import Array
 
 TINY = float(np.finfo(np.float64).tiny)
+FEATURES = {"standard": "on standardised features", None: "on the features as given"}
 
 
 @dataclass(frozen=True)
 class Certificate:
     """dual ≤ minimum ≤ primal, where ``primal`` is the objective at the point handed back.
 
+    ``scale`` says which problem that is: "standard" penalises the weights of features divided by their standard
+    deviations, None those of the features as given.
+
     >>> print(Certificate(primal=2.0, dual=1.999))
-    objective 2, at most 0.001 above the minimum (0.05 %)
+    objective 2 on the features as given, at most 0.001 above the minimum (0.05 %)
     """
 
     primal: float
     dual: float
+    scale: str | None = None
 
     @property
     def gap(self) -> float:
@@ -39,8 +44,8 @@ class Certificate:
         return self.gap / max(abs(self.primal), TINY)
 
     def __str__(self) -> str:
-        percent = 100 * self.relative_gap
-        return f"objective {self.primal:.6g}, at most {self.gap:.3g} above the minimum ({percent:.2g} %)"
+        percent, features = 100 * self.relative_gap, FEATURES[self.scale]
+        return f"objective {self.primal:.6g} {features}, at most {self.gap:.3g} above the minimum ({percent:.2g} %)"
 
 
 @dataclass(frozen=True)

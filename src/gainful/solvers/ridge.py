@@ -6,10 +6,8 @@ X of any length and float32 storage cost nothing extra.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from gainful.rows import Array
+from gainful.spread import Spread, feature_spread
 
 BLOCK_VALUES = 1 << 21
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
@@ -24,87 +23,59 @@ MOST_REFINEMENTS = 8  # of conjugate gradients; two or three are usual
 ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # by how much of their length weights move: at which to stop, and above which to warn
 
 Each = Callable[..., list[Any]]
+Targets = Callable[[Array], Array]
 
 
-def solve_ridge(X: Any, t: Array, *, alpha: float, weights: Array | None = None) -> tuple[Array, float, float]:
-    """(w, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖w‖²; the shortest w where many do.
+def solve_ridge(
+    X: Any, t: Array, *, alpha: float, weights: Array | None = None, scale: str | None = None
+) -> tuple[Array, float, float]:
+    """(w, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖²; the shortest v where many do.
 
-    X is dense or CSR, (n, d). Features are centred before the products are formed, and scaled to unit length while
-    solving, so that large offsets and scales cost no accuracy.
+    v = w, or with ``scale="standard"`` w times the features' standard deviations. X is dense or CSR, (n, d). Features
+    are centred before the products are formed, and scaled to unit length while solving, so that large offsets and
+    scales cost no accuracy.
     """
     omega = np.ones(len(t)) if weights is None else weights
-    return solve_ridge_of_sums(lambda task, *arguments: [task(X, t, omega, *arguments)], X.shape[1], alpha)
+    spread = feature_spread(X, weights)
+    v, b, objective = solve_ridge_of_sums(
+        lambda task, *arguments: [task(X, t, omega, *arguments)], spread, scale, alpha
+    )  # fmt: skip
+    return v / spread.scales(scale), b, objective
 
 
-def solve_ridge_of_sums(each: Each, n_features: int, alpha: float) -> tuple[Array, float, float]:
-    """The same for data in blocks: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of every block.
+def solve_ridge_of_sums(each: Each, spread: Spread, scale: str | None, alpha: float) -> tuple[Array, float, float]:
+    """(v, b, objective) for data in blocks: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of all.
 
-    Two passes over the data, or many where there are too many features for a normal matrix.
+    One pass over the data, or many where there are too many features for a normal matrix.
     """
-    first = functools.reduce(Moments.__add__, each(first_moments))
-    x_mean, t_mean = first.x / first.total, first.t / first.total
-    if n_features > MOST_FEATURES_FOR_NORMAL_MATRIX:
-        return _solve_by_conjugate_gradients(each, alpha, x_mean, t_mean, first.total)
-    parts = each(second_moments, x_mean, t_mean)
-    gram, moment = sum(part[0] for part in parts), sum(part[1] for part in parts)
-    spread = float(sum(part[2] for part in parts))
-    # what is left of a constant feature is rounding
-    constant = np.diag(gram) <= first.total * (8 * np.finfo(np.float64).eps * x_mean) ** 2
-    gram[constant], gram[:, constant], moment[constant] = 0.0, 0.0, 0.0
-    w = _solve(gram, moment, alpha)
-    b = t_mean - float(x_mean @ w)
-    objective = spread - 2.0 * float(w @ moment) + float(w @ gram @ w) + alpha * float(w @ w)
-    return w, b, max(objective, 0.0)
+    x_mean, scales = spread.mean, spread.scales(scale)
+    t_mean = sum(each(_sum_of_targets)) / spread.total
+    if len(x_mean) > MOST_FEATURES_FOR_NORMAL_MATRIX:
+        v, objective = _solve_by_conjugate_gradients(each, alpha, x_mean, scales, t_mean, spread.total)
+    else:
+        parts = each(_second_moments, x_mean, scales, t_mean)
+        gram, moment = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        v = _solve(gram, moment, alpha)
+        squares = float(sum(part[2] for part in parts))
+        objective = squares - 2.0 * float(v @ moment) + float(v @ gram @ v) + alpha * float(v @ v)
+    return v, t_mean - float(x_mean @ (v / scales)), max(objective, 0.0)
 
 
-def mean_spread(X: Any, weights: Array | None = None) -> float:
-    """Σ ω_i (x_ij − mean_j)², averaged over the features: a penalty in this unit means the same on any data."""
-    omega = np.ones(X.shape[0]) if weights is None else weights
-    return mean_spread_of_sums([first_moments(X, omega, omega)], X.shape[1])
+def _sum_of_targets(X: Any, t: Array, omega: Array) -> float:
+    return float(omega @ t)
 
 
-def mean_spread_of_sums(parts: list[Moments], n_features: int) -> float:
-    """The same from the first moments of the blocks of the data."""
-    sums = functools.reduce(Moments.__add__, parts)
-    return max(sums.squares - float(sums.x @ sums.x) / sums.total, 0.0) / n_features
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Σ ω, Σ ω x, Σ ω t and Σ ω ‖x‖² of some rows."""
-
-    total: float
-    x: Array
-    t: float
-    squares: float
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.total + other.total, self.x + other.x, self.t + other.t, self.squares + other.squares
-        )  # fmt: skip
-
-
-def first_moments(X: Any, t: Array, omega: Array) -> Moments:
-    x, squares = np.zeros(X.shape[1]), 0.0
-    for rows, block in _blocks(X):
-        if isinstance(block, np.ndarray):
-            wide = block.astype(np.float64, copy=False)
-            x += omega[rows] @ wide
-            squares += float(omega[rows] @ np.einsum("ij,ij->i", wide, wide))
-        else:
-            x += _product(block.T, omega[rows])
-            squares += float(_product(block.multiply(block).T, omega[rows]).sum())
-    return Moments(float(omega.sum()), x, float(omega @ t), squares)
-
-
-def second_moments(X: Any, t: Array, omega: Array, x_mean: Array, t_mean: float) -> tuple[Array, Array, float]:
-    """Σ ω xx', Σ ω x t and Σ ω t² with x and t from their means: (d, d), (d,) and a number."""
+def _second_moments(
+    X: Any, t: Array, omega: Array, x_mean: Array, scales: Array, t_mean: float
+) -> tuple[Array, Array, float]:
+    """Σ ω zz', Σ ω z t and Σ ω t² with z = (x − mean)/scale and t from its mean: (d, d), (d,) and a number."""
     gram, moment = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     for rows, block in _blocks(X):
-        centred = (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64)
-        centred -= x_mean
-        weighted = centred * omega[rows, None]
-        gram += weighted.T @ centred
+        z = (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64)
+        z -= x_mean
+        z /= scales
+        weighted = z * omega[rows, None]
+        gram += weighted.T @ z
         moment += weighted.T @ (t[rows] - t_mean)
     return gram, moment, float(omega @ (t - t_mean) ** 2)
 
@@ -134,8 +105,8 @@ def _solve(gram: Array, moment: Array, alpha: float) -> Array:
 
 
 def _solve_by_conjugate_gradients(
-    each: Each, alpha: float, x_mean: Array, t_mean: float, total: float
-) -> tuple[Array, float, float]:
+    each: Each, alpha: float, x_mean: Array, scales: Array, t_mean: float, total: float
+) -> tuple[Array, float]:
     """The same minimum from products with the blocks, none of which brings anything as long as the data.
 
     The normal equations square the condition of X. So they are solved only for what is still missing: the gradient of
@@ -152,18 +123,18 @@ def _solve_by_conjugate_gradients(
     lengths = np.ones(d)
     counts = each(_squared_lengths, x_mean)
     if alpha > 0 and sum(part[0] for part in counts) > d:
-        lengths = np.sqrt(sum(part[1] for part in counts) + alpha)
+        lengths = np.sqrt(sum(part[1] for part in counts) / scales**2 + alpha)
         lengths[lengths == 0] = 1.0
 
     def product(v: Array) -> Array:
         u = np.ravel(v) / lengths
-        return np.asarray((sum(each(_normal_product, x_mean, u)) + alpha * u) / lengths)
+        return np.asarray((sum(each(_normal_product, x_mean, u / scales)) / scales + alpha * u) / lengths)
 
-    def missing(w: Array) -> tuple[Array, float]:
+    def missing(v: Array) -> tuple[Array, float]:
         """Half the gradient downhill, and the objective."""
-        parts = each(_residual_products, x_mean, t_mean, w)
-        gradient = sum(part[0] for part in parts) - alpha * w
-        return gradient, float(sum(part[1] for part in parts)) + alpha * float(w @ w)
+        parts = each(_residual_products, x_mean, t_mean, v / scales)
+        gradient = sum(part[0] for part in parts) / scales - alpha * v
+        return gradient, float(sum(part[1] for part in parts)) + alpha * float(v @ v)
 
     operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
     w = np.zeros(d)
@@ -188,7 +159,7 @@ def _solve_by_conjugate_gradients(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return w, t_mean - float(x_mean @ w), objective
+    return w, objective
 
 
 def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int, Array]:
