@@ -75,6 +75,8 @@ def test_unknown_parameters_get_the_nearest(name):
         gainful.ranker(name, **{parameter + "x": 1})
     with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
         gainful.ranker(name).set_params(**{parameter + "x": 1})
+    with pytest.raises(TypeError, match=f"did you mean '{parameter}'"):
+        gainful.RANKERS[name].cls(**{parameter + "x": 1})
 
 
 def test_it_learns(name, parts):
@@ -337,3 +339,13 @@ def test_cross_validation_by_query(name, parts, routing):
                 warnings.simplefilter("ignore", UserWarning)
                 with pytest.raises(DataError, match="qid is missing"):
                     cross_validate(make(name), train.X, train.y, cv=3, params={"qid": train.qid}, error_score="raise")
+
+
+def test_shown_in_a_notebook_without_a_warning(name, parts):
+    # scikit-learn reads the docstring there, for the help of each parameter
+    model = make(name).fit(parts[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = model._repr_html_()
+    assert "n_features_in_" in dir(model)
+    assert next(iter(gainful.RANKERS[name].cls.parameters)) in page

@@ -19,6 +19,7 @@ from gainful.data import RankingData
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
+from gainful.parameters import explains_keywords
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
@@ -46,6 +47,7 @@ class CompareProgress:
 ProgressCallback = Callable[[CompareProgress], object]
 
 
+@explains_keywords
 def compare(
     rankers: Any,
     data: Any,

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from gainful.data import RankingData
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
+from gainful.parameters import explains_keywords
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
 from gainful.selection.splits import Split, folds, split
@@ -29,6 +30,7 @@ LENGTHS = ("n_trees", "n_rounds", "epochs", "max_iter")  # parameters that bound
 REFITS = (True, False, "all")
 
 
+@explains_keywords
 def tune(
     ranker: str | Ranker,
     data: Any,
