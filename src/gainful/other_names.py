@@ -63,7 +63,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
 # Parameters of LightGBM's that have no name of ours: tree rankers hand them on.
 HANDED_ON = (
     "max_depth", "boosting_type", "min_split_gain", "min_gain_to_split", "gamma", "reg_alpha", "lambda_l1",
-    "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode", "cat_smooth",
+    "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
 # Keywords of other libraries' ``fit`` that no one keyword here stands for.
