@@ -201,7 +201,7 @@ def attack(host: str, port: int, seconds: float) -> subprocess.Popen:
     """Schemathesis by the server's own description; failures other than 5xx are its opinion, not our promise."""
     tool = Path(sys.executable).with_name("schemathesis")
     if not tool.is_file():
-        sys.exit("schemathesis is not installed; run: pip install 'gainful[soak]'")
+        sys.exit("schemathesis is not installed; run: pip install '.[soak]'")
     command = [
         str(tool), "run", f"http://{host}:{port}/openapi.json",
         "--checks", "not_a_server_error", "--max-time", str(int(seconds)), "--phases", "coverage,fuzzing",

@@ -121,11 +121,9 @@ def command_line_page() -> str:
 
 def commands() -> Iterable[tuple[str, Any]]:
     """Every command that does something, with the words that call it."""
-    import typer
+    from gainful.cli.app import command
 
-    from gainful.cli.app import app
-
-    return _leaves("gainful", typer.main.get_command(app))
+    return _leaves("gainful", command())
 
 
 def _leaves(path: str, command: Any) -> Iterable[tuple[str, Any]]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Self
+
+from gainful.other_names import HANDED_ON, bare, called_here
 
 
 class GainfulError(Exception):
@@ -26,15 +29,29 @@ class ParameterError(GainfulError, ValueError):
 
 
 class UnknownNameError(ParameterError):
-    """A name that is not among those that exist; the message gives the nearest."""
+    """A name that is not among those that exist; the message gives what it is called here, or the nearest."""
 
     @classmethod
-    def among(cls, kind: str, name: object, known: Iterable[str]) -> UnknownNameError:
-        known = list(known)
-        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-        if near:
-            return cls(f"there is no {kind} {name!r}; did you mean {near[0]!r}?")
-        return cls(f"there is no {kind} {name!r}; choose from {', '.join(known)}")
+    def among(cls, kind: str, name: object, known: Iterable[str], hint: str = "") -> Self:
+        """``there is no {kind} {name}``, and what to do: the ``hint``, or else what the known names suggest."""
+        return cls(f"there is no {kind} {name!r}; {hint or _suggestion(name, list(known))}")
+
+
+class UnknownKeywordError(UnknownNameError, TypeError):
+    """A keyword that a class or method does not take; a TypeError, as for any other call in Python."""
+
+
+def _suggestion(name: object, known: list[str]) -> str:
+    plain = {bare(one): one for one in reversed(known)}
+    if bare(name) in plain:
+        return f"did you mean {plain[bare(name)]!r}?"
+    ours = called_here(name, known)
+    if ours is not None:
+        return f"it is called {ours!r} here"
+    if name in HANDED_ON and "engine_params" in known:
+        return f"engine_params={{{name!r}: …}} hands it to LightGBM"
+    near = difflib.get_close_matches(bare(name), plain, n=1, cutoff=0.5)
+    return f"did you mean {plain[near[0]]!r}?" if near else f"choose from {', '.join(known)}"
 
 
 class DataError(GainfulError, ValueError):
@@ -59,7 +76,31 @@ class MissingExtraError(GainfulError, ImportError):
 
     @classmethod
     def of(cls, what: str, package: str, extra: str) -> MissingExtraError:
-        return cls(f"{what} needs {package}, which is not installed; run: pip install 'gainful[{extra}]'")
+        return cls(f"{what} needs {package}, which is not installed; run: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """What to type for an extra, where gainful came from: a checkout, a wheel or an index."""
+    import json
+    from importlib import metadata
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    here = f"pip install '.[{extra}]' in a checkout of gainful"
+    try:
+        origin = json.loads(metadata.distribution("gainful").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return here
+    if not origin:
+        return f"pip install 'gainful[{extra}]'"
+    if "dir_info" not in origin:
+        return f"pip install 'gainful[{extra}] @ {origin['url']}'"
+    folder = Path(unquote(urlsplit(origin["url"]).path))
+    return f"pip install '{folder}[{extra}]'" if (folder / "pyproject.toml").is_file() else here
+
+
+class NoAttributeError(GainfulError, AttributeError):
+    """A fitted attribute that this model does not have; ``hasattr`` says so too."""
 
 
 class ClusterError(GainfulError):

@@ -395,6 +395,15 @@ def test_nothing_is_made_before_it_can_be_filled(capsys, folder, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bad.txt"]
 
 
+def test_flags_are_shown_without_a_value(capsys):
+    for words in (["--help"], ["compare", "-h"], ["data", "info", "-h"]):
+        code, out, _ = call(capsys, *words)
+        assert code == 0
+        assert "bool" not in out.lower()
+        assert "-h" in out
+    assert "--json" in out
+
+
 def test_without_a_command_it_helps(capsys):
     code, out, _ = call(capsys)
     assert code == 0

@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from comparison_examples import made_up
+from comparison_examples import METRICS, made_up
 
+import gainful
 from gainful.comparison import report_plots as plots
 
 SCRIPT = '<script>alert("x")</script>'
@@ -343,3 +344,39 @@ def test_nothing_overflows(browse, many, width):
     assert overflow <= 0, wide
     assert (wide, small, cut) == ([], [], [])
     assert reachable
+
+
+@pytest.mark.parametrize("headline", ["ndcg@10", "map"])
+def test_every_column_of_the_differences_is_seen_on_a_laptop(browse, headline):
+    chosen = gainful.metric(headline)
+    labels = [f"structured-svm-tight:C={i}:tolerance=0.001" for i in range(4)]
+    comparison = made_up(labels, metrics=(chosen, *(m for m in METRICS if m != chosen)))
+    script = """
+      const box = page.getElementById("tests").parentElement, last = page.querySelector("#tests thead th:last-child");
+      return [last.textContent.trim(), box.scrollWidth - box.clientWidth, last.getBoundingClientRect().right];
+    """
+    heading, hidden, right = browse(comparison.to_html(), script, 1280)
+    assert heading == "detectable"
+    assert hidden <= 0
+    assert right <= 1280
+
+
+@pytest.mark.parametrize(("headline", "told"), [("map", False), ("ndcg@10", True)])
+def test_the_sum_of_ndcg_is_tested_only_where_the_headline_is_one(headline, told):
+    chosen = gainful.metric(headline)
+    comparison = made_up(["a", "b"], metrics=(chosen, *(m for m in METRICS if m != chosen)))
+    for text in (comparison.to_html(), comparison.to_markdown(), comparison.table()):
+        assert ("p Wilcoxon Σndcg" in text.replace("\n", " ")) == told
+        assert "Wilcoxon" in text
+
+
+def test_the_best_come_first_in_every_form(found):
+    order = [found.labels.index(label) for label in found.by_mean]
+    assert order != sorted(order)
+    tables = Tables(found.to_html()).tables
+    for name in ("means", "costs", "params", "curve-values"):
+        assert [row[0][0] for row in tables[name][1:]] == found.by_mean, name
+    assert [row[0][0] for row in tables["tests"][1:]] == [label for label in found.by_mean if label != found.baseline]
+    assert list(found.to_dict()["rankers"]) == list(found.labels)  # the record keeps the order of the call
+    for text in (found.table(), found.to_markdown(), found.to_latex()):
+        assert text.index("best") < text.index("base (baseline)")

@@ -75,6 +75,8 @@ def test_unknown_parameters_get_the_nearest(name):
         gainful.ranker(name, **{parameter + "x": 1})
     with pytest.raises(ParameterError, match=f"did you mean '{parameter}'"):
         gainful.ranker(name).set_params(**{parameter + "x": 1})
+    with pytest.raises(TypeError, match=f"did you mean '{parameter}'"):
+        gainful.RANKERS[name].cls(**{parameter + "x": 1})
 
 
 def test_it_learns(name, parts):
@@ -373,3 +375,13 @@ def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
     assert ("scale" in gainful.RANKERS[name].cls.parameters) == takes
     if takes:
         assert gainful.ranker(name).scale == "standard"
+
+
+def test_shown_in_a_notebook_without_a_warning(name, parts):
+    # scikit-learn reads the docstring there, for the help of each parameter
+    model = make(name).fit(parts[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = model._repr_html_()
+    assert "n_features_in_" in dir(model)
+    assert next(iter(gainful.RANKERS[name].cls.parameters)) in page

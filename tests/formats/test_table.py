@@ -16,6 +16,7 @@ from scipy import sparse
 from gainful.data import RankingData
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
 from gainful.formats import read, write
+from gainful.formats.shards import open_shards
 from gainful.formats.table import from_frame
 
 FRAME = {"query_id": [7, 7, 8], "Label": [1, 0, 2], "price": [1.5, 2.5, 3.5], "clicks": [1, 2, 3]}
@@ -107,11 +108,55 @@ def test_a_feature_called_weight(tmp_path: Path) -> None:
     assert read(path, weight=False).feature_names == ("weight",)
 
 
-@pytest.mark.parametrize("kind", ["text", "date", "list"])
-def test_features_must_be_numbers(kind: str) -> None:
-    column = {"text": ["a"], "date": pa.array([0], pa.date32()), "list": [[1]]}[kind]
-    with pytest.raises(DataError, match="column 'x' must be numeric, was"):
+@pytest.mark.parametrize(
+    ("column", "held"),
+    [
+        (pa.array(["a"], pa.large_string()), "text"),
+        (pa.array(["a"]), "text"),
+        (pa.array([0], pa.timestamp("s")), "dates or times"),
+        (pa.array([[1]]), "lists or records"),
+        (pa.array([b"a"]), "bytes"),
+    ],
+)
+def test_types_are_told_in_plain_words(column: Any, held: str) -> None:
+    with pytest.raises(DataError, match=f"column 'x' must be numeric, but holds {held}; drop it"):
         from_frame(pa.table({"qid": [1], "grade": [1], "x": column}))
+
+
+SEMICOLONS = "query;doc;grade;a\n1;x;0;0.5\n1;y;2;1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "sep"), [(";", ";"), ("\t", "tab"), ("\t", "\t"), ("\t", "\\t"), ("|", "|"), (",", ",")]
+)
+def test_other_separators(tmp_path: Path, between: str, sep: str) -> None:
+    path = csv(tmp_path, SEMICOLONS.replace(";", between))
+    data = read(path, sep=sep)
+    assert (data.feature_names, data.X.tolist(), data.y.tolist()) == (("a",), [[0.5], [1.5]], [0, 2])
+    blocks = open_shards([path], sep=sep)
+    assert (blocks.n_rows, blocks.feature_names) == (2, ("a",))
+
+
+@pytest.mark.parametrize(("name", "between", "told"), [
+    ("a.csv", ";", "no ',' between columns, but ';': 'query;doc;grade;a'; pass sep=';'"),
+    ("a.csv", "\t", "no ',' between columns, but 'tab': .*; pass sep='tab'"),
+    ("a.tsv", ",", "no 'tab' between columns, but ',': 'query,doc,grade,a'; pass sep=','"),
+])  # fmt: skip
+def test_another_separator_is_noticed(tmp_path: Path, name: str, between: str, told: str) -> None:
+    path = csv(tmp_path, SEMICOLONS.replace(";", between), name)
+    with pytest.raises(FormatError, match=told):
+        read(path)
+    with pytest.raises(FormatError, match=told):
+        open_shards([path])
+
+
+def test_separators_that_cannot_be(tmp_path: Path) -> None:
+    for sep in ("", ";;", "é", '"', "\n", "a", 3):
+        with pytest.raises(ParameterError, match="sep of a table must be one character such as ';' or 'tab'"):
+            read(csv(tmp_path, SEMICOLONS), sep=sep)
+    write(from_frame(pa.table(FRAME)), tmp_path / "a.parquet")
+    with pytest.raises(ParameterError, match="sep is for CSV and TSV, not for parquet"):
+        read(tmp_path / "a.parquet", sep=";")
 
 
 def test_missing(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_early_stopping_counts_iterations_of_all_classes(parts):
     model = McRank("ordinal", n_trees=300, n_leaves=16, learning_rate=0.5, early_stopping=3, n_jobs=1)
     model.fit(train, eval_set=valid)
     assert model.n_iter_ == model.best_iteration_ + 3
-    assert model.booster_.num_trees() == 4 * model.n_iter_
+    assert model.booster_.num_trees() == 4 * model.best_iteration_
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -98,8 +98,7 @@ def test_a_cluster_grows_the_trees_of_memory(name, data, valid, shards, client, 
     here = gainful.ranker(name, **settings).fit(data, eval_set=valid)
     there = gainful.ranker(name, **settings).fit(shards, eval_set=valid)
     same_model(there, here, valid)
-    all_trees = [model.booster_.predict(valid.X) for model in (here, there)]
-    np.testing.assert_allclose(*all_trees, rtol=1e-6, atol=1e-8)
+    assert there.booster_.current_iteration() == there.best_iteration_
     gainful.save(there, tmp_path / "model.gainful")
     np.testing.assert_array_equal(gainful.load(tmp_path / "model.gainful").predict(valid), there.predict(valid))
 
@@ -292,7 +291,7 @@ def test_a_training_that_was_stopped_goes_on_from_its_checkpoint(data, valid, sh
     stopped = gainful.ranker("lambdamart-plain", **settings)
     with pytest.warns(InterruptedFitWarning):
         stopped.fit(shards, eval_set=valid, checkpoint=file, progress=lambda now: now.iteration == 4)
-    assert stopped.booster_.current_iteration() == 4
+    assert stopped.n_iter_ == 4
     resumed = gainful.ranker("lambdamart-plain", **settings).fit(shards, eval_set=valid, checkpoint=file)
     same_model(resumed, whole, valid)
     assert not file.exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,3 +46,20 @@ app.add_typer(data.app, name="data")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)
+
+
+def command() -> Any:
+    """All commands as the parser takes them."""
+    made = typer.main.get_command(app)
+    _show_flags_as_flags(made)
+    return made
+
+
+def _show_flags_as_flags(made: Any, parent: typer.Context | None = None) -> None:
+    """The help of an option that takes no value shows none: Typer would print ``<bool>``."""
+    context = typer.Context(made, parent=parent, **made.context_settings)
+    for inner in getattr(made, "commands", {}).values():
+        _show_flags_as_flags(inner, context)
+    for option in (*made.params, made.get_help_option(context)):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gainful.selection.splits import Split
 
 EMBEDDED_QUERIES = 1000
-DEFAULT_RANKERS = "all"
+DEFAULT_RANKERS = "few"
 DEFAULT_SIZES = "0.6,0.2,0.2"
 
 
@@ -26,7 +26,12 @@ def compare(
         ),
     ] = None,
     rankers: Annotated[
-        str, typer.Option("--rankers", help="Names with commas between them; NAME:PARAMETER=VALUE sets parameters.")
+        str,
+        typer.Option(
+            "--rankers",
+            help="few (quick ones of different families), all, or names with commas between them; "
+            "NAME:PARAMETER=VALUE sets parameters.",
+        ),
     ] = DEFAULT_RANKERS,
     losses: Annotated[
         str | None,
@@ -70,7 +75,7 @@ def compare(
 ) -> None:
     """Train several rankers on the same queries and say which is better, by how much and how surely.
 
-    Without DATA it compares all rankers on an artificial data set with a known target.
+    Without DATA it compares them on an artificial data set with a known target.
     """
     from gainful.cli.console import watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, warn_of_data

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from gainful.checks import warn_of
-from gainful.comparison.contestants import entries
-from gainful.comparison.protocol import as_splits, division
+from gainful.comparison.contestants import entries, refuse_data_as_rankers
+from gainful.comparison.protocol import as_splits, division, opened_parts
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
@@ -20,6 +20,7 @@ from gainful.data import RankingData
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
+from gainful.parameters import explains_keywords, split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split, first_look
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
@@ -47,13 +48,14 @@ class CompareProgress:
 ProgressCallback = Callable[[CompareProgress], object]
 
 
+@explains_keywords
 def compare(
     rankers: Any,
-    data: Any,
+    data: Any = None,
     *,
     folds: int | None = None,
-    valid: RankingData | None = None,
-    test: RankingData | None = None,
+    valid: Any = None,
+    test: Any = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
     metrics: str | Sequence[str | Metric] = DEFAULT_METRICS,
     convention: str | None = None,
@@ -74,10 +76,12 @@ def compare(
 
     Parameters
     ----------
-    rankers : "all", names (``"lambdamart:n_trees=100"`` sets parameters), estimators, or a mapping from labels to them
-    data : a RankingData, a Split or a list of Splits
+    rankers : "few" (quick ones of different families), "all", names (``"lambdamart:n_trees=100"`` sets parameters),
+        estimators, or a mapping from labels to them
+    data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
+        and test files
     folds : cross-validation with so many folds; without it one split of ``sizes``, or the ``valid`` and ``test`` given
-    metrics : the first one is the headline, on which differences are reported
+    metrics : the first one is the headline: the table is sorted by it, and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
     tests : of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
@@ -95,13 +99,15 @@ def compare(
     A ranker that fails, whatever its error, is reported with its reason and does not stop the others. Ctrl-C ends the
     comparison with what is finished.
     """
-    measures = tuple(metric(m, convention=convention) for m in ([metrics] if isinstance(metrics, str) else metrics))
+    specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
+    measures = tuple(metric(m, convention=convention) for m in specs)
     choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
-    how: dict[str, Any] = {"n_folds": folds, "valid": valid, "test": test, "sizes": sizes, "seed": seed}
+    refuse_data_as_rankers(rankers, data)
     entered = entries(rankers)
+    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **opened_parts(data, valid, test)}
     job = ComparisonJob(
         {label: model for label, (model, _) in entered.items()},
-        as_splits(data, **how),
+        as_splits(**how),
         metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
         tests=tuple(tests),
@@ -111,9 +117,9 @@ def compare(
         choosing=choosing,
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
-        divided=division(data, **how),
+        divided=division(**how),
     )
-    warn_of(*first_look(data, valid))
+    warn_of(*first_look(how["data"], how.get("valid")))
     try:
         job.run(progress)
     except KeyboardInterrupt:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gainful.data import RankingData
 from gainful.errors import ParameterError
 from gainful.parameters import split_outside_brackets
 from gainful.rankers.base import Ranker
-from gainful.rankers.registry import RANKERS
+from gainful.rankers.registry import RANKERS, USEFUL_FEW
 from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
+from gainful.selection.splits import Split
 
 __all__ = ["contestants", "entries", "ranker_from_spec", "ranker_with_settings"]
 
@@ -17,17 +20,27 @@ __all__ = ["contestants", "entries", "ranker_from_spec", "ranker_with_settings"]
 def contestants(rankers: Any) -> dict[str, Ranker]:
     """Label → unfitted ranker.
 
-    ``rankers`` is "all", a name, a list of names and estimators, or a mapping from labels to these. A name may carry
-    settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
+    ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of names and estimators, or a mapping from labels
+    to these. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
     """
     return {label: model for label, (model, _) in entries(rankers).items()}
+
+
+def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
+    """Raise where the data is missing, or stands where the rankers should."""
+    if data is None:
+        raise ParameterError(
+            "compare needs rankers and data, as in compare('few', 'train.txt'); one of them is missing"
+        )
+    is_path = isinstance(rankers, os.PathLike) or (isinstance(rankers, str) and os.path.isfile(rankers))
+    if is_path or isinstance(rankers, (RankingData, Split)) or hasattr(rankers, "columns"):
+        raise ParameterError("compare takes the rankers first and then the data, as in compare('few', data)")
 
 
 def entries(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
     """Label → unfitted ranker, and the parameters that its text sets, which tuning leaves alone."""
     if isinstance(rankers, str):
-        installed = [name for name, entry in RANKERS.items() if entry.installed]
-        rankers = installed if rankers == "all" else split_outside_brackets(rankers, ",")
+        rankers = _group(rankers) or split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
         chosen = {str(label): _ranker(spec) for label, spec in rankers.items()}
     else:
@@ -42,11 +55,17 @@ def entries(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
     return chosen
 
 
+def _group(word: str) -> list[str]:
+    """The rankers that a word stands for, those that can be trained here; none for any other word."""
+    names = {"few": USEFUL_FEW, "all": tuple(RANKERS)}.get(word, ())
+    return [name for name in names if RANKERS[name].installed]
+
+
 def _as_list(rankers: Any) -> Iterable[Any]:
     if isinstance(rankers, Ranker):
         return [rankers]
     if not isinstance(rankers, Iterable):
-        raise ParameterError.of("compare", "rankers", "names, estimators or a mapping from labels to them", rankers)
+        raise _not_rankers(rankers)
     return rankers
 
 
@@ -55,7 +74,20 @@ def _ranker(spec: Any) -> tuple[Ranker, frozenset[str]]:
         return ranker_from_spec(spec), frozenset(settings_of(spec)[1])
     if isinstance(spec, Ranker):
         return spec, frozenset()
-    raise ParameterError.of("compare", "rankers", "names, estimators or a mapping from labels to them", spec)
+    raise _not_rankers(spec)
+
+
+def _not_rankers(found: Any) -> ParameterError:
+    kind = type(found).__name__
+    if isinstance(found, type):
+        return ParameterError(f"compare takes estimators, not classes; give {found.__name__}() with its parameters")
+    if hasattr(found, "fit"):
+        return ParameterError(
+            f"compare trains gainful's own rankers, and {kind} is not one of them; to measure another library's model, "
+            "give its scores to gainful.metric"
+        )
+    expected = "'few', 'all', names such as 'regression,lambdamart', estimators, or a mapping from labels to them"
+    return ParameterError.of("compare", "rankers", expected, found)
 
 
 def _label(model: Any) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from gainful.data import RankingData
 from gainful.errors import DataError, ParameterError
+from gainful.formats import read
+from gainful.selection.layout import align_features, read_splits
 from gainful.selection.splits import Split, folds, split
 from gainful.tuning.store import fingerprint
 
@@ -31,7 +34,7 @@ def as_splits(
             raise ParameterError("data is divided already; leave out folds, valid and test")
         splits = list(data)
     elif not isinstance(data, RankingData):
-        raise ParameterError.of("compare", "data", "a RankingData, a Split or a list of Splits", type(data).__name__)
+        raise _not_data(data)
     elif test is not None:
         if n_folds is not None:
             raise ParameterError("give test data or folds, not both")
@@ -47,6 +50,28 @@ def as_splits(
     if not isinstance(data, RankingData):  # folds made here test every query once
         _refuse_tested_twice(splits)
     return splits
+
+
+def opened_parts(data: Any, valid: Any = None, test: Any = None) -> dict[str, Any]:
+    """The same arguments with paths opened: a data file, or a folder with train and test files or Fold1, Fold2, …"""
+    given = {"data": data} | {name: part for name, part in (("valid", valid), ("test", test)) if part is not None}
+    paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]
+    if "data" in paths and os.path.isdir(given["data"]):
+        return given | {"data": read_splits(given["data"])}
+    for name in paths:
+        given[name] = read(given[name])
+    both = all(isinstance(part, RankingData) for part in given.values())
+    return dict(align_features(given)) if paths and both else given
+
+
+def _not_data(data: Any) -> ParameterError:
+    if hasattr(data, "columns"):
+        return ParameterError(
+            f"data of compare must be ranking data, was a {type(data).__name__}; say which columns are what with "
+            "gainful.from_frame(frame, qid='…', grade='…')"
+        )
+    expected = "a path, a RankingData, a Split or a list of Splits"
+    return ParameterError.of("compare", "data", expected, type(data).__name__)
 
 
 def division(

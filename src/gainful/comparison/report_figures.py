@@ -82,7 +82,7 @@ def _toggles(lines: Sequence[plots.Line]) -> str:
 def _curve_sheet(comparison: Comparison, facts: Facts) -> Sheet:
     names = list(facts["curve"])
     rows = []
-    for label in comparison.labels:
+    for label in comparison.by_mean:
         means = facts["rankers"][label]["means"]
         rows.append((Cell(label, label), *(Cell(figure(means[n]), means[n]) for n in names)))
     return Sheet("Mean NDCG at each depth", ("ranker", *names), tuple(rows))

@@ -119,7 +119,7 @@ def cost(comparison: Comparison, facts: Facts) -> str:
             ),
             Cell(sheets.spread(r["iterations"]), max(r["iterations"])),
         )
-        for label, r in told.items()
+        for label, r in ((label, told[label]) for label in comparison.by_mean)
     ]
     tuning = ("tuning", "models tried") if comparison.tuned else ()
     sheet = Sheet("Time and memory", ("ranker", *tuning, "fit", "predict", "memory", "iterations"), tuple(rows))
@@ -139,10 +139,10 @@ def _bar(share: float) -> str:
 def parameters(comparison: Comparison, facts: Facts) -> str:
     """What each ranker was trained with, and how that was found."""
     told = facts["rankers"]
-    rows = [(Cell(label, label), Cell(_settings(told[label]["params"]))) for label in comparison.labels]
+    rows = [(Cell(label, label), Cell(_settings(told[label]["params"]))) for label in comparison.by_mean]
     tuned = [
         (label, fold, trials)
-        for label in comparison.labels
+        for label in comparison.by_mean
         for fold, trials in enumerate(told[label].get("trials", ()), start=1)
         if trials
     ]
@@ -158,7 +158,7 @@ def _chosen(comparison: Comparison, told: Facts) -> str:
     """What tuning chose on each fold, a row for each parameter: how far the folds agree is seen at a glance."""
     folds = range(comparison.data["folds"])
     rows = []
-    for label in comparison.labels:
+    for label in comparison.by_mean:
         chosen = told[label].get("chosen") or []
         for name in dict.fromkeys(name for one in chosen for name in one or ()):
             values = [(chosen[fold] or {}).get(name) for fold in folds]

@@ -40,14 +40,14 @@ class Sheet:
 
 
 def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
-    """One row per ranker: means with marks, the interval of the headline metric, time of tuning and of training."""
+    """One row per ranker, best first: means with marks, the interval of the headline metric, times."""
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
     head = ["ranker", *names, *(["tuning"] if comparison.tuned else []), "fit"]
     if intervals:
         head.insert(2, f"{percent(comparison.level)} interval")
     rows = []
-    for label in comparison.labels:
+    for label in comparison.by_mean:
         cells = [Cell(label_of(comparison, label), label)]
         for name in names:
             value = comparison.mean(label, name)
@@ -63,12 +63,12 @@ def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
 
 
 def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
-    """One row per ranker but the baseline: its difference on the headline metric, queries won and lost, p-values."""
+    """One row per ranker but the baseline, best first: its difference on the headline metric, queries won, p-values."""
     head = [f"against {comparison.baseline}", f"Δ {comparison.headings[comparison.headline]}"]
     head += [f"{percent(comparison.level)} interval", "effect"] if intervals else []
     head += ["won/tied/lost", *(_p_heading(test, measure) for test, measure in tested(comparison))]
     rows = []
-    for label in comparison.labels:
+    for label in comparison.by_mean:
         if label != comparison.baseline:
             t = comparison.paired_tests[label, comparison.headings[comparison.headline]]
             verdict = comparison.verdict(label, t.measure)
@@ -83,15 +83,16 @@ def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Shee
 def tested(comparison: Comparison) -> list[tuple[str, str]]:
     """(test, measure) of each p-value shown.
 
-    Wilcoxon looks at the whole top of the list, as Chapelle, Le and Smola do; the others at the headline metric, and so
-    does Wilcoxon where it decides the marks.
+    All look at the headline metric. Where that is an NDCG, Wilcoxon looks at the whole top of the list instead, as
+    Chapelle, Le and Smola do, or as well where it decides the marks.
     """
     heading = comparison.headings[comparison.headline]
     found = []
     for test in comparison.tests:
-        if test != "wilcoxon" or comparison.marking_test == test:
+        sums = test == "wilcoxon" and comparison.headline.kind == "ndcg"
+        if not sums or comparison.marking_test == test:
             found.append((test, heading))
-        if test == "wilcoxon":
+        if sums:
             found.append((test, CURVE_SUM))
     return found
 

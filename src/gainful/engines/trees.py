@@ -19,6 +19,7 @@ from gainful.engines.pieces import Pieces, distinct, pieces_of
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
+from gainful.other_names import LIGHTGBM
 from gainful.randomness import seed_from
 from gainful.rows import BLOCK_VALUES, Array
 from gainful.threads import openmp_threads, paced
@@ -26,27 +27,6 @@ from gainful.threads import openmp_threads, paced
 # What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
 # from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
 Objective = Callable[[Array, int], tuple[Array, Array]]
-
-# Parameters that gainful sets from its own, under every name LightGBM knows them by (see its Parameters page).
-OWNED: dict[str, tuple[str, ...]] = {
-    "n_trees": ("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",
-                "nrounds", "num_boost_round", "n_estimators", "max_iter"),
-    "n_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
-    "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
-    "min_docs_in_leaf": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_child_samples", "min_samples_leaf"),
-    "subsample": ("bagging_fraction", "sub_row", "subsample", "bagging", "bagging_freq", "subsample_freq",
-                  "bagging_by_query", "bagging_seed", "bagging_fraction_seed"),
-    "colsample": ("feature_fraction", "sub_feature", "colsample_bytree"),
-    "l2": ("lambda_l2", "reg_lambda", "lambda", "l2_regularization"),
-    "bins": ("max_bin", "max_bins"),
-    "monotone": ("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
-    "categorical": ("categorical_feature", "cat_feature", "categorical_column", "cat_column", "categorical_features"),
-    "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs"),
-    "random_state": ("seed", "random_seed", "random_state"),
-    "early_stopping": ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
-    "eval_metric": ("metric", "metrics", "metric_types"),
-}  # fmt: skip
-
 
 MOST_BINS = 65_536  # two bytes a value
 FEW_ROWS = 1000  # a thread is worth waking to score so many
@@ -87,7 +67,7 @@ def lightgbm_params(
     if subsample < 1:
         params |= {"bagging_fraction": float(subsample), "bagging_freq": 1, "bagging_by_query": True}
     extra = dict(engine_params or {})
-    for ours, names in {**OWNED, **(also_owned or {})}.items():
+    for ours, names in {**LIGHTGBM, **(also_owned or {})}.items():
         for name in names:
             if name in extra:
                 use = ours if ours == "another ranker" else f"{ours}="
@@ -370,6 +350,15 @@ def bins_for(most: int, n: int) -> dict[str, Any]:
         )
     # one more than there are values: LightGBM keeps a bin for missing ones
     return {"max_bin": max(most + 1, 2), "min_data_in_bin": 1, "bin_construct_sample_cnt": max(n, 1)}
+
+
+def first_iterations(booster: Any, iterations: int) -> Any:
+    """A booster of the first ``iterations`` only: the one given where it has grown no further."""
+    if booster.current_iteration() <= iterations:
+        return booster
+    import lightgbm as lgb
+
+    return lgb.Booster(model_str=booster.model_to_string(num_iteration=iterations))
 
 
 def predict_rows(booster: Any, X: Any, iterations: int, **how: Any) -> Array:

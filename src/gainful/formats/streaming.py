@@ -77,8 +77,9 @@ def _table(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> So
     from gainful.formats.table_stream import TableSource
 
     merge = options.get("merge", True)
-    columns = checked_columns(Columns(**{name: value for name, value in options.items() if name != "merge"}), merge)
-    return TableSource(files, chosen.fixed["kind"], columns, merge=merge)
+    kind = chosen.fixed["kind"]
+    named = Columns(**{name: value for name, value in options.items() if name != "merge"})
+    return TableSource(files, kind, checked_columns(named, merge, kind), merge=merge)
 
 
 def _binary(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:

@@ -31,17 +31,27 @@ Array = npt.NDArray[Any]
 FILL_ROWS = 4096
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
 OPTIONAL = ("doc_id", "weight")
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+WORDS = {"tab": "\t", "\\t": "\t"}  # as a shell can pass them
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which part; None to guess, False (document id, weight) for none."""
+    """Which column plays which part; None to guess, False (document id, weight) for none.
+
+    ``sep`` is what stands between two columns of text: by default a comma in CSV, a tab in TSV.
+    """
 
     qid: str | None = None
     grade: str | None = None
     doc_id: str | bool | None = None
     weight: str | bool | None = None
     features: Sequence[str] | None = None
+    sep: str | None = None
+
+    def between(self, kind: str) -> str:
+        """The character between two columns of a text file."""
+        return SEPARATORS[kind] if self.sep is None else WORDS.get(self.sep, self.sep)
 
 
 def read(
@@ -53,6 +63,7 @@ def read(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     features: Sequence[str] | None = None,
+    sep: str | None = None,
     merge: bool = True,
 ) -> RankingData:
     """Read a table.
@@ -62,9 +73,10 @@ def read(
     qid, grade, doc_id, weight : names of the columns; by default well-known names are looked for, in any case.
         ``doc_id=False`` and ``weight=False`` say that there is none, where a feature is called so
     features : names of the feature columns; by default all others
+    sep : of CSV and TSV: the character between two columns, such as ";" or "tab"
     merge : False refuses a query whose rows are not adjacent
     """
-    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
     with told_of(path, kind, lambda: _load(path, kind, wanted, threads=False)):
         return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
 
@@ -112,7 +124,7 @@ def from_frame(
     return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
 
 
-def checked_columns(wanted: Columns, merge: Any) -> Columns:
+def checked_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
         may_be_false = role in OPTIONAL and value is False
@@ -124,7 +136,17 @@ def checked_columns(wanted: Columns, merge: Any) -> Columns:
         raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
     if not isinstance(merge, bool):
         raise ParameterError.of("a table", "merge", "True or False", merge)
+    if wanted.sep is not None:
+        _check_separator(wanted, kind)
     return wanted
+
+
+def _check_separator(wanted: Columns, kind: str) -> None:
+    if kind not in SEPARATORS:
+        raise ParameterError(f"sep is for CSV and TSV, not for {kind}; leave it out")
+    between = wanted.between(kind) if isinstance(wanted.sep, str) else ""
+    if len(between) != 1 or not between.isascii() or between.isalnum() or between in '"\r\n.-':
+        raise ParameterError.of("a table", "sep", "one character such as ';' or 'tab'", wanted.sep)
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------
@@ -144,7 +166,7 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
             except pa.ArrowInvalid:
                 source.seek(0)
                 return pa.ipc.open_stream(source).read_all()
-    return _load_csv(path, "\t" if kind == "tsv" else ",", wanted, threads)
+    return _load_csv(path, wanted.between(kind), wanted, threads)
 
 
 def _schema(path: PathLike, kind: str) -> pa.Schema:
@@ -181,7 +203,19 @@ def csv_names(path: PathLike, delimiter: str) -> list[str]:
     one = csv.ReadOptions(use_threads=False)
     with csv_source(path) as source, csv.open_csv(source, read_options=one, parse_options=parse) as head:
         names: list[str] = head.schema.names
-        return names
+    if len(names) == 1:
+        _refuse_other_separator(names[0], delimiter)
+    return names
+
+
+def _refuse_other_separator(header: str, delimiter: str) -> None:
+    """Raise where the one column there seems to be is several, with something else between them."""
+    found = max(";\t|,", key=header.count)
+    if found in header:
+        given, other = ("tab" if one == "\t" else one for one in (delimiter, found))
+        raise DataError(
+            f"the first line has no {given!r} between columns, but {other!r}: {_cut(header, 60)!r}; pass sep={other!r}"
+        )
 
 
 def csv_texts(roles: dict[str, Any]) -> dict[str, Any]:
@@ -396,7 +430,7 @@ def ids_of(
     if column.null_count:
         raise _missing(what, name, first_row + _first_null(column))
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-        raise DataError(f"column {name!r} cannot hold {what}s: it is {column.type}")
+        raise DataError(f"column {name!r} cannot hold {what}s: it holds {_in_words(column.type)}")
     ids = np.asarray(column.to_numpy())
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
@@ -436,10 +470,26 @@ def numeric(column: Any, name: str) -> Array:
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataError(f"column {name!r} must be numeric, was {kind}; drop it, encode it, or name the features")
+        raise DataError(
+            f"column {name!r} must be numeric, but holds {_in_words(kind)}; drop it, encode it, or name the features"
+        )
     if column.null_count and not pa.types.is_floating(column.type):
         column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy())
+
+
+def _in_words(kind: pa.DataType) -> str:
+    """What a column holds, in words for people who do not know Arrow's types."""
+    is_a = pa.types
+    if is_a.is_string(kind) or is_a.is_large_string(kind) or _is_view(kind):
+        return "text"
+    if is_a.is_temporal(kind):
+        return "dates or times"
+    if is_a.is_binary(kind) or is_a.is_large_binary(kind):
+        return "bytes"
+    if is_a.is_nested(kind):
+        return "lists or records"
+    return "nothing" if is_a.is_null(kind) else str(kind)
 
 
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:

@@ -85,7 +85,7 @@ class TableSource(Source):
 
     @property
     def _delimiter(self) -> str:
-        return "\t" if self.kind == "tsv" else ","
+        return self.wanted.between(self.kind)
 
     # -- a pass --------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from gainful.formats.shards import open_shards
 from gainful.frames import as_features, refuse_dask, without_codes
 from gainful.metrics import Metric, metric
 from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
-from gainful.parameters import Constraint, check_parameters
+from gainful.parameters import Constraint, check_parameters, explains_keywords, refuse_unknown_parameters
 from gainful.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
 from gainful.sharded import ShardedData
 from gainful.space import Space
@@ -53,6 +53,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
+    def __new__(cls, *_: Any, **params: Any) -> Self:
+        refuse_unknown_parameters(cls, cls._get_param_names(), params)
+        return super().__new__(cls)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -62,6 +66,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- training ------------------------------------------------------------------------------------------------------
 
+    @explains_keywords
     def fit(
         self,
         X: Any,
@@ -128,7 +133,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__}: training was interrupted after iteration {self.n_iter_}; the model kept is "
                 f"that of iteration {monitor.best_iteration}",
                 InterruptedFitWarning,
-                stacklevel=2,
+                stacklevel=3,  # the caller of fit, behind its decorator
             )
         if monitor.checkpoint is not None and not monitor.interrupted:
             monitor.checkpoint.ended()
@@ -201,6 +206,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._refuse_missing(matrix, "X")
         return matrix if self.accepts_codes else without_codes(matrix)
 
+    @explains_keywords
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
         refuse_dask(X, "X")
@@ -225,6 +231,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         restored[order] = ranks
         return restored
 
+    @explains_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
         X, y, qid, sample_weight = gathered(X, y, qid, sample_weight, "X")

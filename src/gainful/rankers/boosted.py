@@ -73,7 +73,9 @@ class BoostedRanker(LossTrees):
 
     Every tree fits the negative gradient, by score, of Σ_q ω_q L_q, where the ω_q have mean 1.
 
-    Parameters, beside those of every :class:`TreeRanker`
+    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+
+    Parameters
     ----------
     loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query
@@ -84,7 +86,7 @@ class BoostedRanker(LossTrees):
     start_trees : the first so many trees fit the grades by squared error: a start for losses that have no gradient
         where all scores are equal
 
-    Attributes, beside those of every :class:`TreeRanker`
+    Attributes
     ----------
     loss_ : the loss as a value
     scale_ : the factor used; None where no tree has fitted the loss yet

@@ -68,7 +68,9 @@ class GBRank(TreeRanker):
     Zheng, Chen, Sun and Zha 2007, A regression framework for learning ranking functions using relative relevance
     judgments.
 
-    Parameters, beside those of every :class:`TreeRanker`
+    These come on top of the parameters of every :class:`TreeRanker`.
+
+    Parameters
     ----------
     tau : margin of a pair in order
     update : "gradient" adds a tree of the distances to what is asked for; "average" is the paper's running average of

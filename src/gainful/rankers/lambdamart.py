@@ -35,7 +35,9 @@ class LambdaMART(TreeRanker):
     10,000 documents a query. The plain form, all pairs and no normalisation, is ``BoostedRanker(loss="lambda")``, known
     as ``lambdamart-plain``; it has no such limits.
 
-    Parameters, beside those of every :class:`TreeRanker`
+    These come on top of the parameters of every :class:`TreeRanker`.
+
+    Parameters
     ----------
     gain : "exp2" (2^g − 1) or "linear", in the NDCG that the gradients are weighted by
     truncation : lambdarank's truncation level

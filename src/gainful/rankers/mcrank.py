@@ -13,7 +13,7 @@ from gainful.data import RankingData
 from gainful.engines.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
 from gainful.engines.recipes import Recipe, grades
 from gainful.engines.trees import predict_rows
-from gainful.errors import DataError, GainfulError, ParameterError
+from gainful.errors import DataError, NoAttributeError, ParameterError
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
@@ -38,7 +38,9 @@ class McRank(TreeRanker):
     Grades may be any non-negative numbers: only their order makes the classes, and T their value. A grade that is
     absent between others is no class. One distinct grade gives constant scores.
 
-    Parameters, beside those of every :class:`TreeRanker`
+    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+
+    Parameters
     ----------
     mode : "classification", "ordinal" or "regression"
     relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). Above a highest grade of 30 gains are divided by 2 to
@@ -48,7 +50,7 @@ class McRank(TreeRanker):
         refuses more than 500.
     n_trees : iterations; each grows as many trees as the mode says
 
-    Attributes, beside those of every :class:`TreeRanker`
+    Attributes
     ----------
     classes_ : (K,), the grades in ascending order: the columns of :meth:`predict_proba`
     """
@@ -197,7 +199,7 @@ class McRank(TreeRanker):
 
     def _refuse_regression(self, what: str) -> None:
         if self.mode == "regression":
-            raise GainfulError(f'McRank with mode="regression" has no {what}; choose "classification" or "ordinal"')
+            raise NoAttributeError(f'McRank with mode="regression" has no {what}; choose "classification" or "ordinal"')
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

@@ -412,6 +412,9 @@ RANKERS = Registry(
 )
 """Every ranker by name, a read-only mapping; an entry tells its class, kind, preset parameters and paper."""
 
+USEFUL_FEW = ("regression", "ranksvm", "listnet", "structured-svm-tight", "mcrank-regression", "lambdamart")
+"""What a comparison trains unless it is told otherwise: quick to train, and no two of the same family."""
+
 
 def ranker(name: str, **params: Any) -> Ranker:
     """An unfitted ranker by name; ``params`` override what the name presets.

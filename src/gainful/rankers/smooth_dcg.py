@@ -27,7 +27,9 @@ class SmoothDCG(LossTrees):
 
     Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
 
-    Parameters, beside those of every :class:`TreeRanker`
+    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+
+    Parameters
     ----------
     variant : "sdcg", "shf" or "reg-shf"
     alpha : steepness of the pair functions
@@ -41,7 +43,7 @@ class SmoothDCG(LossTrees):
     start_trees : the first so many trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
         it has next to no gradient
 
-    Attributes, beside those of every :class:`TreeRanker`
+    Attributes
     ----------
     loss_, scale_, n_stages_ : as of :class:`BoostedRanker`
     """

@@ -14,7 +14,14 @@ from gainful.engines.booster_text import check_booster_text
 from gainful.engines.draws import refuse_not_resumed
 from gainful.engines.pieces import joined
 from gainful.engines.recipes import Labels, Recipe
-from gainful.engines.trees import contributions_of_rows, grow_trees, lightgbm_params, predict_rows, training_threads
+from gainful.engines.trees import (
+    contributions_of_rows,
+    first_iterations,
+    grow_trees,
+    lightgbm_params,
+    predict_rows,
+    training_threads,
+)
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.monitor import Monitor
 from gainful.parameters import (
@@ -89,8 +96,8 @@ class TreeRanker(Ranker):
 
     Attributes
     ----------
-    booster_ : the ``lightgbm.Booster``
-    best_iteration_ : trees that ``predict`` uses
+    booster_ : the ``lightgbm.Booster`` of the model, which ends with the best iteration
+    best_iteration_ : iterations in ``booster_``; ``n_iter_`` also counts those grown after the best one and dropped
     feature_importances_ : total gain of the splits on each feature
     """
 
@@ -175,14 +182,15 @@ class TreeRanker(Ranker):
             from gainful.engines.cluster_trees import grow_on_cluster
 
             about |= {"recipe": recipe, "threads": self._threads()}
-            self.booster_, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
+            booster, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
         else:
             objective = None if recipe is None else recipe.make(data, threads=self._threads())
-            self.booster_ = grow_trees(
+            booster = grow_trees(
                 data, labels(data), self.n_trees, settings, monitor, objective=objective, n_jobs=self.n_jobs, **about
             )
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
+        self.booster_ = first_iterations(booster, self.best_iteration_)
         return scale
 
     def _trees_to_go_on_from(self, data: RankingData | ShardedData, monitor: Monitor) -> Any:
@@ -312,7 +320,7 @@ class TreeRanker(Ranker):
         self.best_iteration_ = int(state["best_iteration"])
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
             raise ValueError("best_iteration is none of the iterations")
-        self.booster_ = lgb.Booster(model_str=state["booster"])
+        self.booster_ = first_iterations(lgb.Booster(model_str=state["booster"]), self.best_iteration_)
 
 
 def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:

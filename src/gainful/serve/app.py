@@ -25,7 +25,7 @@ from gainful.serve import schema
 from gainful.serve.gate import Gate, Receive, Scope, Send
 from gainful.serve.holder import Holder, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, tell
-from gainful.serve.page import page
+from gainful.serve.page import page, routes_page
 from gainful.serve.scoring import Answer, Job, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
 
@@ -151,7 +151,7 @@ class App:
             title="gainful",
             version=__version__,
             description="Ranks documents by a trained model.",
-            docs_url=None,  # its pages come from the network
+            docs_url=None,  # its pages come from the network; /docs below is ours
             redoc_url=None,
             redirect_slashes=False,
             lifespan=self._lifespan,
@@ -197,6 +197,11 @@ class App:
         @api.get("/", include_in_schema=False)
         async def home() -> Response:
             content, policy = page()
+            return HTMLResponse(content, headers={"content-security-policy": policy})
+
+        @api.get("/docs", include_in_schema=False)
+        async def docs() -> Response:
+            content, policy = routes_page(api.openapi())
             return HTMLResponse(content, headers={"content-security-policy": policy})
 
         @api.get("/model", summary="The model in use", responses=_answers(schema.ModelAnswer, GET_REFUSALS))

@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN = {"/", "/health", "/ready", "/openapi.json"}  # answered without a token: they tell nothing of the model
+OPEN = {"/", "/docs", "/health", "/ready", "/openapi.json"}  # answered without a token: they tell nothing of the model
 PROBES = {"/health", "/ready", "/metrics"}  # answered however busy the server is, and logged only when debugging
 METHODS = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}
 SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")

@@ -16,6 +16,7 @@ from gainful.checks import already_checked, warn_of
 from gainful.data import RankingData
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
+from gainful.parameters import explains_keywords
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
 from gainful.selection.splits import Split, first_look, folds, split
@@ -30,6 +31,7 @@ LENGTHS = ("n_trees", "n_rounds", "epochs", "max_iter")  # parameters that bound
 REFITS = (True, False, "all")
 
 
+@explains_keywords
 def tune(
     ranker: str | Ranker,
     data: Any,

@@ -1,5 +1,3 @@
-"use strict";
-
 const $ = (id) => document.getElementById(id);
 let model = null;
 
@@ -32,51 +30,6 @@ async function meet() {
   $("model").textContent = `${model.ranker}, ${model.n_features} features, version ${model.model_version}`
     + (model.contributions ? "" : `; ${model.why_no_contributions}`)
     + (model.refused ? `; a newer file was refused: ${model.refused}` : "");
-}
-
-// -- reading rows --------------------------------------------------------------------------------------------------
-
-function readRows(text) {
-  if (!text.trim()) throw new Error("paste some rows first, open a file, or take the example");
-  return /^\s*[[{]/.test(text) ? readJson(text) : readLetor(text);
-}
-
-function readJson(text) {
-  let given;
-  try {
-    given = JSON.parse(text);
-  } catch (error) {
-    throw new Error(`this is not JSON: ${error.message}`);
-  }
-  if (!Array.isArray(given)) return given;
-  const isDocument = (row) => row !== null && !Array.isArray(row) && typeof row === "object" && "features" in row;
-  return { documents: given.map((row) => (isDocument(row) ? row : { features: row })) };
-}
-
-// Text leaves out features that are 0, as gainful's reader has it.
-function readLetor(text) {
-  const queries = new Map();
-  text.split(/\r?\n/).forEach((line, at) => {
-    const [left, ...comment] = line.split("#");
-    const words = left.trim().split(/\s+/).filter(Boolean);
-    if (!words.length) return;
-    const qid = words.find((word) => word.startsWith("qid:"))?.slice(4) ?? "";
-    const features = new Array(model.n_features).fill(0);
-    for (const word of words.filter((word) => word.includes(":") && !word.startsWith("qid:"))) {
-      const [number, value] = word.split(":");
-      const place = Number(number);
-      if (!Number.isInteger(place) || place < 1 || place > model.n_features)
-        throw new Error(`line ${at + 1}: feature ${number} is not one of 1 … ${model.n_features}`);
-      features[place - 1] = value === "NULL" || value.toLowerCase() === "nan" ? null : Number(value);
-      if (Number.isNaN(features[place - 1])) throw new Error(`line ${at + 1}: ${word} has no number`);
-    }
-    const told = comment.join("#").trim();
-    const id = told.match(/doc\s*id\s*[=:]\s*(\S+)/i)?.[1] ?? (told || `line ${at + 1}`);
-    if (!queries.has(qid)) queries.set(qid, []);
-    queries.get(qid).push({ id, features });
-  });
-  if (!queries.size) throw new Error("there are no rows");
-  return { queries: [...queries].map(([id, documents]) => ({ id, documents })) };
 }
 
 function example() {
@@ -170,6 +123,13 @@ function tell(text, isError = false) {
   $("told").className = isError ? "error" : "soft";
 }
 
+// What is on the screen is about the rows in the box, never about those before.
+function replaceRows(text) {
+  $("rows").value = text;
+  $("results").replaceChildren();
+  tell("");
+}
+
 async function attempt(work) {
   try {
     await work();
@@ -185,7 +145,8 @@ $("ask").onsubmit = (event) => {
   attempt(async () => {
     await meet();
     if (!model) throw new Error($("model").textContent);
-    const request = readRows($("rows").value);
+    $("results").replaceChildren();
+    const request = readRows($("rows").value, model, ROLES);
     tell("ranking …");
     const limits = { top: Number($("top").value) || null };
     if (model.contributions) Object.assign(limits, { contributions: true, top_features: Number($("top-features").value) || null });
@@ -194,13 +155,13 @@ $("ask").onsubmit = (event) => {
 };
 $("file").onchange = async () => {
   const [file] = $("file").files;
-  if (file) $("rows").value = await file.text();
+  if (file) replaceRows(await file.text());
   $("file").value = "";
 };
 $("example").onclick = () => attempt(async () => {
   if (!model) await meet();
   if (!model) throw new Error($("model").textContent);
-  $("rows").value = example();
+  replaceRows(example());
 });
 $("token").onchange = meet;
 meet();

@@ -1,0 +1,96 @@
+"""What other libraries call the things that have a name here, for messages that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+# Parameters that gainful sets from its own, under every name LightGBM knows them by (see its Parameters page).
+LIGHTGBM: dict[str, tuple[str, ...]] = {
+    "n_trees": ("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",
+                "nrounds", "num_boost_round", "n_estimators", "max_iter"),
+    "n_leaves": ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+    "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
+    "min_docs_in_leaf": ("min_data_in_leaf", "min_data_per_leaf", "min_data", "min_child_samples", "min_samples_leaf"),
+    "subsample": ("bagging_fraction", "sub_row", "subsample", "bagging", "bagging_freq", "subsample_freq",
+                  "bagging_by_query", "bagging_seed", "bagging_fraction_seed"),
+    "colsample": ("feature_fraction", "sub_feature", "colsample_bytree"),
+    "l2": ("lambda_l2", "reg_lambda", "lambda", "l2_regularization"),
+    "bins": ("max_bin", "max_bins"),
+    "monotone": ("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
+    "categorical": ("categorical_feature", "cat_feature", "categorical_column", "cat_column", "categorical_features"),
+    "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs"),
+    "random_state": ("seed", "random_seed", "random_state"),
+    "early_stopping": ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+    "eval_metric": ("metric", "metrics", "metric_types"),
+}  # fmt: skip
+
+# The same for other libraries and for what is not a parameter of trees.
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "n_trees": ("iterations", "trees", "tree", "boosting_rounds"),
+    "n_leaves": ("leaf", "leaves"),
+    "learning_rate": ("shrinkage", "lr", "step_size"),
+    "min_docs_in_leaf": ("mls", "min_leaf_support"),
+    "colsample": ("rsm", "max_features"),
+    "l2": ("l2_leaf_reg",),
+    "bins": ("border_count", "tc", "threshold_candidates"),
+    "categorical": ("cat_features",),
+    "n_jobs": ("thread_count", "threads"),
+    "early_stopping": ("od_wait", "patience"),
+    "epochs": ("n_epochs", "num_epochs", "max_epochs"),
+    "batch_size": ("batch",),
+    "hidden": ("hidden_layer_sizes", "hidden_sizes", "layers"),
+    "loss": ("objective", "criterion"),
+    "alpha": ("ridge", "lambda", "reg_lambda", "l2"),
+    # of fit and its relatives
+    "qid": ("groups", "group_id", "query", "query_id", "queries", "qids"),
+    "sample_weight": ("sample_weights", "weight", "weights"),
+    "progress": ("callback",),
+    # of functions
+    "data": ("X", "dataset", "path"),
+    "folds": ("cv", "n_folds", "n_splits"),
+    "seed": ("random_state",),
+    "metrics": ("metric", "eval_metric", "scoring"),
+    "sep": ("delimiter", "separator"),
+    # rankers
+    "lambdamart": ("lightgbm", "lgbm", "LGBMRanker", "xgboost", "XGBRanker", "catboost"),
+    "lambdarank": ("lambdarank-linear",),
+    "ranksvm": ("svmrank", "svm"),
+    "structured-svm": ("svmndcg",),
+    "regression": ("ridge", "linear-regression"),
+    "tree-regression": ("mart", "gbdt", "gbrt"),
+}
+
+# Parameters of LightGBM's that have no name of ours: tree rankers hand them on.
+HANDED_ON = (
+    "max_depth", "boosting_type", "min_split_gain", "min_gain_to_split", "gamma", "reg_alpha", "lambda_l1",
+    "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
+)  # fmt: skip
+
+# Keywords of other libraries' ``fit`` that no one keyword here stands for.
+INSTEAD = {
+    "group": "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes",
+    "callbacks": "progress takes one function, called after each iteration",
+    "verbose": "progress=print shows each iteration",
+    "init_score": "training goes on from a model with warm_start=True",
+    "init_model": "training goes on from a model with warm_start=True",
+    "xgb_model": "training goes on from a model with warm_start=True",
+    "eval_group": "eval_set=(X, y, qid) takes the query ids of the validation rows",
+    "eval_qid": "eval_set=(X, y, qid) takes the query ids of the validation rows",
+    "eval_names": "there is one eval_set, and it needs no name",
+    "eval_sample_weight": "give eval_set as a RankingData, which brings weights",
+    "feature_name": "names come with a frame or a RankingData",
+}
+
+
+def bare(name: object) -> str:
+    """A name without capitals, dashes and underscores, in which people differ most."""
+    return str(name).casefold().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def called_here(name: object, known: Collection[str]) -> str | None:
+    """Which of the ``known`` names stands for this one of another library."""
+    for table in (LIGHTGBM, ELSEWHERE):
+        for ours, others in table.items():
+            if ours in known and bare(name) in map(bare, others):
+                return ours
+    return None
