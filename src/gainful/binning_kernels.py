@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _end(values, first, length):
     """The first place after ``first`` whose value is more than ``length`` above values[first]."""
     low, step = first, 1  # values[low] is within; gallop, then bisect
@@ -24,7 +25,7 @@ def _end(values, first, length):
     return high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fits(values, length, most):
     """Whether bins of this length cover the ascending values with at most ``most`` bins."""
     at, bins = 0, 0
@@ -36,7 +37,7 @@ def fits(values, length, most):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smallest_length(values, most, start):
     """The smallest bin length ≥ ``start`` with which at most ``most`` bins cover the ascending values.
 
@@ -62,7 +63,7 @@ def smallest_length(values, most, start):
             low = middle
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cover(values, length):
     """Thresholds half-way between the bins of this length; a value on one belongs to the bin below."""
     edges = np.empty(max(len(values) - 1, 0))
@@ -77,7 +78,7 @@ def cover(values, length):
     return edges[:bins].copy()
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _code(value, edges, low, high):
     """How many of edges[low:high] lie below the value."""
     first = low
@@ -90,7 +91,7 @@ def _code(value, edges, low, high):
     return low - first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def codes_of_rows(X, edges, starts, has_missing, codes):
     """Fill ``codes`` from a dense X; (row, column) of a missing value that has no code, or (-1, -1)."""
     for i in range(X.shape[0]):
@@ -105,7 +106,7 @@ def codes_of_rows(X, edges, starts, has_missing, codes):
     return -1, -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def codes_of_stored(data, indices, indptr, edges, starts, has_missing, codes):
     """The same for the stored entries of a CSR matrix; ``codes`` holds those of zero already."""
     for i in range(len(indptr) - 1):

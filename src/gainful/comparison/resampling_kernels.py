@@ -9,7 +9,8 @@ step from a counter, so that a seed gives the same draws on every machine and wi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -19,14 +20,14 @@ ONE = np.uint64(1)
 LOW = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _mixed(state):
     z = (state ^ (state >> S30)) * MIX_1
     z = (z ^ (z >> S27)) * MIX_2
     return z ^ (z >> S31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_signs(state, out):
     """Fill ``out`` with −1 and +1, each with probability ½; the state after it."""
     rows, n = out.shape
@@ -42,7 +43,7 @@ def draw_signs(state, out):
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_counts(state, out):
     """Fill each row of ``out`` with how often n draws with replacement hit each of n queries; the state after it.
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pool_rising(rows, weights):
     """Make each of ``rows`` (n, m) fall along its m values, in place: the weighted least-squares falling sequence."""
     n, m = rows.shape

@@ -9,12 +9,13 @@ beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by r
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
     """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
 
@@ -44,13 +45,13 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
             begin = end
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _gather(values, lo, order, n, out):
     for p in range(n):
         out[p] = values[lo + order[lo + p]]
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _row_loss(a, d, s, A, D, S, start, n):
     """Σ_j (a − A_j)|d − D_j| φ(s − S_j): with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t)."""
     total = 0.0
@@ -62,7 +63,7 @@ def _row_loss(a, d, s, A, D, S, start, n):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _row_gradient(a, d, s, A, D, S, start, n, C):
     """The same, and φ'(v) = −2t: what row i gets is returned, what each row j gets is added to C."""
     total = 0.0
@@ -79,7 +80,7 @@ def _row_gradient(a, d, s, A, D, S, start, n, C):
     return total, pull
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def losses(scores, D, first, last, offsets, order, below, gains, out):
     """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given."""
     longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
@@ -100,7 +101,7 @@ def losses(scores, D, first, last, offsets, order, below, gains, out):
         out[q] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gradients(scores, D, first, last, offsets, order, below, gains, shares, out, c):
     """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights."""
     longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
@@ -127,7 +128,7 @@ def gradients(scores, D, first, last, offsets, order, below, gains, shares, out,
             c[lo + order[lo + p]] = shares[q] * C[p]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def total_weights(D, first, last, offsets, order, below, gains, out):
     """out[q] = Σ over pairs of w_ij."""
     for q in range(first, last):
@@ -141,7 +142,7 @@ def total_weights(D, first, last, offsets, order, below, gains, out):
         out[q] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def inverted_weights(D, first, last, offsets, order, below, gains, out):
     """out[q] = Σ of w_ij over the pairs ranked in the wrong order: the better one has the lesser discount."""
     for q in range(first, last):
@@ -156,7 +157,7 @@ def inverted_weights(D, first, last, offsets, order, below, gains, out):
         out[q] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, weight):
     """All pairs of a positive weight with ω_q w_ij, query by query in the order given; returns how many."""
     count = 0
@@ -173,7 +174,7 @@ def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, 
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
     """Systematic sampling: marks at offset, offset + spacing, … on the line of all weights; returns how many pairs.
 
@@ -200,7 +201,7 @@ def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offse
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dense_spread(X, first, last, offsets, shares, out):
     """out[j] += Σ_q ω_q · mean over the query of (x_ij − its mean)²; 0 where that is rounding."""
     d = X.shape[1]
@@ -222,7 +223,7 @@ def dense_spread(X, first, last, offsets, shares, out):
                 out[j] += shares[q] * square[j] / (hi - lo)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sparse_spread(data, indices, indptr, first, last, offsets, shares, out):
     """The same for CSR; only the columns that a query touches are visited."""
     d = len(out)

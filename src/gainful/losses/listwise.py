@@ -36,42 +36,42 @@ def _bind_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(top_one(y, offsets)))
+    return rows.fill(kernels.softmax, rows.take(top_one(y, offsets)))
 
 
 def _bind_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, kernels.SOFTMAX), rows.take(gain_shares(params["gamma"], y, offsets)))
+    return rows.fill(kernels.softmax, rows.take(gain_shares(params["gamma"], y, offsets)))
 
 
-def _bind_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_by_grade(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, int(getattr(kernels, kind))), rows.take(y))
+    return rows.fill(getattr(kernels, name), rows.take(y))
 
 
 def _newton_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.newton(partial(kernels.newton, kernels.SOFTMAX), rows.take(top_one(y, offsets)))
+    return rows.newton(kernels.softmax_newton, rows.take(top_one(y, offsets)))
 
 
 def _newton_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.newton(partial(kernels.newton, kernels.SOFTMAX), rows.take(gain_shares(params["gamma"], y, offsets)))
+    return rows.newton(kernels.softmax_newton, rows.take(gain_shares(params["gamma"], y, offsets)))
 
 
-def _newton_by_grade(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _newton_by_grade(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.newton(partial(kernels.newton, int(getattr(kernels, kind))), rows.take(y))
+    return rows.newton(getattr(kernels, name), rows.take(y))
 
 
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -94,8 +94,8 @@ LISTWISE = (
     LossEntry(
         "listmle",
         "Negative log likelihood of the ranking by grade; documents of equal grade do not compete.",
-        partial(_bind_by_grade, "LISTMLE"),
-        newton=partial(_newton_by_grade, "LISTMLE"),
+        partial(_bind_by_grade, "listmle"),
+        newton=partial(_newton_by_grade, "listmle_newton"),
         convex=True,
         smooth=True,
         paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm",
@@ -124,8 +124,8 @@ LISTWISE = (
     LossEntry(
         "squared",
         "Mean over the documents of (s_i − g_i)².",
-        partial(_bind_by_grade, "SQUARED"),
-        newton=partial(_newton_by_grade, "SQUARED"),
+        partial(_bind_by_grade, "squared"),
+        newton=partial(_newton_by_grade, "squared_newton"),
         convex=True,
         smooth=True,
     ),

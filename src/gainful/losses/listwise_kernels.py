@@ -10,50 +10,80 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-SOFTMAX, LISTMLE, SQUARED = 0, 1, 2
+from gainful.compiled import helper, kernel
 
-
-@njit(cache=True, nogil=True)
-def run(kind, t, offsets, blocks, starts, targets, first, last, values, g):
-    """The queries first … last − 1. A query of a single grade wants no order and has no list loss."""
-    base = offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, slope, target = t[lo:hi], g[lo:hi], targets[offsets[q] : offsets[q + 1]]
-        if kind == SQUARED:
-            values[q] = _squared(own, target, slope)
-        elif len(cuts) <= 2:
-            values[q] = 0.0
-        elif kind == SOFTMAX:
-            values[q] = _softmax(own, target, slope)
-        else:
-            values[q] = _listmle(own, cuts, offsets[q], slope, np.empty(hi - lo))
+# Each loss has kernels of its own, so that using one compiles no other.
 
 
-@njit(cache=True, nogil=True)
-def newton(kind, t, offsets, blocks, starts, targets, first, last, g, h):
+@kernel
+def squared(t, offsets, blocks, starts, targets, first, last, values, g):
+    """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
+    _sum_lists(_squared, 0, t, offsets, blocks, starts, targets, first, last, values, g)
+
+
+@kernel
+def softmax(t, offsets, blocks, starts, targets, first, last, values, g):
+    """As ``squared``."""
+    _sum_lists(_softmax, 1, t, offsets, blocks, starts, targets, first, last, values, g)
+
+
+@kernel
+def listmle(t, offsets, blocks, starts, targets, first, last, values, g):
+    """As ``squared``."""
+    _sum_lists(_listmle_slope, 1, t, offsets, blocks, starts, targets, first, last, values, g)
+
+
+@kernel
+def squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    _bend_lists(_squared_newton, 0, t, offsets, blocks, starts, targets, first, last, g, h)
+
+
+@kernel
+def softmax_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+    """As ``squared_newton``."""
+    _bend_lists(_softmax_newton, 1, t, offsets, blocks, starts, targets, first, last, g, h)
+
+
+@kernel
+def listmle_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+    """As ``squared_newton``."""
+    _bend_lists(_listmle, 1, t, offsets, blocks, starts, targets, first, last, g, h)
+
+
+@helper
+def _sum_lists(loss, fewest, t, offsets, blocks, starts, targets, first, last, values, g):
+    """Queries with at most ``fewest`` grades have no loss: one of a single grade wants no order."""
     base = offsets[first]
     for q in range(first, last):
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
         lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, slope, bend, target = t[lo:hi], g[lo:hi], h[lo:hi], targets[offsets[q] : offsets[q + 1]]
-        if kind == SQUARED:
-            _squared(own, target, slope)
-            bend[:] = 2.0 / (hi - lo)
-        elif len(cuts) <= 2:
-            continue
-        elif kind == SOFTMAX:
-            _softmax_newton(own, target, slope, bend)
-        else:
-            _listmle(own, cuts, offsets[q], slope, bend)
+        values[q] = 0.0
+        if len(cuts) - 1 > fewest:
+            values[q] = loss(t[lo:hi], targets[lo + base : hi + base], cuts, offsets[q], g[lo:hi])
 
 
-@njit(cache=True, nogil=True)
-def _squared(t, target, g):
+@helper
+def _bend_lists(loss, fewest, t, offsets, blocks, starts, targets, first, last, g, h):
+    base = offsets[first]
+    for q in range(first, last):
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        if len(cuts) - 1 > fewest:
+            loss(t[lo:hi], targets[lo + base : hi + base], cuts, offsets[q], g[lo:hi], h[lo:hi])
+
+
+@helper
+def _highest(t):
+    top = t[0]
+    for i in range(1, len(t)):
+        top = t[i] if t[i] > top else top
+    return top
+
+
+@helper
+def _squared(t, target, cuts, at, g):
     n, value = len(t), 0.0
     for i in range(n):
         away = t[i] - target[i]
@@ -62,9 +92,16 @@ def _squared(t, target, g):
     return value / n
 
 
-@njit(cache=True, nogil=True)
-def _softmax(t, target, g):
-    top, total, wanted, value = t.max(), 0.0, 0.0, 0.0
+@helper
+def _squared_newton(t, target, cuts, at, g, h):
+    _squared(t, target, cuts, at, g)
+    for i in range(len(t)):
+        h[i] = 2.0 / len(t)
+
+
+@helper
+def _softmax(t, target, cuts, at, g):
+    top, total, wanted, value = _highest(t), 0.0, 0.0, 0.0
     for i in range(len(t)):
         g[i] = math.exp(t[i] - top)
         total += g[i]
@@ -75,10 +112,10 @@ def _softmax(t, target, g):
     return value + wanted * math.log(total)
 
 
-@njit(cache=True, nogil=True)
-def _softmax_newton(t, target, g, h):
+@helper
+def _softmax_newton(t, target, cuts, at, g, h):
     """With p = softmax(t): Σ target · p − target, and Σ target · p(1 − p)."""
-    top, total, wanted = t.max(), 0.0, 0.0
+    top, total, wanted = _highest(t), 0.0, 0.0
     for i in range(len(t)):
         h[i] = math.exp(t[i] - top)
         total += h[i]
@@ -89,8 +126,13 @@ def _softmax_newton(t, target, g, h):
         h[i] = wanted * p * ((total - h[i]) / total)
 
 
-@njit(cache=True, nogil=True)
-def _listmle(t, cuts, at, g, h):
+@helper
+def _listmle_slope(t, target, cuts, at, g):
+    return _listmle(t, target, cuts, at, g, np.empty(len(t)))
+
+
+@helper
+def _listmle(t, target, cuts, at, g, h):
     """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
 
     Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) to come next, at i = j and at every i above; the
@@ -102,10 +144,10 @@ def _listmle(t, cuts, at, g, h):
     for b in range(n_blocks - 1, -1, -1):
         rests[b] = rest
         own = t[cuts[b] - at : cuts[b + 1] - at]
-        top = max(rest, own.max())
+        top = max(rest, _highest(own))
         total = math.exp(rest - top)
-        for x in own:
-            total += math.exp(x - top)
+        for i in range(len(own)):
+            total += math.exp(own[i] - top)
         rest = top + math.log(total)
     pull = -np.inf  # logarithm of Σ 1/(exp(t_i) + Σ below i exp), over the documents above
     squares = -np.inf  # and of Σ 1/(…)²
@@ -127,7 +169,7 @@ def _listmle(t, cuts, at, g, h):
     return value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _log_add(a, b):
     """log(exp(a) + exp(b)), b finite."""
     high = max(a, b)

@@ -14,37 +14,98 @@ from gainful.rows import Array
 from gainful.streams import Fill, NewtonFill, read_only
 
 
-def _bind(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
 
-    rows, code = ByGrade(y, offsets), int(getattr(kernels, kind))
-    return rows.fill(partial(kernels.run, code), _numbers(params))
+    rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
+    pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic" else {}
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, numbers: Array, first: int, last: int, *out: Array) -> None:
+        values, g = out
+        kernel(t, ends, blocks, starts, numbers, first, last, values, g)
+        for q in (q for q in pairs if first <= q < last):
+            mine, cuts = _of_query(rows, q, first)
+            values[q] = sweep_hinges(t[mine], cuts, name == "squared_hinge", g[mine], np.zeros(len(t[mine]))) / pairs[q]
+            g[mine] /= pairs[q]
+
+    return rows.fill(run if pairs else kernel, _numbers(params))
 
 
-def _bind_newton(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import pairwise_kernels as kernels
 
-    rows, code = ByGrade(y, offsets), int(getattr(kernels, kind))
-    return rows.newton(partial(kernels.newton, code), _numbers(params))
+    rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
+    pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic_newton" else {}
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, numbers: Array, first: int, last: int, *out: Array) -> None:
+        g, h = out
+        kernel(t, ends, blocks, starts, numbers, first, last, g, h)
+        for q in (q for q in pairs if first <= q < last):
+            mine, cuts = _of_query(rows, q, first)
+            sweep_hinges(t[mine], cuts, True, g[mine], h[mine])
+            g[mine] /= pairs[q]
+            h[mine] /= pairs[q]
+
+    return rows.newton(run if pairs else kernel, _numbers(params))
 
 
 def _numbers(params: Mapping[str, Any]) -> Array:
     return read_only(np.array([float(params.get("sigma", 1.0))]))
 
 
+# -- by sorting --------------------------------------------------------------------------------------------------------
+
+
+def _crowded_pairs(rows: ByGrade, crowded: float) -> dict[int, float]:
+    """The queries with so many pairs per document that sorting pays, and how many they have."""
+    sizes = np.diff(rows.starts).astype(np.float64)
+    counts = np.diff(rows.offsets).astype(np.float64)
+    pairs = 0.5 * (counts**2 - np.add.reduceat(sizes**2, rows.blocks[:-1]))
+    return {int(q): float(pairs[q]) for q in np.flatnonzero(pairs >= crowded * counts)}
+
+
+def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
+    """Its positions counted from the first of query ``first``, and where its grades begin."""
+    base = rows.offsets[first]
+    return slice(rows.offsets[q] - base, rows.offsets[q + 1] - base), rows.starts[rows.blocks[q] : rows.blocks[q + 1] + 1]
+
+
+def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> float:
+    """Hinges of all pairs of one query in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
+
+    The first sums what each document falls short by against those of lower grades, the second, which is the first with
+    scores and grades turned round, what those of higher grades fall short by against it. The gradient is added to ``g``
+    and the curvature of the squares to ``h``. Returns Σ over the pairs.
+    """
+    from gainful.losses.pairwise_kernels import sweep
+
+    levels = len(cuts) - 1
+    level = np.repeat(np.arange(levels, 0, -1), np.diff(cuts))  # 1 = the lowest grade
+    rising = np.argsort(t)
+    number, short = np.empty(len(t)), np.empty(len(t))
+    squares = sweep(t, rising[::-1].copy(), level, levels, number, short)
+    value = squares if squared else short.sum()
+    g -= 2.0 * short if squared else number
+    h += 2.0 * number
+    sweep(-t, rising, levels + 1 - level, levels, number, short)
+    g += 2.0 * short if squared else number
+    h += 2.0 * number
+    return float(value)
+
+
 PAIRWISE = (
     LossEntry(
         "pairwise-hinge",
         "Mean over the pairs of [1 − (s_i − s_j)]₊, g_i > g_j.",
-        partial(_bind, "HINGE"),
+        partial(_bind, "hinge"),
         convex=True,
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
     LossEntry(
         "pairwise-squared-hinge",
         "Mean over the pairs of [1 − (s_i − s_j)]₊².",
-        partial(_bind, "SQUARED_HINGE"),
-        newton=partial(_bind_newton, "SQUARED_HINGE"),
+        partial(_bind, "squared_hinge"),
+        newton=partial(_bind_newton, "squared_hinge_newton"),
         convex=True,
         smooth=True,
         paper="Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs",
@@ -52,8 +113,8 @@ PAIRWISE = (
     LossEntry(
         "ranknet",
         "Mean over the pairs of log(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "LOGISTIC"),
-        newton=partial(_bind_newton, "LOGISTIC"),
+        partial(_bind, "logistic"),
+        newton=partial(_bind_newton, "logistic_newton"),
         convex=True,
         smooth=True,
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},

@@ -18,65 +18,79 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
-HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
+from gainful.compiled import LOOSE, helper, kernel
+
 CROWDED = 1000.0  # pairs a document from which on sorting beats looking at each, several of them at a time
 RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
 BATCH = 512  # factors in [½, 1] whose product is an ordinary number
 
 
-@njit(cache=True, nogil=True)
-def run(kind, t, offsets, blocks, starts, params, first, last, values, g):
+# Each loss has kernels of its own, so that using one compiles no other. Hinges leave out crowded queries, which
+# ``sweep`` is for.
+
+
+@kernel
+def hinge(t, offsets, blocks, starts, params, first, last, values, g):
     """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
-    base = offsets[first]
-    for q in range(first, last):
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        own, slope = t[lo:hi], g[lo:hi]
-        pairs = _n_pairs(cuts)
-        if pairs == 0.0:
-            values[q] = 0.0
-            continue
-        if kind == LOGISTIC:
-            value = _logistic(own, cuts, offsets[q], params[0], slope)
-        elif pairs < CROWDED * (hi - lo):
-            value = (
-                _squared_hinge(own, cuts, offsets[q], slope)
-                if kind == SQUARED_HINGE
-                else _hinge(own, cuts, offsets[q], slope)
-            )
-        else:
-            value = _swept(own, cuts, offsets[q], kind == SQUARED_HINGE, slope, np.zeros(hi - lo))
-        values[q] = value / pairs
-        for i in range(hi - lo):
-            slope[i] /= pairs
+    _sum_pairs(_hinge, CROWDED, t, offsets, blocks, starts, params[0], first, last, values, g)
 
 
-@njit(cache=True, nogil=True)
-def newton(kind, t, offsets, blocks, starts, params, first, last, g, h):
+@kernel
+def squared_hinge(t, offsets, blocks, starts, params, first, last, values, g):
+    """As ``hinge``."""
+    _sum_pairs(_squared_hinge, CROWDED, t, offsets, blocks, starts, params[0], first, last, values, g)
+
+
+@kernel
+def logistic(t, offsets, blocks, starts, params, first, last, values, g):
+    """As ``hinge``; ``params`` is σ."""
+    _sum_pairs(_logistic, math.inf, t, offsets, blocks, starts, params[0], first, last, values, g)
+
+
+@kernel
+def squared_hinge_newton(t, offsets, blocks, starts, params, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    _bend_pairs(_squared_hinge_newton, CROWDED, t, offsets, blocks, starts, params[0], first, last, g, h)
+
+
+@kernel
+def logistic_newton(t, offsets, blocks, starts, params, first, last, g, h):
+    """As ``squared_hinge_newton``."""
+    _bend_pairs(_logistic_newton, math.inf, t, offsets, blocks, starts, params[0], first, last, g, h)
+
+
+@helper
+def _sum_pairs(loss, crowded, t, offsets, blocks, starts, sigma, first, last, values, g):
     base = offsets[first]
     for q in range(first, last):
         lo, hi = offsets[q] - base, offsets[q + 1] - base
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        own, slope, bend = t[lo:hi], g[lo:hi], h[lo:hi]
         pairs = _n_pairs(cuts)
-        if pairs == 0.0:
-            continue
-        if kind == LOGISTIC:
-            _logistic_newton(own, cuts, offsets[q], params[0], slope, bend)
-        elif pairs < CROWDED * (hi - lo):
-            _squared_hinge_newton(own, cuts, offsets[q], slope, bend)
-        else:
-            _swept(own, cuts, offsets[q], True, slope, bend)
-        for i in range(hi - lo):
-            slope[i] /= pairs
-            bend[i] /= pairs
+        values[q] = 0.0
+        if pairs > 0.0 and pairs < crowded * (hi - lo):
+            slope = g[lo:hi]
+            values[q] = loss(t[lo:hi], cuts, offsets[q], sigma, slope) / pairs
+            for i in range(hi - lo):
+                slope[i] /= pairs
 
 
-@njit(cache=True, nogil=True)
+@helper
+def _bend_pairs(loss, crowded, t, offsets, blocks, starts, sigma, first, last, g, h):
+    base = offsets[first]
+    for q in range(first, last):
+        lo, hi = offsets[q] - base, offsets[q + 1] - base
+        cuts = starts[blocks[q] : blocks[q + 1] + 1]
+        pairs = _n_pairs(cuts)
+        if pairs > 0.0 and pairs < crowded * (hi - lo):
+            slope, bend = g[lo:hi], h[lo:hi]
+            loss(t[lo:hi], cuts, offsets[q], sigma, slope, bend)
+            for i in range(hi - lo):
+                slope[i] /= pairs
+                bend[i] /= pairs
+
+
+@helper
 def _n_pairs(cuts):
     pairs, end = 0.0, cuts[-1]
     for b in range(len(cuts) - 2):
@@ -87,8 +101,8 @@ def _n_pairs(cuts):
 # -- every pair --------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _hinge(t, cuts, at, g):
+@helper
+def _hinge(t, cuts, at, sigma, g):
     value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
@@ -100,7 +114,7 @@ def _hinge(t, cuts, at, g):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _hinge_row(x, lower, push):
     total, count = 0.0, 0.0
     for j in range(len(lower)):
@@ -112,8 +126,8 @@ def _hinge_row(x, lower, push):
     return total, count
 
 
-@njit(cache=True, nogil=True)
-def _squared_hinge(t, cuts, at, g):
+@helper
+def _squared_hinge(t, cuts, at, sigma, g):
     value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
@@ -125,19 +139,20 @@ def _squared_hinge(t, cuts, at, g):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _squared_hinge_row(x, lower, push):
     total, slope = 0.0, 0.0
     for j in range(len(lower)):
-        short = max(1.0 - x + lower[j], 0.0)
+        short = 1.0 - x + lower[j]
+        short = short if short > 0.0 else 0.0
         total += short * short
         slope += 2.0 * short
         push[j] += 2.0 * short
     return total, slope
 
 
-@njit(cache=True, nogil=True)
-def _squared_hinge_newton(t, cuts, at, g, h):
+@helper
+def _squared_hinge_newton(t, cuts, at, sigma, g, h):
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
         lower, push, curve = t[below:], g[below:], h[below:]
@@ -147,11 +162,12 @@ def _squared_hinge_newton(t, cuts, at, g, h):
             h[i] += bend
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _squared_hinge_newton_row(x, lower, push, curve):
     slope, bend = 0.0, 0.0
     for j in range(len(lower)):
-        short = max(1.0 - x + lower[j], 0.0)
+        short = 1.0 - x + lower[j]
+        short = short if short > 0.0 else 0.0
         bow = 2.0 if short > 0.0 else 0.0
         slope += 2.0 * short
         bend += bow
@@ -160,14 +176,20 @@ def _squared_hinge_newton_row(x, lower, push, curve):
     return slope, bend
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _exponentials(t, sigma):
     """exp(σ(t − mid)), from which a pair needs one division; nothing where they leave the range."""
-    low, high = t.min(), t.max()
-    return np.exp(sigma * (t - 0.5 * (low + high))) if sigma * (high - low) <= RANGE else np.empty(0)
+    low = high = t[0]
+    for i in range(len(t)):
+        low = t[i] if t[i] < low else low
+        high = t[i] if t[i] > high else high
+    E, middle = np.empty(len(t) if sigma * (high - low) <= RANGE else 0), 0.5 * (low + high)
+    for i in range(len(E)):
+        E[i] = math.exp(sigma * (t[i] - middle))
+    return E
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _logistic(t, cuts, at, sigma, g):
     """Σ log(1 + exp(−σ(t_i − t_j)))."""
     E, value = _exponentials(t, sigma), 0.0
@@ -177,7 +199,7 @@ def _logistic(t, cuts, at, sigma, g):
             value += _far(t, cuts[b] - at, below, sigma, g)
             continue
         for begin in range(below, len(t), BATCH):
-            end = min(begin + BATCH, len(t))
+            end = begin + BATCH if begin + BATCH < len(t) else len(t)
             lower, lower_E, push = t[begin:end], E[begin:end], g[begin:end]
             for i in range(cuts[b] - at, below):
                 total, slope = _near(t[i], E[i], lower, lower_E, sigma, push)
@@ -186,7 +208,7 @@ def _logistic(t, cuts, at, sigma, g):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _near(x, e, lower, E, sigma, push):
     """One division a pair gives the slope q = E_j/(E_i + E_j).
 
@@ -202,7 +224,7 @@ def _near(x, e, lower, E, sigma, push):
     return sigma * wrong - math.log(product), slope
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _far(t, first, below, sigma, g):
     value = 0.0
     for i in range(first, below):
@@ -216,7 +238,7 @@ def _far(t, first, below, sigma, g):
     return value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _logistic_newton(t, cuts, at, sigma, g, h):
     E = _exponentials(t, sigma)
     for b in range(len(cuts) - 2):
@@ -231,7 +253,7 @@ def _logistic_newton(t, cuts, at, sigma, g, h):
             h[i] += bend
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _near_newton(e, E, sigma, push, curve):
     """Slope σq and curvature σ²q(1 − q) of each pair."""
     slope, bend = 0.0, 0.0
@@ -246,7 +268,7 @@ def _near_newton(e, E, sigma, push, curve):
     return slope, bend
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _far_newton(t, first, below, sigma, g, h):
     for i in range(first, below):
         for j in range(below, len(t)):
@@ -264,34 +286,8 @@ def _far_newton(t, first, below, sigma, g, h):
 # -- by sorting --------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _swept(t, cuts, at, squared, g, h):
-    """Hinges of all pairs in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
-
-    The first sums what each document falls short by against those of lower grades, the second, which is the first with
-    scores and grades turned round, what those of higher grades fall short by against it. ``h`` takes the curvature of
-    the squares.
-    """
-    n, levels = len(t), len(cuts) - 1
-    level = np.empty(n, dtype=np.int64)
-    for b in range(levels):
-        level[cuts[b] - at : cuts[b + 1] - at] = levels - b  # 1 = the lowest grade
-    rising = np.argsort(t)
-    number, short = np.empty(n), np.empty(n)
-    squares = _sweep(t, rising[::-1].copy(), level, levels, number, short)
-    value = squares if squared else short.sum()
-    for i in range(n):
-        g[i] -= 2.0 * short[i] if squared else number[i]
-        h[i] += 2.0 * number[i]
-    _sweep(-t, rising, levels + 1 - level, levels, number, short)
-    for j in range(n):
-        g[j] += 2.0 * short[j] if squared else number[j]
-        h[j] += 2.0 * number[j]
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _sweep(t, falling, level, levels, number, short):
+@kernel
+def sweep(t, falling, level, levels, number, short):
     """For each document i the number and sum of all 1 − (t_i − t_j) > 0 with level_j < level_i; Σ of their squares.
 
     ``falling``: documents by falling score. On the way down documents only come within reach. A node of the tree holds
@@ -326,7 +322,7 @@ def _sweep(t, falling, level, levels, number, short):
     return squares
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _bring(count, total, square, seen, node, here):
     if count[node] > 0.0:
         down = seen[node] - here

@@ -71,9 +71,11 @@ def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> 
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, slopes: Array
     ) -> None:
         cutoffs = np.full(last - first, np.inf if k is None else float(k))
+        room = np.empty((6, int(np.diff(ends[first : last + 1]).max())))
         if hinged and k is not None:
-            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, cutoffs)
-        kernels.run(hinged, t, ends, blocks, starts, gains, tops, cutoffs, settings, first, last, values, slopes)
+            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, room[0], cutoffs)
+        smooth = kernels.smoothed_hinges if hinged else kernels.sigmoids
+        smooth(t, ends, blocks, starts, gains, tops, cutoffs, settings, room, first, last, values, slopes)
 
     return rows.fill(run)
 

@@ -19,25 +19,35 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numba import njit
 
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+from gainful.compiled import LOOSE, helper, kernel
+
 RANGE = 600.0  # of z: E, its products and its quotients are ordinary numbers
 BAND = 128.0
 UP, DOWN = math.exp(BAND), math.exp(-BAND)
 
 
-@njit(cache=True, nogil=True)
-def run(hinged, t, offsets, blocks, starts, gains, tops, cutoffs, params, first, last, values, g):
+@kernel
+def sigmoids(t, offsets, blocks, starts, gains, tops, cutoffs, params, room, first, last, values, g):
     """tops[q] − Σ_i c_i W(r̂_i)/log2(1 + r̂_i) and its gradient, for the queries first … last − 1.
 
-    ``cutoffs`` has one entry for each of these queries, infinite where nothing is cut off; ``params`` are α and β.
+    ``cutoffs`` has one entry for each of these queries, infinite where nothing is cut off; ``params`` are α and β;
+    ``room`` has six rows, as long as the longest query.
     """
-    alpha, beta, base, longest = params[0], params[1], offsets[first], 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    z_, E_, p_, r_, bands_, scratch = _arrays(longest)
+    arguments = (gains, tops, cutoffs, params, room, first, last, values, g)
+    _smooth(_ranks, _slopes, t, offsets, blocks, starts, *arguments)
+
+
+@kernel
+def smoothed_hinges(t, offsets, blocks, starts, gains, tops, cutoffs, params, room, first, last, values, g):
+    """As ``sigmoids``; a kernel of its own, so that using one compiles nothing of the other."""
+    arguments = (gains, tops, cutoffs, params, room, first, last, values, g)
+    _smooth(_hinged_ranks, _hinged_slopes, t, offsets, blocks, starts, *arguments)
+
+
+@helper
+def _smooth(rank, slopes, t, offsets, blocks, starts, gains, tops, cutoffs, params, room, first, last, values, g):
+    alpha, beta, base = params[0], params[1], offsets[first]
     for q in range(first, last):
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
         values[q] = 0.0
@@ -45,32 +55,22 @@ def run(hinged, t, offsets, blocks, starts, gains, tops, cutoffs, params, first,
             continue
         n, at, lo = offsets[q + 1] - offsets[q], offsets[q], offsets[q] - base
         c, slope = gains[at : at + n], g[lo : lo + n]
-        z, E, p, r, bands = z_[:n], E_[:n], p_[:n], r_[:n], bands_[:n]
+        z, E, p, r, bands = room[0][:n], room[1][:n], room[2][:n], room[3][:n], room[4][:n]
         far = _exponentials(t[lo : lo + n], alpha, z, E, bands)
-        seen = scratch[:n] if far else E
+        seen = room[5][:n] if far else E
         known = n
         while known > 0 and c[known - 1] <= 0.0:
             known -= 1
-        if hinged:
-            _hinged_ranks(z, E, bands, far, seen, cuts, at, known, r)
-        else:
-            _ranks(E, bands, far, seen, known, r)
+        rank(z, E, bands, far, seen, cuts, at, known, r)
         total = _discounted(r, c, known, beta, cutoffs[q - first], p)
-        values[q] = max(tops[q] - total, 0.0)
-        if hinged:
-            _hinged_slopes(E, bands, far, seen, cuts, at, known, p, slope)
-        else:
-            _slopes(E, bands, far, seen, known, p, slope)
-        slope *= alpha
+        values[q] = tops[q] - total if tops[q] > total else 0.0
+        slopes(E, bands, far, seen, cuts, at, known, p, slope)
+        for i in range(n):
+            slope[i] *= alpha
 
 
-@njit(cache=True, nogil=True)
-def _arrays(n):
-    return np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-
-
-@njit(cache=True, nogil=True)
-def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, cutoffs):
+@kernel
+def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, room, cutoffs):
     """The largest present rank among the k most relevant documents of each query, and at least k.
 
     Of equal scores lower grades come first. Where the k-th is one of several of its grade, all of them count if
@@ -83,13 +83,15 @@ def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, cutoffs):
         worst = k
         for b in range(blocks[q], blocks[q + 1]):
             begin, end = starts[b] - at, starts[b + 1] - at
-            wanted = min(k - begin, end - begin)
+            wanted = k - begin if k < end else end - begin
             if wanted <= 0 or (every and b == blocks[q + 1] - 1):
                 break
             if every:
                 wanted = end - begin
             # The last of these documents: those above it, lower grades beside it, and its equals that come before it.
-            score = np.partition(own[begin:end], end - begin - wanted)[end - begin - wanted]
+            for j in range(begin, end):
+                room[j - begin] = own[j]
+            score = _select(room, end - begin, end - begin - wanted)
             better, beside, mine = 0, 0, 0
             for j in range(len(own)):
                 better += own[j] > score
@@ -97,14 +99,42 @@ def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, cutoffs):
                 beside += own[j] == score
             for j in range(begin, end):
                 mine += own[j] > score
-            worst = max(worst, better + beside + wanted - mine)
+            place = better + beside + wanted - mine
+            worst = place if place > worst else worst
         cutoffs[q - first] = worst
 
 
-@njit(cache=True, nogil=True)
+@helper
+def _select(values, n, k):
+    """The k-th smallest of the first n values, from 0; they are reordered."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return values[k]
+
+
+@helper
 def _exponentials(t, alpha, z, E, bands):
     """z = α(t − middle) and E = exp(z), by band where that goes too far; says whether it does."""
-    low, high = t.min(), t.max()
+    low = high = t[0]
+    for i in range(1, len(t)):
+        low = t[i] if t[i] < low else low
+        high = t[i] if t[i] > high else high
     middle = 0.5 * (low + high)
     far = alpha * (high - low) > RANGE
     for i in range(len(t)):
@@ -114,7 +144,7 @@ def _exponentials(t, alpha, z, E, bands):
     return far
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _see(i, E, bands, seen):
     """E as document i sees it: in its own band."""
     own = bands[i]
@@ -125,11 +155,12 @@ def _see(i, E, bands, seen):
         seen[j] = E[j] * up * down
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _discounted(r, c, known, beta, cutoff, p):
     """Σ c_i F(r_i) with F(r) = G_β(r − cutoff)/log2(1 + r); −c_i F'(r_i) goes to p."""
     total = 0.0
-    p[:] = 0.0
+    for i in range(known, len(p)):
+        p[i] = 0.0
     for i in range(known):
         log = math.log1p(r[i])
         discount = math.log(2.0) / log
@@ -145,16 +176,16 @@ def _discounted(r, c, known, beta, cutoff, p):
 # -- sigmoids for every pair -------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _ranks(E, bands, far, seen, known, r):
+@helper
+def _ranks(z, E, bands, far, seen, cuts, at, known, r):
     for i in range(known):
         if far:
             _see(i, E, bands, seen)
         r[i] = 0.5 + _shares(E[i], seen)  # a document's share against itself is ½
 
 
-@njit(cache=True, nogil=True)
-def _slopes(E, bands, far, seen, known, p, g):
+@helper
+def _slopes(E, bands, far, seen, cuts, at, known, p, g):
     beside, below, others, push = seen[:known], seen[known:], p[:known], g[known:]
     for i in range(known):
         if far:
@@ -162,7 +193,7 @@ def _slopes(E, bands, far, seen, known, p, g):
         g[i] += _share_slopes(E[i], p[i], beside, others) - _lone_slopes(E[i], p[i], below, push)
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _shares(Ei, E):
     total = 0.0
     for j in range(len(E)):
@@ -170,7 +201,7 @@ def _shares(Ei, E):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _share_slopes(Ei, pi, E, p):
     """Of the loss by z_i, through the ranks of i and of these documents."""
     total = 0.0
@@ -180,7 +211,7 @@ def _share_slopes(Ei, pi, E, p):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _lone_slopes(Ei, pi, E, g):
     """Where only i has a gain: minus the slope by z_i; those by the others' z are added to g."""
     total = 0.0
@@ -195,33 +226,34 @@ def _lone_slopes(Ei, pi, E, g):
 # -- smoothed hinges for pairs of different grades ---------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _hinged_ranks(z, E, bands, far, seen, cuts, at, known, r):
-    r[:] = 0.5
+    for i in range(len(r)):
+        r[i] = 0.5
     for b in range(len(cuts) - 1):
         begin, end = cuts[b] - at, cuts[b + 1] - at
-        rest = max(known, end)
+        rest = known if known > end else end
         beside, below, last = seen[begin:end], seen[end:rest], seen[rest:]
         below_z, last_z, push = z[end:rest], z[rest:], r[end:rest]
-        for i in range(begin, min(end, known)):
+        for i in range(begin, end if end < known else known):
             if far:
                 _see(i, E, bands, seen)
             total = _shares(E[i], beside) + _hinges_of_both(E[i], z[i], below, below_z, push)
             r[i] += total + _hinges(E[i], z[i], last, last_z)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _hinged_slopes(E, bands, far, seen, cuts, at, known, p, g):
     for b in range(len(cuts) - 1):
         begin, end = cuts[b] - at, cuts[b + 1] - at
         beside, below, equals, others, push = seen[begin:end], seen[end:], p[begin:end], p[end:], g[end:]
-        for i in range(begin, min(end, known)):
+        for i in range(begin, end if end < known else known):
             if far:
                 _see(i, E, bands, seen)
             g[i] += _share_slopes(E[i], p[i], beside, equals) - _hinge_slopes(E[i], p[i], below, others, push)
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _hinges(Ei, zi, E, z):
     total = 0.0
     for j in range(len(E)):
@@ -230,7 +262,7 @@ def _hinges(Ei, zi, E, z):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _hinges_of_both(Ei, zi, E, z, r):
     total = 0.0
     for j in range(len(E)):
@@ -241,7 +273,7 @@ def _hinges_of_both(Ei, zi, E, z, r):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _hinge_slopes(Ei, pi, E, p, g):
     """Minus the slope by z_i; those by the z of these documents, of lower grades, are added to g."""
     total = 0.0

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(t, offsets, blocks, starts, gains, params, first, last, values, g):
     """The queries first … last − 1; ``params`` are σ and k (0: no cut)."""
     base = offsets[first]
@@ -27,7 +28,7 @@ def run(t, offsets, blocks, starts, gains, params, first, last, values, g):
         values[q] = _softrank(t[lo:hi], gains[offsets[q] : offsets[q + 1]], params[0], depth, g[lo:hi])
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy")
+@helper(fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy")
 def _softrank(t, gain, sigma, depth, g):
     """1 − E[NDCG@depth]; the gradient runs each document's recursion backwards."""
     n = len(t)

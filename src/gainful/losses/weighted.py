@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,33 +17,72 @@ SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 
 
-def _bind(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import weighted_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(partial(kernels.run, int(getattr(kernels, kind))), *_arguments(kind, params, rows))
+    return rows.fill(_with_ranks(getattr(kernels, name), params, rows))
 
 
-def _bind_newton(kind: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import weighted_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.newton(partial(kernels.newton, int(getattr(kernels, kind))), *_arguments(kind, params, rows))
+    return rows.newton(_with_ranks(getattr(kernels, name), params, rows))
 
 
-def _arguments(kind: str, params: Mapping[str, Any], rows: ByGrade) -> tuple[Array, Array]:
-    k = params.get("k")
-    scale = 1.0 / float(np.log(2.0)) if kind == "LAMBDALOSS" else 1.0  # the one with a logarithm to base 2
-    numbers = [float(params.get("sigma", 1.0)), float(k or 0), float(params.get("mu", 0.0))]
-    return read_only(rows.gains(k) * scale), read_only(np.array(numbers))
+def _with_ranks(kernel: Callable[..., None], params: Mapping[str, Any], rows: ByGrade) -> Callable[..., None]:
+    """``kernel`` with its constants, and with the ranks of long lists, which are sorted here."""
+    from gainful.losses.weighted_kernels import LONG_LIST
+
+    k, counts = params.get("k"), np.diff(rows.offsets)
+    longest = int(counts.max())
+    discounts = np.zeros(longest)
+    depth = longest if k is None else min(longest, k)
+    discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
+    gains, gaps = rows.gains(k), np.zeros(1)
+    if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
+        gains, gaps = gains / np.log(2.0), _gaps(longest, float(params["mu"]))
+    constants = (read_only(gains), float(params.get("sigma", 1.0)), read_only(discounts), read_only(gaps))
+    long_lists = np.flatnonzero(counts >= LONG_LIST)
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, *out: Array) -> None:
+        rank, D = np.empty(len(t), dtype=np.int64), np.empty(len(t))
+        for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
+            mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))
+            rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], discounts)
+        kernel(t, ends, blocks, starts, *constants, rank, D, first, last, *out)
+
+    return run
+
+
+def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:
+    """Twice the rank of each document of a query, and its discount: see the compiled loops for ties."""
+    n = len(t)
+    order = n - 1 - np.argsort(-t[::-1], kind="stable")  # of equal scores the lower grade first
+    grade, score = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))[order], t[order]
+    begins = np.flatnonzero(np.concatenate([[True], (score[1:] != score[:-1]) | (grade[1:] != grade[:-1])]))
+    sizes = np.diff(np.append(begins, n))
+    rank, D = np.empty(n, dtype=np.int64), np.empty(n)
+    rank[order] = np.repeat(2 * begins + sizes + 1, sizes)
+    D[order] = np.repeat(np.add.reduceat(discounts[:n], begins) / sizes, sizes)
+    return rank, D
+
+
+def _gaps(longest: int, mu: float) -> Array:
+    """μ|D(d) − D(d + 1)| at d = 0, ½, 1, …: entry 2d."""
+    gaps = np.zeros(2 * longest + 1)
+    d = 0.5 * np.arange(2, len(gaps))
+    gaps[2:] = mu * np.abs(np.log(2.0) / np.log(1.0 + d) - np.log(2.0) / np.log(2.0 + d))
+    return gaps
 
 
 WEIGHTED = (
     LossEntry(
         "lambda",
         "Σ over the pairs of |ΔNDCG@k| · log(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "LAMBDA"),
-        newton=partial(_bind_newton, "LAMBDA"),
+        partial(_bind, "logistic"),
+        newton=partial(_bind_newton, "logistic_newton"),
         frozen=True,
         parameters={"k": DEPTH, "sigma": SIGMA},
         paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
@@ -51,8 +90,8 @@ WEIGHTED = (
     LossEntry(
         "lambdaloss",
         "NDCG-Loss2++: Σ over the pairs of (ρ_ij + μ δ_ij)|G_i − G_j| · log2(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "LAMBDALOSS"),
-        newton=partial(_bind_newton, "LAMBDALOSS"),
+        partial(_bind, "logistic"),
+        newton=partial(_bind_newton, "logistic_newton"),
         frozen=True,
         parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA},
         paper="Wang, Li, Golbandi, Bendersky and Najork 2018, The LambdaLoss framework for ranking metric optimization",
@@ -60,8 +99,8 @@ WEIGHTED = (
     LossEntry(
         "weighted-huber",
         "Σ over the pairs of |ΔNDCG| · modified Huber of s_i − s_j.",
-        partial(_bind, "HUBER"),
-        newton=partial(_bind_newton, "HUBER"),
+        partial(_bind, "huber"),
+        newton=partial(_bind_newton, "huber_newton"),
         frozen=True,
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),

@@ -15,90 +15,77 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
-LAMBDA, LAMBDALOSS, HUBER = 0, 1, 2
+from gainful.compiled import LOOSE, helper, kernel
+
 RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
 LONG_LIST = 500  # from here on sorting beats counting who is above
 
 
-@njit(cache=True, nogil=True)
-def run(kind, t, offsets, blocks, starts, gains, params, first, last, values, g):
-    """The queries first … last − 1; ``params`` are σ, k (0: no cut) and μ."""
+# Each loss has kernels of its own, so that using one compiles no other.
+
+
+@kernel
+def huber(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
+    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of query ``first``.
+
+    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without. ``rank``
+    and ``D`` are room for twice the rank of each document and its discount, which for long lists stand there already.
+    """
+    _sum_pairs(_huber, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g)
+
+
+@kernel
+def logistic(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
+    """As ``huber``."""
+    _sum_pairs(_logistic, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g)
+
+
+@kernel
+def huber_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
+    """Gradient and curvature of the queries first … last − 1; both start at 0."""
+    _bend_pairs(_huber_newton, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h)
+
+
+@kernel
+def logistic_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
+    """As ``huber_newton``."""
+    _bend_pairs(_logistic_newton, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h)
+
+
+@helper
+def _sum_pairs(loss, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
     base = offsets[first]
-    discounts, gaps = _tables(kind, offsets, params, first, last)
     for q in range(first, last):
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
         values[q] = 0.0
         if len(cuts) <= 2:
             continue
         lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, slope, gain = t[lo:hi], g[lo:hi], gains[offsets[q] : offsets[q + 1]]
-        rank, D = _ranks(own, cuts, offsets[q], discounts)
-        if kind == HUBER:
-            values[q] = _huber(own, cuts, offsets[q], gain, D, rank, gaps, slope)
-        else:
-            values[q] = _logistic(own, cuts, offsets[q], gain, D, rank, gaps, params[0], slope)
+        own, places, weights, gain = t[lo:hi], rank[lo:hi], D[lo:hi], gains[lo + base : hi + base]
+        if hi - lo < LONG_LIST:
+            _ranks_by_counting(own, cuts, offsets[q], discounts, places, weights)
+        values[q] = loss(own, cuts, offsets[q], gain, weights, places, gaps, sigma, g[lo:hi])
 
 
-@njit(cache=True, nogil=True)
-def newton(kind, t, offsets, blocks, starts, gains, params, first, last, g, h):
-    """Gradient and curvature of the queries first … last − 1; both start at 0."""
+@helper
+def _bend_pairs(loss, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
     base = offsets[first]
-    discounts, gaps = _tables(kind, offsets, params, first, last)
     for q in range(first, last):
         cuts = starts[blocks[q] : blocks[q + 1] + 1]
         if len(cuts) <= 2:
             continue
         lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, slope, bend, gain = t[lo:hi], g[lo:hi], h[lo:hi], gains[offsets[q] : offsets[q + 1]]
-        rank, D = _ranks(own, cuts, offsets[q], discounts)
-        if kind == HUBER:
-            _huber_newton(own, cuts, offsets[q], gain, D, rank, gaps, slope, bend)
-        else:
-            _logistic_newton(own, cuts, offsets[q], gain, D, rank, gaps, params[0], slope, bend)
+        own, places, weights, gain = t[lo:hi], rank[lo:hi], D[lo:hi], gains[lo + base : hi + base]
+        if hi - lo < LONG_LIST:
+            _ranks_by_counting(own, cuts, offsets[q], discounts, places, weights)
+        loss(own, cuts, offsets[q], gain, weights, places, gaps, sigma, g[lo:hi], h[lo:hi])
 
 
 # -- ranks and weights -------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _tables(kind, offsets, params, first, last):
-    """D(r) at rank r = 1, 2, …, and the gaps of ``lambdaloss``; one gap, 0, for losses without."""
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    discounts = np.zeros(longest)
-    depth = longest if params[1] <= 0.0 else min(longest, int(params[1]))
-    for r in range(depth):
-        discounts[r] = math.log(2.0) / math.log(r + 2.0)
-    return discounts, _gaps(longest, params[2]) if kind == LAMBDALOSS else np.zeros(1)
-
-
-@njit(cache=True, nogil=True)
-def _gaps(longest, mu):
-    """μ|D(d) − D(d + 1)| at d = 0, ½, 1, …: entry 2d."""
-    gaps = np.zeros(2 * longest + 1)
-    for i in range(2, len(gaps)):
-        d = 0.5 * i
-        gaps[i] = mu * abs(math.log(2.0) / math.log(1.0 + d) - math.log(2.0) / math.log(2.0 + d))
-    return gaps
-
-
-@njit(cache=True, nogil=True)
-def _ranks(t, cuts, at, discounts):
-    """Twice the rank of each document, and its discount."""
-    n = len(t)
-    rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    if n < LONG_LIST:
-        _ranks_by_counting(t, cuts, at, discounts, rank, D)
-    else:
-        _ranks_by_sorting(t, cuts, at, discounts, rank, D)
-    return rank, D
-
-
-@njit(cache=True, nogil=True)
+@helper
 def _ranks_by_counting(t, cuts, at, discounts, rank, D):
     begin, end, mean = 0, 0, 0.0
     for b in range(len(cuts) - 1):
@@ -112,7 +99,7 @@ def _ranks_by_counting(t, cuts, at, discounts, rank, D):
             rank[i], D[i] = begin + end + 1, mean
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _counts(x, beside, upper, lower):
     """How many documents come before one of score x, and how many share its score and grade."""
     above, equal = 0, 0
@@ -125,33 +112,15 @@ def _counts(x, beside, upper, lower):
     return above, equal
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _mean(discounts, begin, end):
     total = 0.0
     for place in range(begin, end):
         total += discounts[place]
-    return total / max(end - begin, 1)
+    return total / (end - begin) if end > begin else 0.0
 
 
-@njit(cache=True, nogil=True)
-def _ranks_by_sorting(t, cuts, at, discounts, rank, D):
-    n = len(t)
-    order = n - 1 - np.argsort(-t[::-1], kind="mergesort")  # stable: of equal scores the lower grade first
-    grade = np.empty(n, dtype=np.int64)
-    for b in range(len(cuts) - 1):
-        grade[cuts[b] - at : cuts[b + 1] - at] = b
-    begin = 0
-    while begin < n:
-        end, head = begin + 1, order[begin]
-        while end < n and t[order[end]] == t[head] and grade[order[end]] == grade[head]:
-            end += 1
-        mean = _mean(discounts, begin, end)
-        for place in range(begin, end):
-            rank[order[place]], D[order[place]] = begin + end + 1, mean
-        begin = end
-
-
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _weigh(gain, D, rank, gains, discounts, ranks, gaps, weights):
     """The weights of the pairs of one document with those of lower grades."""
     if len(gaps) == 1:
@@ -165,8 +134,8 @@ def _weigh(gain, D, rank, gains, discounts, ranks, gaps, weights):
 # -- modified Huber ----------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def _huber(t, cuts, at, gain, D, rank, gaps, g):
+@helper
+def _huber(t, cuts, at, gain, D, rank, gaps, sigma, g):
     """(1 − v)² on [−1, 1], −4v below, 0 above, with v = t_i − t_j."""
     scratch, value = np.empty(len(t)), 0.0
     for b in range(len(cuts) - 2):
@@ -181,7 +150,7 @@ def _huber(t, cuts, at, gain, D, rank, gaps, g):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _huber_row(x, lower, weights, push):
     total, slope = 0.0, 0.0
     for j in range(len(lower)):
@@ -194,8 +163,8 @@ def _huber_row(x, lower, weights, push):
     return total, slope
 
 
-@njit(cache=True, nogil=True)
-def _huber_newton(t, cuts, at, gain, D, rank, gaps, g, h):
+@helper
+def _huber_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
     scratch = np.empty(len(t))
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
@@ -208,7 +177,7 @@ def _huber_newton(t, cuts, at, gain, D, rank, gaps, g, h):
             h[i] += bend
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _huber_newton_row(x, lower, weights, push, curve):
     """The curvature is 2 on (−1, 1) and 0 outside."""
     slope, bend = 0.0, 0.0
@@ -226,14 +195,20 @@ def _huber_newton_row(x, lower, weights, push, curve):
 # -- logistic ----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _exponentials(t, sigma):
     """exp(σ(t − mid)), from which a pair needs one division; nothing where they leave the range."""
-    low, high = t.min(), t.max()
-    return np.exp(sigma * (t - 0.5 * (low + high))) if sigma * (high - low) <= RANGE else np.empty(0)
+    low = high = t[0]
+    for i in range(len(t)):
+        low = t[i] if t[i] < low else low
+        high = t[i] if t[i] > high else high
+    E, middle = np.empty(len(t) if sigma * (high - low) <= RANGE else 0), 0.5 * (low + high)
+    for i in range(len(E)):
+        E[i] = math.exp(sigma * (t[i] - middle))
+    return E
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _logistic(t, cuts, at, gain, D, rank, gaps, sigma, g):
     """Σ weight · log(1 + exp(−σ(t_i − t_j)))."""
     E, scratch, value = _exponentials(t, sigma), np.empty(len(t)), 0.0
@@ -252,13 +227,13 @@ def _logistic(t, cuts, at, gain, D, rank, gaps, sigma, g):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _near(x, e, lower, E, weights, sigma, push):
     """One division a pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q)."""
     total, slope = 0.0, 0.0
     for j in range(len(lower)):
         both = e + E[j]
-        less = min(e, E[j])
+        less = e if e < E[j] else E[j]
         rest = 2.0 * both - less
         r = 1.0 / (both * rest)
         pull = sigma * weights[j] * (E[j] * rest * r)
@@ -268,7 +243,7 @@ def _near(x, e, lower, E, weights, sigma, push):
     return total, slope
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy", inline="always")
+@helper(fastmath=LOOSE, error_model="numpy", inline="always")
 def _minus_log(z):
     """−log(1 − p) = 2 artanh(z), z = p/(2 − p), for p in [0, ½].
 
@@ -288,7 +263,7 @@ def _minus_log(z):
     return 2.0 * z * (odd * x + even)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _far(x, lower, weights, sigma, push):
     total, slope = 0.0, 0.0
     for j in range(len(lower)):
@@ -301,7 +276,7 @@ def _far(x, lower, weights, sigma, push):
     return total, slope
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _logistic_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
     E, scratch = _exponentials(t, sigma), np.empty(len(t))
     for b in range(len(cuts) - 2):
@@ -318,7 +293,7 @@ def _logistic_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
             h[i] += bend
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE, error_model="numpy")
+@helper(fastmath=LOOSE, error_model="numpy")
 def _near_newton(e, E, weights, sigma, push, curve):
     """Slope σq and curvature σ²q(1 − q) of each pair."""
     slope, bend = 0.0, 0.0
@@ -333,7 +308,7 @@ def _near_newton(e, E, weights, sigma, push, curve):
     return slope, bend
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _far_newton(x, lower, weights, sigma, push, curve):
     slope, bend = 0.0, 0.0
     for j in range(len(lower)):

@@ -345,13 +345,15 @@ def _binary(m: Metric, y: Array) -> Array:
 def _gain_values(m: Metric, kernels: Any, scores: Array, y: Array, offsets: Array, depth: int) -> Array:
     if isinstance(m.gain, tuple):
         y = np.asarray(m.gain)[y.astype(np.int64)]
-    weights = _discounts(m.discount or "log2", depth)
-    rest = (weights, _ties_code(m, kernels), m.gain == "exp2", m.kind == "ndcg")
+    weights, ties, exp2 = _discounts(m.discount or "log2", depth), _ties_code(m, kernels), m.gain == "exp2"
+    if m.kind == "ndcg":
+        return np.asarray(kernels.normalised_gain(scores, y, offsets, ties, weights, exp2))
+    rest = (len(weights), ties, weights, exp2)
     return np.asarray(kernels.over_queries(kernels.discounted_gain, scores, y, offsets, *rest))
 
 
 def _weighted_hits(m: Metric, kernels: Any, scores: Array, y: Array, offsets: Array, weights: Array) -> Array:
-    rest = (weights, _ties_code(m, kernels), False, False)
+    rest = (len(weights), _ties_code(m, kernels), weights, False)
     return np.asarray(kernels.over_queries(kernels.discounted_gain, scores, _binary(m, y), offsets, *rest))
 
 
@@ -371,7 +373,7 @@ def _biased_values(m: Metric, kernels: Any, scores: Array, y: Array, offsets: Ar
 
 def _average_precision_values(m: Metric, kernels: Any, scores: Array, y: Array, offsets: Array, depth: int) -> Array:
     divisor = kernels.BY_ALL if m.divisor in (None, "all") else kernels.BY_MIN
-    rest = (depth, _ties_code(m, kernels), divisor)
+    rest = (depth, _ties_code(m, kernels), float(depth), divisor)
     return np.asarray(kernels.over_queries(kernels.average_precision, scores, _binary(m, y), offsets, *rest))
 
 

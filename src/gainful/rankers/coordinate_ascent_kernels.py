@@ -9,7 +9,8 @@ convention: blocks of equal scores are averaged, or documents stand by row, or t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 AVERAGE, INPUT, WORST = 0, 1, 2
 COUNTED = 200  # up to so many relevant documents, only they are sorted
@@ -17,7 +18,7 @@ SELECTED = 64  # up to this depth the first ranks are picked out of the query be
 GAINS, PRECISIONS = 0, 1  # Σ discount·gain, or Σ precision at the relevant documents
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _before(a, b, values, gains, ties):
     """Whether document a stands before b: a total order, so every way of sorting ends the same."""
     if values[a] != values[b]:
@@ -27,7 +28,7 @@ def _before(a, b, values, gains, ties):
     return a < b
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _sort(order, n, values, gains, ties, spare):
     """Insertion while ``order`` is nearly sorted, merging where it is not."""
     budget = 8 * n + 64
@@ -43,7 +44,7 @@ def _sort(order, n, values, gains, ties, spare):
             return
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _merge_sort(order, n, values, gains, ties, spare):
     run = 1
     while run < n:
@@ -68,7 +69,7 @@ def _merge_sort(order, n, values, gains, ties, spare):
         run *= 2
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _first_top(values, n, depth, top, best):
     """The positions of the ``depth`` largest values, in any order of ties, into ``top``."""
     for i in range(n):
@@ -82,7 +83,7 @@ def _first_top(values, n, depth, top, best):
         best[to], top[to] = value, i
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _contenders(values, n, depth, top, order):
     """Positions of all values that reach the least of those in ``top``, into ``order``; how many.
 
@@ -98,7 +99,7 @@ def _contenders(values, n, depth, top, order):
     return count
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _discounted_gain(order, count, depth, values, gains, discounts, ties):
     total, a = 0.0, 0
     while a < depth:
@@ -118,7 +119,7 @@ def _discounted_gain(order, count, depth, values, gains, discounts, ties):
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _block(a, t, upto, hits, before):
     """Expected Σ of precisions at the ``hits`` relevant ones of ``t`` tied documents that follow ``a`` ranks."""
     spread = (hits - 1.0) / (t - 1.0) if t > 1 else 0.0
@@ -128,7 +129,7 @@ def _block(a, t, upto, hits, before):
     return part * hits / t
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _precisions(order, count, depth, values, gains, ties):
     total, before, a = 0.0, 0.0, 0
     while a < depth:
@@ -144,7 +145,7 @@ def _precisions(order, count, depth, values, gains, ties):
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _above(values, rows, first, last, value, row):
     """How many of the documents ``first:last`` stand above one with this value, ties in the order of rows."""
     above = 0
@@ -153,7 +154,7 @@ def _above(values, rows, first, last, value, row):
     return above
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _precisions_by_counting(values, rows, n, relevant, depth):
     """The sum without sorting: the ``relevant`` documents come first, and each counts who stands above it."""
     total = 0.0
@@ -166,7 +167,7 @@ def _precisions_by_counting(values, rows, n, relevant, depth):
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _precisions_by_bins(values, n, relevant, depth, ties, order, sorted_values, bins, tied):
     """The same sum, or −1 where documents tie and ties are not averaged.
 
@@ -217,7 +218,7 @@ def _precisions_by_bins(values, n, relevant, depth, ties, order, sorted_values, 
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _fill(scores, x, gains, lo, hi, s, slopes, mine, rows, relevant_first):
     """Copy a query, the documents with a gain first where that is asked for; how many have one."""
     count = 0
@@ -232,7 +233,7 @@ def _fill(scores, x, gains, lo, hi, s, slopes, mine, rows, relevant_first):
     return relevant
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def along(scores, x, gains, offsets, scales, steps, first, last, kind, ties, discounts, out):
     """out[t] = Σ_q scales[q]·measure of query q at the scores s + steps[t]·x, for the queries ``first:last``.
 

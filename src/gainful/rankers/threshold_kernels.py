@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from gainful.compiled import helper, kernel
 
 REACH = 300.0  # scores further than this from the middle of their query count as this far: exp stays finite
 FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_thresholds(codes, n_cuts, potentials, first, last, both, sums, places):
     """For the features ``first:last`` the best Σ_i p_i [code_i > t] over t, and that t."""
     most = 0
@@ -33,7 +34,7 @@ def best_thresholds(codes, n_cuts, potentials, first, last, both, sums, places):
         sums[j], places[j] = best, place
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _exponentials(scores, order, lo, hi, plus):
     """plus[p] = exp(s − middle of the query's scores) at position p."""
     low, high = scores[order[lo]], scores[order[lo]]
@@ -44,7 +45,7 @@ def _exponentials(scores, order, lo, hi, plus):
         plus[p - lo] = math.exp(min(REACH, max(-REACH, scores[order[p]] - middle)))
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _longest(offsets, first, last):
     longest = 1
     for q in range(first, last):
@@ -52,7 +53,7 @@ def _longest(offsets, first, last):
     return longest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exponential_potentials(scores, order, below, offsets, shares, first, last, potentials):
     """Σ over pairs of share·exp(s_worse − s_better), and each row's potential: its part as the better document minus
     its part as the worse one. exp factorises, so two running sums over the grades do for all pairs."""
@@ -85,7 +86,7 @@ def exponential_potentials(scores, order, below, offsets, shares, first, last, p
     return loss
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _fidelity_of(i, start, plus, right, wrong, forces):
     """The pairs of the document at position i with the ``start`` ones of lower grade: loss, and the force on i."""
     a, loss, force = plus[i], 0.0, 0.0
@@ -100,7 +101,7 @@ def _fidelity_of(i, start, plus, right, wrong, forces):
     return start - loss, force
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fidelity_potentials(scores, order, below, offsets, shares, first, last, right, wrong, potentials):
     """Σ over pairs of share·(1 − right √P − wrong √(1 − P)), and −2 its derivative by each score."""
     loss = 0.0
@@ -126,7 +127,7 @@ def fidelity_potentials(scores, order, below, offsets, shares, first, last, righ
     return loss
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@helper(fastmath=FAST)
 def _sides_of(i, start, plus, right, wrong, other):
     """Σ over j of other_j times both terms of the derivative."""
     a, first, second = plus[i], 0.0, 0.0
@@ -138,7 +139,7 @@ def _sides_of(i, start, plus, right, wrong, other):
     return right * first, wrong * second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fidelity_sides(scores, order, below, offsets, shares, first, last, right, wrong, above):
     """(W₊, W₋) of a binary weak ranker: how much the pairs it tells apart ask for a larger and a smaller weight."""
     more, less = 0.0, 0.0
