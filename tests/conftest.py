@@ -54,6 +54,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"random order: repeat it with --seed {config.option.seed}"
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest then brings together what shares a fixture with parameters
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Modules in random order, and the tests within each; those that start clusters last.
 
