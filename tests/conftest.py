@@ -1,8 +1,14 @@
-"""Shared by all tests."""
+"""Shared by all tests: the order they run in, what they may not leave behind, and data."""
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import os
+import random
+import signal
+import threading
+import time
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -10,16 +16,99 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
 import gainful
 
-# This machine may be busy: a test is judged by what it computes, never by how long that took.
-settings.register_profile("gainful", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A test is judged by what it computes, never by how long that took: the machine may be busy.
+settings.register_profile("gainful", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("gainful")
 
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", help="order of the tests and examples of Hypothesis: the same seed, the same run")
+
+
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed
+def pytest_configure(config: pytest.Config) -> None:
+    own = config.getoption("--seed") or str(random.SystemRandom().randrange(10**6))
+    config.option.seed = getattr(config, "workerinput", {}).get("seed", own)
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = config.option.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    """Workers of pytest-xdist use the seed of the process that starts them."""
+    node.workerinput["seed"] = node.config.option.seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random order: repeat it with --seed {config.option.seed}"
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest then brings together what shares a fixture with parameters
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Modules in random order, and the tests within each; those that start clusters last.
+
+    The order of two tests depends on the seed and on their names alone, so that it stays when fewer tests are run.
+    """
+
+    def rank(text: str) -> bytes:
+        return hashlib.sha256(f"{config.option.seed} {text}".encode()).digest()
+
+    items.sort(key=lambda one: (one.get_closest_marker("cluster") is not None, rank(one.path.name), rank(one.nodeid)))
+
+
+# -- nothing is left behind --------------------------------------------------------------------------------------------
+
+GRACE = 20.0  # seconds that threads and processes have to end once they were asked to
+
+# Pools that a library keeps for the life of the process, and that do nothing between calls.
+POOLS = ("Dask-Offload", "TCP-Executor", "asyncio_")
+TRACKERS = ("resource_tracker", "forkserver")
+
+
+def running() -> set[threading.Thread | psutil.Process]:
+    threads = {one for one in threading.enumerate() if not one.name.startswith(POOLS)}
+    return threads | {one for one in psutil.Process().children(recursive=True) if not is_tracker(one)}
+
+
+def is_tracker(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE or any(name in " ".join(process.cmdline()) for name in TRACKERS)
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left_running():
+    """Threads and processes that outlive their module disturb tests that come later, and not every time."""
+    before = running()
+    yield
+    gc.collect()  # pools of threads end with the object that holds them
+    end = time.monotonic() + GRACE
+    while (left := running() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left, f"still running {GRACE:.0f} seconds after the last test of the module: {left}"
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C works here and in the processes started here, also where the shell that started pytest ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
+from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -37,17 +35,10 @@ def trees(path) -> str:
 def test_the_same_command_goes_on(data, tmp_path, capsys, how):
     model, checkpoint = tmp_path / "m.gainful", tmp_path / "run.ckpt"
     words = command(data, model, "--checkpoint", checkpoint, "--checkpoint-every", "0")
-    child = subprocess.Popen([sys.executable, "-m", "gainful", *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    until = time.monotonic() + 120
-    while not checkpoint.exists():
-        assert child.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    child.send_signal(how)
-    _, err = child.communicate(timeout=60)
+    err = stopped_in_iteration(9, how, words).stderr
     assert checkpoint.exists()
     if how is signal.SIGINT:  # the best model so far is written, and the way on is told
-        assert f"the same command goes on from {checkpoint}" in err.decode()
+        assert f"the same command goes on from {checkpoint}" in err
         assert gainful.load(model).n_iter_ < 100
     assert run(words) == 0
     assert f"going on from {checkpoint}" in capsys.readouterr().err
@@ -101,25 +92,8 @@ def linear(data, tmp_path, *more):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_linear_rankers_write_their_checkpoint_when_stopped(data, tmp_path, how):
     """Long before one is due."""
-    script = """
-import os, signal, sys
-from gainful.cli import run
-import gainful.monitor
-inner, seen = gainful.monitor.Monitor.step, []
-def step(self, **told):
-    stop = inner(self, **told)
-    seen.append(1)
-    if len(seen) == 9:
-        os.kill(os.getpid(), int(sys.argv[1]))
-    return stop
-gainful.monitor.Monitor.step = step
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.exit(run(sys.argv[2:]))
-"""
     words = linear(data, tmp_path, "--checkpoint-every", "1e6")
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(int(how)), *words], capture_output=True, text=True, timeout=100
-    )
+    done = stopped_in_iteration(9, how, words)
     assert done.returncode == (0 if how is signal.SIGINT else 143), done.stderr
     assert (tmp_path / "run.ckpt").exists()
     assert "the same command goes on from" in done.stderr

@@ -9,8 +9,9 @@ import pytest
 
 import gainful
 from gainful.cli import run
+from local_cluster import local_cluster
 
-distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def home(data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as made:
+    with local_cluster() as made:
         yield made.scheduler_address
 
 

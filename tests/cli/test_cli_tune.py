@@ -132,6 +132,7 @@ def test_compare_refuses_before_reading(capsys):
         assert message in err
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_shows_the_best_so_far(data, tmp_path):
     arguments = ["tune", "lambdamart", str(data), "--set", "n_trees=30", "--trials", "100000", "--store", str(tmp_path)]
     child = subprocess.Popen(

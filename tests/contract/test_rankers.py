@@ -24,16 +24,23 @@ import gainful
 from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
 
 # What makes a ranker quick enough for tests, where its defaults are not.
-NET = {"epochs": 25, "learning_rate": 0.02, "hidden": (16,), "device": "cpu"}
-QUICK = {"rankmm-1": {"C": 100.0},
-         **dict.fromkeys(("neural", "lambdarank-net", "ranknet-net", "structured-net"), NET)}  # fmt: skip
+NET_NAMES = ("neural", "lambdarank-net", "ranknet-net", "structured-net")
+NET = {"epochs": 12, "learning_rate": 0.03, "hidden": (16,), "device": "cpu"}
+QUICK = {"rankmm-1": {"C": 100.0}, "structured-svm-kernel": {"n_landmarks": 80},
+         **dict.fromkeys(NET_NAMES, NET)}  # fmt: skip
 QUICK |= {
     name: {"n_trees": 12, "n_leaves": 7, "learning_rate": 0.1, "n_jobs": 1, "max_classes": 8}
     for name in ("mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression")
 }
 QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "min_docs_in_leaf": 3, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
-CLOSED_FORM = {"regression"}  # nothing in the solution depends on the path that led there
+# What depends on the order of the rows beyond rounding, and so gives another model of the same quality.
+ORDER_COUNTS = {
+    **dict.fromkeys(("structured-svm", "structured-svm-slack"), "of equally bad rankings a cut takes the first"),
+    "structured-svm-kernel": "landmarks are drawn by row",
+    "lambdamart": "queries are drawn by their place",
+    **dict.fromkeys(NET_NAMES, "batches are drawn by place"),
+}
 
 
 def make(name, **params):
@@ -41,9 +48,22 @@ def make(name, **params):
     return gainful.ranker(name, **{**kind, **QUICK.get(name, {}), **params})
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(scope="module", params=NAMES)
 def name(request):
+    """Of the module, so that all tests of a ranker come together and share its models."""
     return request.param
+
+
+@pytest.fixture(scope="module")
+def fitted(name, parts):
+    """Trained on the training part. Look at it, do not change it."""
+    return make(name).fit(parts[0])
+
+
+@pytest.fixture(scope="module")
+def validated(name, parts):
+    """Trained with validation data. Look at it, do not change it."""
+    return make(name).fit(parts[0], eval_set=parts[1])
 
 
 def test_names_summaries_and_parameters_are_declared(name):
@@ -79,43 +99,45 @@ def test_unknown_parameters_get_the_nearest(name):
         gainful.RANKERS[name].cls(**{parameter + "x": 1})
 
 
-def test_it_learns(name, parts):
-    train, valid, test = parts
-    model = make(name).fit(train, eval_set=valid)
+def test_it_learns(validated, parts):
+    test = parts[2]
     noise = gainful.metric("ndcg@10")(np.random.default_rng(0).random(test.n_rows), test)
-    assert model.score(test) > noise + 0.1
+    assert validated.score(test) > noise + 0.1
 
 
-def test_rows_in_any_order_give_the_same_scores(name, parts, rng):
+def test_rows_in_any_order_give_the_same_scores(name, fitted, parts, rng):
     train, _, test = parts
     order = rng.permutation(train.n_rows)
-    one = make(name).fit(train.X, train.y, qid=train.qid)
+    one = fitted
     other = make(name).fit(train.X[order], train.y[order], qid=train.qid[order])
-    if name in CLOSED_FORM:
-        assert np.allclose(one.predict(test.X), other.predict(test.X), rtol=1e-8, atol=1e-10)
-    else:  # rounding, and ties between equal splits or rankings, depend on the order of the rows
-        assert other.score(test) == pytest.approx(one.score(test), abs=0.1)
+    scores, again = one.predict(test.X), other.predict(test.X)
+    if name in ORDER_COUNTS:
+        assert np.corrcoef(scores, again)[0, 1] > 0.85
+        assert other.score(test) == pytest.approx(one.score(test), abs=0.03)
+    else:
+        assert np.allclose(scores, again, rtol=1e-6, atol=1e-6 * scores.std())
     shuffled = rng.permutation(test.n_rows)
     assert np.array_equal(one.predict(test.X[shuffled]), one.predict(test.X)[shuffled])
 
 
-def test_same_seed_same_model_bit_for_bit(name, parts):
+def test_same_seed_same_model_bit_for_bit(name, validated, parts):
     train, valid, test = parts
-    scores = [make(name).fit(train, eval_set=valid).predict(test) for _ in range(2)]
-    assert np.array_equal(*scores)
+    again = make(name).fit(train.X, train.y, qid=train.qid, eval_set=(valid.X, valid.y, valid.qid))
+    assert np.array_equal(again.predict(test), validated.predict(test))
+    assert again.n_iter_ == validated.n_iter_
 
 
-def test_fitting_again_forgets_the_first_fit(name, parts):
+def test_fitting_again_forgets_the_first_fit(name, fitted, parts):
     train, valid, test = parts
     model = make(name).fit(valid)
-    assert np.array_equal(model.fit(train).predict(test), make(name).fit(train).predict(test))
+    assert not np.array_equal(model.predict(test), fitted.predict(test))
+    assert np.array_equal(model.fit(train).predict(test), fitted.predict(test))
 
 
-def test_ranks_follow_the_scores(name, parts, rng):
-    train, _, test = parts
+def test_ranks_follow_the_scores(fitted, parts, rng):
+    test = parts[2]
     order = rng.permutation(test.n_rows)
-    model = make(name).fit(train)
-    scores, ranks = model.predict(test.X[order]), model.rank(test.X[order], qid=test.qid[order])
+    scores, ranks = fitted.predict(test.X[order]), fitted.rank(test.X[order], qid=test.qid[order])
     for query in test.query_ids:
         inside = test.qid[order] == query
         expected = np.empty(inside.sum(), dtype=int)
@@ -123,16 +145,14 @@ def test_ranks_follow_the_scores(name, parts, rng):
         assert ranks[inside].tolist() == expected.tolist()
 
 
-def test_score_is_mean_ndcg_at_10(name, parts):
-    train, _, test = parts
-    model = make(name).fit(train)
-    expected = gainful.metric("ndcg@10")(model.predict(test.X), test.y, qid=test.qid)
-    assert model.score(test.X, test.y, qid=test.qid) == expected
+def test_score_is_mean_ndcg_at_10(fitted, parts):
+    test = parts[2]
+    expected = gainful.metric("ndcg@10")(fitted.predict(test.X), test.y, qid=test.qid)
+    assert fitted.score(test.X, test.y, qid=test.qid) == expected
 
 
-def test_history_has_a_row_per_iteration(name, parts):
-    train, valid, _ = parts
-    model = make(name).fit(train, eval_set=(valid.X, valid.y, valid.qid))
+def test_history_has_a_row_per_iteration(validated):
+    model = validated
     assert len(model.history_) == model.n_iter_ >= 1
     assert [row["iteration"] for row in model.history_] == list(range(1, model.n_iter_ + 1))
     for row in model.history_:
@@ -142,41 +162,43 @@ def test_history_has_a_row_per_iteration(name, parts):
     assert not model.interrupted_
 
 
-def test_weights_count(name, parts):
+def test_weights_count(name, fitted, parts):
     train, _, test = parts
     weights = np.where(np.arange(train.n_queries) < train.n_queries // 2, 1.0, 0.0)
     weighted = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=np.repeat(weights, train.counts))
-    assert not np.allclose(weighted.predict(test), make(name).fit(train).predict(test))
+    assert not np.allclose(weighted.predict(test), fitted.predict(test))
 
 
-def test_weights_that_are_all_equal_change_nothing(name, parts):
+def test_weights_that_are_all_equal_change_nothing(name, fitted, parts):
+    """Only their ratios count; but ridge regression adds its penalty to the weighted sum, as scikit-learn's does."""
     train, _, test = parts
-    twice = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=np.full(train.n_rows, 1.0))
-    assert np.allclose(twice.predict(test), make(name).fit(train).predict(test))
+    model = make(name, alpha=4.0 * fitted.alpha) if name == "regression" else make(name)
+    model.fit(train.X, train.y, qid=train.qid, sample_weight=np.full(train.n_rows, 4.0))
+    assert np.allclose(model.predict(test), fitted.predict(test))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_float32_and_sparse_are_taken(name, parts, dtype):
+def test_float32_and_sparse_are_taken(name, fitted, parts, dtype):
     train, _, test = parts
-    dense = make(name).fit(train.X.astype(dtype), train.y, qid=train.qid)
+    dense = fitted if dtype == train.X.dtype else make(name).fit(train.X.astype(dtype), train.y, qid=train.qid)
     csr = make(name).fit(sparse.csr_array(train.X.astype(dtype)), train.y, qid=train.qid)
     a, b = dense.predict(test.X.astype(dtype)), csr.predict(sparse.csr_array(test.X.astype(dtype)))
     assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_frames_are_taken_and_their_columns_checked(name, parts, frame):
+def test_frames_are_taken_and_their_columns_checked(name, fitted, parts, frame):
     train, _, test = parts
     columns = [f"c{j}" for j in range(train.n_features)]
     make_frame = lambda X: frame({c: X[:, j] for j, c in enumerate(columns)})  # noqa: E731
     model = make(name).fit(make_frame(train.X), pd.Series(train.y), qid=pl.Series(train.qid))
     assert model.feature_names_in_.tolist() == columns
-    assert np.allclose(model.predict(make_frame(test.X)), make(name).fit(train).predict(test))
+    assert np.allclose(model.predict(make_frame(test.X)), fitted.predict(test))
     with pytest.raises(DataError, match="trained with 'c0' there"):
         model.predict(make_frame(test.X)[columns[::-1]])
 
 
-def test_missing_values_are_taken_or_refused_in_words(name, parts):
+def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):
     train = parts[0]
     X = train.X.copy()
     X[::7, 1] = np.nan
@@ -189,7 +211,7 @@ def test_missing_values_are_taken_or_refused_in_words(name, parts):
     with pytest.raises(DataError, match="eval_set has missing values"):
         make(name).fit(train, eval_set=(X, train.y, train.qid))
     with pytest.raises(DataError, match="X has missing values"):
-        make(name).fit(train).predict(X)
+        fitted.predict(X)
 
 
 def degenerate_queries() -> RankingData:
@@ -233,16 +255,26 @@ def test_real_valued_and_many_grades_are_taken(name, parts, rng):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda m, d: m.predict(d.X[:, :3]), DataError, "X has 3 features, but"),
+        (lambda m, d: m.rank(d.X), DataError, "qid is missing"),
+        (lambda m, d: m.score(d.X, d.y), DataError, "qid is missing"),
+        (lambda m, d: m.predict(np.full((1, d.n_features), np.inf)), DataError, "is infinite"),
+    ],
+)
+def test_bad_calls_of_a_model_are_refused(fitted, parts, call, error, message):
+    with pytest.raises(error, match=message):
+        call(fitted, parts[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
         (lambda m, d: m.fit(d.X, d.y), DataError, "qid is missing"),
         (lambda m, d: m.fit(d.X[:, :0], d.y, qid=d.qid), DataError, "X has no features"),
         (lambda m, d: m.fit(d.X, qid=d.qid), DataError, "y is missing"),
         (lambda m, d: m.fit(d, d.y), ParameterError, "brings its own y"),
         (lambda m, d: m.fit(d, eval_set=(d.X, d.y)), ParameterError, "eval_set of fit must be"),
         (lambda m, d: m.fit(d, eval_set=(d.X[:, :2], d.y, d.qid)), DataError, "eval_set has 2 features"),
-        (lambda m, d: m.fit(d).predict(d.X[:, :3]), DataError, "X has 3 features, but"),
-        (lambda m, d: m.fit(d).rank(d.X), DataError, "qid is missing"),
-        (lambda m, d: m.fit(d).score(d.X, d.y), DataError, "qid is missing"),
-        (lambda m, d: m.fit(d).predict(np.full((1, d.n_features), np.inf)), DataError, "is infinite"),
         (lambda m, d: m.predict(d.X), NotFittedError, "call fit first"),
     ],
 )
@@ -254,14 +286,15 @@ def test_bad_calls_are_refused(name, parts, call, error, message):
 # -- progress and interruption -----------------------------------------------------------------------------------------
 
 
-def test_progress_is_reported_each_iteration(name, parts):
+def test_progress_is_reported_each_iteration(name, fitted, parts):
     seen = []
     model = make(name).fit(parts[0], progress=seen.append)
     assert [event.iteration for event in seen] == [row["iteration"] for row in model.history_]
+    assert np.array_equal(model.predict(parts[2]), fitted.predict(parts[2]))
 
 
-def test_a_callback_can_stop_training_and_the_model_says_so(name, parts):
-    if make(name).fit(parts[0]).n_iter_ == 1:
+def test_a_callback_can_stop_training_and_the_model_says_so(name, fitted, parts):
+    if fitted.n_iter_ == 1:
         pytest.skip(f"{name} has a single iteration")
     with pytest.warns(InterruptedFitWarning, match="interrupted after iteration 3"):
         model = make(name).fit(parts[0], progress=lambda event: event.iteration == 3)
@@ -270,9 +303,9 @@ def test_a_callback_can_stop_training_and_the_model_says_so(name, parts):
     assert np.isfinite(model.predict(parts[2])).all()
 
 
-def test_ctrl_c_keeps_the_best_model_so_far(name, parts):
+def test_ctrl_c_keeps_the_best_model_so_far(name, fitted, parts):
     train, valid, _ = parts
-    if make(name).fit(train).n_iter_ == 1:
+    if fitted.n_iter_ == 1:
         pytest.skip(f"{name} has a single iteration")
 
     def press(event):
@@ -298,9 +331,8 @@ def test_ctrl_c_before_the_first_iteration_is_not_swallowed(name, parts, monkeyp
 # -- model files and scikit-learn --------------------------------------------------------------------------------------
 
 
-def test_saved_and_loaded_models_score_the_same(name, parts, tmp_path):
-    train, valid, test = parts
-    model = make(name).fit(train, eval_set=valid)
+def test_saved_and_loaded_models_score_the_same(validated, parts, tmp_path):
+    model, test = validated, parts[2]
     gainful.save(model, tmp_path / "model.gainful")
     again = gainful.load(tmp_path / "model.gainful")
     assert type(again) is type(model)
@@ -318,10 +350,9 @@ def test_saved_and_loaded_models_score_the_same(name, parts, tmp_path):
         assert copy.history_ == model.history_
 
 
-def test_clone_gives_an_unfitted_copy(name, parts):
-    model = make(name).fit(parts[0])
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
+def test_clone_gives_an_unfitted_copy(fitted, parts):
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
         copy.predict(parts[0])
 

@@ -7,8 +7,10 @@ import pytest
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made:
+    pytest.importorskip("distributed")
+    from local_cluster import local_cluster
+
+    with local_cluster(processes=True) as made:
         yield made
 
 
@@ -16,4 +18,14 @@ def cluster():
 def client(cluster):
     distributed = pytest.importorskip("distributed")
     with distributed.Client(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def mortal():
+    """The client of a cluster for one test alone, which may kill its workers."""
+    distributed = pytest.importorskip("distributed")
+    from local_cluster import local_cluster
+
+    with local_cluster(processes=True) as cluster, distributed.Client(cluster) as made:
         yield made

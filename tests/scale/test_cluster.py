@@ -29,6 +29,8 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.cluster
+
 NAMES = [f"f{i}" for i in range(8)]
 
 
@@ -339,49 +341,60 @@ def _total(data, values):
     return float(values.sum())
 
 
-def test_an_interruption_cancels_what_runs(shards, client, cluster):
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    began = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        shards.source.run(_slow, shards.source.data)
-    assert time.perf_counter() - began < 5.0
-    timer.join()
-    _wait_until(lambda: not any(str(key).startswith("slow") for key in list(cluster.scheduler.tasks)))
+@pytest.mark.usefixtures("interruptible")
+def test_an_interruption_cancels_what_runs(shards, client, cluster, tmp_path):
+    started, end = tmp_path / "started", tmp_path / "end"
+    presser = threading.Thread(target=_press_ctrl_c_after, args=(started,))
+    presser.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            shards.source.run(_until, shards.source.data, started, end)
+        presser.join()
+        assert started.exists()
+    finally:
+        end.touch()
+    _wait_until(lambda: not any("until" in str(key) for key in list(cluster.scheduler.tasks)))
 
 
-def _slow(data):
-    time.sleep(6.0)
+def _press_ctrl_c_after(file):
+    _wait_until(file.exists)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
-def _wait_until(condition, seconds=20.0):
+def _until(data, started, end):
+    started.touch()
+    _wait_until(end.exists)
+
+
+def _wait_until(condition, seconds=120.0):
     end = time.perf_counter() + seconds
     while not condition():
         assert time.perf_counter() < end
         time.sleep(0.05)
 
 
-# -- a lost worker (last: the others need both) ------------------------------------------------------------------------
+# -- a lost worker -----------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_worker_changes_nothing(data, shards, client):
+def test_a_killed_worker_changes_nothing(data, folder, mortal):
     settings = {"C": 1.0, "tol": 0.02}
     whole = gainful.StructuredSVM(**settings).fit(data)
     killed = []
 
     def kill(progress):
         if progress.iteration == 5:
-            killed.append(min(client.run(os.getpid).values()))
+            killed.append(min(mortal.run(os.getpid).values()))
             os.kill(killed[0], signal.SIGKILL)
 
-    found = gainful.StructuredSVM(**settings).fit(shards, progress=kill)
+    found = gainful.StructuredSVM(**settings).fit(gainful.open_shards(folder, cluster=mortal), progress=kill)
     assert killed
     assert whole.n_iter_ > 5
     assert_same(found, whole)
 
 
-def test_a_task_that_kills_its_workers_ends_with_a_line(shards, cluster, monkeypatch):
-    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+def test_a_task_that_kills_its_workers_ends_with_a_line(folder, mortal, monkeypatch):
+    shards = gainful.open_shards(folder, cluster=mortal)
+    monkeypatch.setattr(mortal.cluster.scheduler, "allowed_failures", 0)
     alone = DaskBlocks(shards.source.client, shards.source.data.parts[:1])
     with pytest.raises(ClusterError, match="workers died of the same task again and again, the last was tcp://"):
         alone.run(_die, alone.data)

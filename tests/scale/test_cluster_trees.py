@@ -27,6 +27,8 @@ distributed = pytest.importorskip("distributed")
 from gainful.engines import cluster_rounds, cluster_trees, cluster_workers, common_bins  # noqa: E402
 from gainful.engines.recipes import Recipe, grades  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 CUTS = ((0, 9), (9, 37), (37, 60))  # blocks of unequal length
 SMALL = {"n_trees": 5, "n_leaves": 6, "min_docs_in_leaf": 1}
 # Where curvatures differ LightGBM estimates the documents of a leaf, below the root another way than on one machine.
@@ -251,17 +253,18 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_is_refused(data, shards):
+def test_what_cannot_be_is_refused(data, shards, monkeypatch):
     with pytest.raises(ParameterError, match='must be "data" or "voting"'):
         gainful.LambdaMART(**SMALL, engine_params={"tree_learner": "feature"}).fit(shards)
     for name, value in REFUSED.items():
         with pytest.raises(ParameterError, match=f"must not set {name}.* on a cluster"):
             gainful.ranker("tree-regression", **SMALL, engine_params={name: value}).fit(shards)
+    monkeypatch.setattr(cluster_rounds, "GRACE", 300.0)
+    started = time.monotonic()
     for machines, said in {"nowhere": "each once", "a:1,a:1": "each once", "a:1,b:2": "the workers are at"}.items():
-        started = time.monotonic()
         with pytest.raises(ParameterError, match=f"machines in engine_params must .*{said}"):
             gainful.LambdaMART(**SMALL, engine_params={"machines": machines}).fit(shards)
-        assert time.monotonic() - started < cluster_rounds.GRACE  # nobody is waited for
+    assert time.monotonic() - started < cluster_rounds.GRACE  # nobody is waited for
     with pytest.raises(DataError, match="eval_set is on a cluster"):
         gainful.LambdaMART(**SMALL).fit(data, eval_set=shards)
 
@@ -297,6 +300,7 @@ def test_a_training_that_was_stopped_goes_on_from_its_checkpoint(data, valid, sh
     assert not file.exists()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_inside_a_round_keeps_the_trees_before_it(data, valid, shards):
     def interrupt(now):
         if now.iteration == 3:
@@ -358,12 +362,22 @@ def slow(scores, grades):
     return 0.5 * float((scores - grades) @ (scores - grades)), scores - grades
 
 
-def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(client, data, valid, shards, monkeypatch):
+def deadly(order, scores, grades):
+    """Kills the process whose number is in a file."""
+    if order.exists() and order.read_text() == str(os.getpid()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return slow(scores, grades)
+
+
+def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(mortal, data, valid, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_trees, "ROUND_TREES", 20)
     monkeypatch.setattr(cluster_rounds, "GRACE", 1.5)
     settings = SMALL | {"n_trees": 40, "early_stopping": None}
-    here = gainful.BoostedRanker(slow, **settings).fit(data, eval_set=valid)
-    victim = next(iter(client.run(os.getpid).values()))
+    order = tmp_path / "victim"
+    loss = partial(deadly, order)
+    here = gainful.BoostedRanker(loss, **settings).fit(data, eval_set=valid)
+    shards = on_cluster(mortal, tmp_path, [data[a:b] for a, b in CUTS])
+    victim = next(iter(mortal.run(os.getpid).values()))
     lost = []
     recover = cluster_rounds.Rounds._recover
 
@@ -373,14 +387,12 @@ def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(clie
 
     def kill(now):
         if now.iteration == 20:  # the second round begins
-            threading.Timer(0.8, os.kill, (victim, signal.SIGKILL)).start()
+            order.write_text(str(victim))
 
     monkeypatch.setattr(cluster_rounds.Rounds, "_recover", recovered)
-    started = time.monotonic()
-    there = gainful.BoostedRanker(slow, **settings).fit(shards, eval_set=valid, progress=kill)
-    assert time.monotonic() - started < 120
+    there = gainful.BoostedRanker(loss, **settings).fit(shards, eval_set=valid, progress=kill)
     assert lost, "the worker was to die inside a round"
-    assert victim not in client.run(os.getpid).values()
+    assert victim not in mortal.run(os.getpid).values()
     same_model(there, here, valid)
 
 

@@ -60,7 +60,7 @@ def server(path, *options):
         process.stderr.close()
 
 
-def wait_until(holds, seconds=10.0):
+def wait_until(holds, seconds=120.0):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "it did not come about in time"

@@ -103,7 +103,7 @@ def test_a_request_keeps_the_model_it_began_with(path, models):
 # -- a process of its own ----------------------------------------------------------------------------------------------
 
 
-def post(url, body, timeout=20):
+def post(url, body, timeout=120):
     request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=timeout) as answer:
         return json.load(answer)
@@ -142,16 +142,16 @@ def test_swaps_under_load_lose_nothing_and_sigterm_lets_requests_finish(path, mo
         # half a request is sent, the server is told to stop, the other half follows
         body = json.dumps({"rows": [row]}).encode()
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=20) as late:
+        with socket.create_connection((host, int(port)), timeout=120) as late:
             late.sendall(b"POST /score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
                          + f"content-length: {len(body)}\r\n\r\n".encode() + body[:5])  # fmt: skip
-            wait_until(lambda: b"in_flight 2" in urllib.request.urlopen(f"{url}/metrics", timeout=20).read())
+            wait_until(lambda: b"in_flight 2" in urllib.request.urlopen(f"{url}/metrics", timeout=120).read())
             os.kill(process.pid, signal.SIGTERM)
             wait_until(lambda: not listens(host, int(port)))
             late.sendall(body[5:])
             answer = late.recv(10_000)
             assert answer.startswith(b"HTTP/1.1 200")
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=120) == 0
     events = [line["event"] for line in lines]
     assert events.count("model loaded") in (4, 5)  # the signal and the watch may both have seen the second file
     assert events.count("stopped") == 1

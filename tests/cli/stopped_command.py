@@ -1,0 +1,29 @@
+"""A command in a process of its own that is stopped in the middle of its training."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+# The process signals itself in an iteration, and so neither too early nor too late: SIGNAL ITERATION WORDS…
+SCRIPT = """
+import os, signal, sys
+from gainful.cli import run
+import gainful.monitor
+inner, seen = gainful.monitor.Monitor.step, []
+def step(self, **told):
+    stop = inner(self, **told)
+    seen.append(1)
+    if len(seen) == int(sys.argv[2]):
+        os.kill(os.getpid(), int(sys.argv[1]))
+    return stop
+gainful.monitor.Monitor.step = step
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(run(sys.argv[3:]))
+"""
+
+
+def stopped_in_iteration(iteration: int, how: signal.Signals, words: list) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT, str(int(how)), str(iteration), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)

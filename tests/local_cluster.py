@@ -1,0 +1,28 @@
+"""Dask clusters on this machine that leave nothing running."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from gainful.cluster import clients
+
+distributed = pytest.importorskip("distributed")
+
+
+@contextmanager
+def local_cluster(n_workers: int = 2, processes: bool = False):
+    """Workers of one thread each, in processes of their own or in this one.
+
+    Clients that gainful opened by address go first: left without their cluster, they would try to connect again and
+    again from a thread that draws random numbers.
+    """
+    with distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=":0"
+    ) as made:
+        try:
+            yield made
+        finally:
+            while clients._OPENED:
+                clients._OPENED.popitem()[1].close()
