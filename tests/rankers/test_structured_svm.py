@@ -595,6 +595,8 @@ DEGENERATE = {
     [{}, {"metric": "ndcg"}, {"solver": "cutting_plane"}, {"solver": "subgradient"}, {"metric": "map"}],
     ids=lambda of: ",".join(of.values()) or "bundle",
 )
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_have_an_honest_certificate(name, C, of):
     data = DEGENERATE[name]
     measure = {"map": AveragePrecision(), "ndcg": Ndcg(None)}.get(of.get("metric"), Ndcg(10))
@@ -622,6 +624,8 @@ def test_degenerate_problems_have_an_honest_certificate(name, C, of):
     ],
     ids=lambda of: ",".join(map(str, of.values())),
 )
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_with_the_tight_bound(name, C, of):
     data = DEGENERATE[name]
     with warnings.catch_warnings():
@@ -633,6 +637,8 @@ def test_degenerate_problems_with_the_tight_bound(name, C, of):
 
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("C", [1e-8, 1.0, 1e8])
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_with_rescaled_slack(name, C):
     data = DEGENERATE[name]
     with warnings.catch_warnings():
@@ -642,6 +648,7 @@ def test_degenerate_problems_with_rescaled_slack(name, C):
     assert 0 <= model.certificate_.dual <= model.certificate_.primal < np.inf
 
 
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_fifty_grades_and_no_cut_off(rng):
     X = rng.normal(size=(200, 4))
     y = np.concatenate([rng.permutation(50) for _ in range(4)]).astype(float)
