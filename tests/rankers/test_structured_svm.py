@@ -204,6 +204,7 @@ def check_certificate(model, written, C, tol):
 
 @settings(max_examples=60)
 @given(problems, settings_of_ndcg, st.sampled_from([0.01, 1.0, 30.0]), st.sampled_from(["bundle", "cutting_plane"]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_certificate_is_that_of_the_objective_written_out(data, of, C, solver):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -213,6 +214,7 @@ def test_certificate_is_that_of_the_objective_written_out(data, of, C, solver):
 
 @settings(max_examples=30)
 @given(problems, st.sampled_from([0.01, 1.0, 30.0, 1e4]), st.sampled_from(["bundle", "cutting_plane"]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_svmmap_certificate_is_that_of_the_objective_written_out(data, C, solver):
     model = gainful.ranker("svmmap", C=C, solver=solver, tol=1e-4).fit(data)
     check_certificate(model, Written(data, AveragePrecision()), C, 1e-4)
@@ -230,6 +232,7 @@ def test_certified_for_any_weight_of_the_loss(measure, solver, C):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([1, 2, 4]), st.integers(0, 5))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_random_ties_take_one_perfect_ranking(seed, n, k, random_state):
     data, measure, C = problem(seed, m=2, n=n, n_grades=3), Ndcg(k), 2.0
     model = StructuredSVM(measure.text, C=C, ties="random", random_state=random_state, tol=1e-4).fit(data)
@@ -293,6 +296,7 @@ def test_tricks_of_cutting_planes_change_no_optimum(tricks):
 
 @settings(max_examples=20)
 @given(problems, settings_of_ndcg)
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_loss_is_an_upper_bound_of_one_minus_the_measure(data, of):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -356,6 +360,7 @@ def ridge_start(data, start_alpha=1.0):
 
 @settings(max_examples=30)
 @given(problems, settings_of_ndcg, st.sampled_from(["gradient", "cccp"]), st.sampled_from([0.1, 10.0]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_tight_fit_is_not_above_its_start(data, of, method, C):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -484,6 +489,7 @@ def test_start_is_kept_where_the_loss_weighs_nothing():
 
 @settings(max_examples=30)
 @given(problems, st.sampled_from([1, 3, 6]), st.sampled_from([0.1, 2.0, 50.0]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_rescaled_slack_stays_below_the_objective_written_out(data, k, C):
     measure = Ndcg(k)
     with warnings.catch_warnings():
