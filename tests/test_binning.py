@@ -42,7 +42,6 @@ def plain_length(values, most, start=0.0):
 
 
 @given(VALUES, st.integers(2, 12), st.sampled_from([0.0, 1e-10, 0.5]))
-@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_bins_are_those_of_the_definition(values, most, start):
     binner = AdaptiveBinner(most, start_length=start).fit(values[:, None])
     length = plain_length(values, most, start)
@@ -54,7 +53,6 @@ def test_bins_are_those_of_the_definition(values, most, start):
 
 
 @given(VALUES, st.integers(2, 12), st.lists(st.floats(-200, 200), min_size=1, max_size=20))
-@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_new_values_go_to_the_nearest_bin_in_order(values, most, new):
     binner = AdaptiveBinner(most).fit(values[:, None])
     bins = plain_bins(values, binner.lengths_[0])
