@@ -204,6 +204,7 @@ def test_all_65_536_codes_can_be_kept():
     assert bins_of_codes(codes, params).construct().feature_num_bin(0) == 65536
 
 
+@pytest.mark.filterwarnings("ignore:the grades have:gainful.DataWarning")
 def test_a_tree_can_cut_between_any_two_codes():
     """With as many leaves as codes and a target that differs from code to code, a single tree tells all 256 apart."""
     codes = AdaptiveBinner(256).fit_transform(np.random.default_rng(0).normal(size=(8000, 1)))

@@ -226,7 +226,7 @@ def test_weights_are_copies_of_queries(parts):
     assert np.allclose(weighted.predict(test), copied.predict(test), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:the grades have:gainful.DataWarning")
 def test_fifty_thousand_documents_and_a_hundred_grades(rng):
     n = 50_000
     X = rng.normal(size=(n, 4)).astype(np.float32)

@@ -78,6 +78,7 @@ def test_history_reports_objective_and_validation(parts):
     assert row["validation"] == gainful.metric("map")(model.predict(valid), valid)
 
 
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_gains_too_large_to_regress_on_are_refused(rng):
     with pytest.raises(gainful.DataError, match="grade 2000 is too large"):
         RegressionRanker(target="gain").fit(rng.random((4, 2)), [0, 1, 2000, 3], qid=[1, 1, 1, 1])

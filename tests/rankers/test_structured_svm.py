@@ -205,6 +205,7 @@ def check_certificate(model, written, C, tol):
 
 @settings(max_examples=60)
 @given(problems, settings_of_ndcg, st.sampled_from([0.01, 1.0, 30.0]), st.sampled_from(["bundle", "cutting_plane"]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_certificate_is_that_of_the_objective_written_out(data, of, C, solver):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -214,6 +215,7 @@ def test_certificate_is_that_of_the_objective_written_out(data, of, C, solver):
 
 @settings(max_examples=30)
 @given(problems, st.sampled_from([0.01, 1.0, 30.0, 1e4]), st.sampled_from(["bundle", "cutting_plane"]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_svmmap_certificate_is_that_of_the_objective_written_out(data, C, solver):
     model = StructuredSVM("map", C=C, solver=solver, tol=1e-4).fit(data)
     check_certificate(model, Written(data, AveragePrecision()), C, 1e-4)
@@ -231,6 +233,7 @@ def test_certified_for_any_weight_of_the_loss(measure, solver, C):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([1, 2, 4]), st.integers(0, 5))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_random_ties_take_one_perfect_ranking(seed, n, k, random_state):
     data, measure, C = problem(seed, m=2, n=n, n_grades=3), Ndcg(k), 2.0
     model = StructuredSVM(measure.text, C=C, ties="random", random_state=random_state, tol=1e-4).fit(data)
@@ -294,6 +297,7 @@ def test_tricks_of_cutting_planes_change_no_optimum(tricks):
 
 @settings(max_examples=20)
 @given(problems, settings_of_ndcg)
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_loss_is_an_upper_bound_of_one_minus_the_measure(data, of):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -357,6 +361,7 @@ def ridge_start(data, start_alpha=1.0):
 
 @settings(max_examples=30)
 @given(problems, settings_of_ndcg, st.sampled_from(["gradient", "cccp"]), st.sampled_from([0.1, 10.0]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_tight_fit_is_not_above_its_start(data, of, method, C):
     given_weights, A = position_weights(of["A"])
     measure = Ndcg(of["k"], of["gain"], of["discount"], A)
@@ -485,6 +490,7 @@ def test_start_is_kept_where_the_loss_weighs_nothing():
 
 @settings(max_examples=30)
 @given(problems, st.sampled_from([1, 3, 6]), st.sampled_from([0.1, 2.0, 50.0]))
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_rescaled_slack_stays_below_the_objective_written_out(data, k, C):
     measure = Ndcg(k)
     with warnings.catch_warnings():
@@ -596,6 +602,8 @@ DEGENERATE = {
     [{}, {"metric": "ndcg"}, {"solver": "cutting_plane"}, {"solver": "subgradient"}, {"metric": "map"}],
     ids=lambda of: ",".join(of.values()) or "bundle",
 )
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_have_an_honest_certificate(name, C, of):
     data = DEGENERATE[name]
     measure = {"map": AveragePrecision(), "ndcg": Ndcg(None)}.get(of.get("metric"), Ndcg(10))
@@ -623,6 +631,8 @@ def test_degenerate_problems_have_an_honest_certificate(name, C, of):
     ],
     ids=lambda of: ",".join(map(str, of.values())),
 )
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_with_the_tight_bound(name, C, of):
     data = DEGENERATE[name]
     with warnings.catch_warnings():
@@ -634,6 +644,8 @@ def test_degenerate_problems_with_the_tight_bound(name, C, of):
 
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.parametrize("C", [1e-8, 1.0, 1e8])
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:no query has rows of two:gainful.DataWarning")
 def test_degenerate_problems_with_rescaled_slack(name, C):
     data = DEGENERATE[name]
     with warnings.catch_warnings():
@@ -643,6 +655,7 @@ def test_degenerate_problems_with_rescaled_slack(name, C):
     assert 0 <= model.certificate_.dual <= model.certificate_.primal < np.inf
 
 
+@pytest.mark.filterwarnings("ignore:the highest grade is:gainful.DataWarning")
 def test_fifty_grades_and_no_cut_off(rng):
     X = rng.normal(size=(200, 4))
     y = np.concatenate([rng.permutation(50) for _ in range(4)]).astype(float)
