@@ -141,8 +141,7 @@ def test_waits_are_short_inside_and_as_before_after():
     waiting = short_waits(environ)
     waiting.__enter__()
     assert environ == {"GOMP_SPINCOUNT": "30000"}
-    with pytest.raises(ImportError):
-        waiting.__exit__(ImportError, ImportError(), None)
+    assert not waiting.__exit__(ImportError, ImportError(), None)
     assert environ == {}
 
 
@@ -179,7 +178,8 @@ gainful.LambdaMART(n_trees=4).fit(data).predict(data)
 gainful.NeuralRanker(epochs=2, device="cpu").fit(data)
 gainful.ranker("ranknet", max_iter=3).fit(data)
 assert state() == first, (first, state())
-assert dict(os.environ) == before
+changed = {name for name in {*os.environ, *before} if os.environ.get(name) != before.get(name)}
+assert changed <= {"TORCHINDUCTOR_CACHE_DIR"}, changed  # PyTorch's own optimizers set it
 print(numba.np.ufunc.parallel._is_initialized)
 """
 
@@ -262,8 +262,7 @@ def test_a_step_that_fails_puts_the_setting_back():
     step = machine.pace.step()
     step.__enter__()
     assert machine.levels == 0
-    with pytest.raises(KeyboardInterrupt):
-        step.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert not step.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert machine.levels == 1
 
 
