@@ -237,9 +237,9 @@ def test_work_that_takes_long_tries_all_threads_on_a_busy_machine_too():
 
 def test_threads_that_bring_nothing_are_given_up():
     machine = Machine()
-    taken = machine.steps(300, one=0.01, together=0.02)
-    assert taken.count("A") < 15
-    assert machine.wall < 1.1 * 300 * 0.01
+    taken = machine.steps(600, one=0.01, together=0.02)
+    assert taken.count("A") < 40
+    assert machine.wall < 1.1 * 600 * 0.01
 
 
 def test_load_that_comes_and_goes():
@@ -248,6 +248,12 @@ def test_load_that_comes_and_goes():
     busy = machine.steps(100, one=0.03, together=1.0, without_core=0.6)
     assert busy[5:] == "1" * 95
     assert machine.steps(50, one=0.011, together=0.006)[10:].count("A") > 30
+
+
+def test_all_threads_are_taken_again_once_they_bring_something():
+    machine = Machine()
+    machine.steps(200, one=0.01, together=0.02)
+    assert machine.steps(200, one=0.01, together=0.006)[100:].count("A") > 90
 
 
 def test_one_slow_step_changes_nothing():
