@@ -141,8 +141,7 @@ def test_waits_are_short_inside_and_as_before_after():
     waiting = short_waits(environ)
     waiting.__enter__()
     assert environ == {"GOMP_SPINCOUNT": "30000"}
-    with pytest.raises(ImportError):
-        waiting.__exit__(ImportError, ImportError(), None)
+    assert not waiting.__exit__(ImportError, ImportError(), None)
     assert environ == {}
 
 
@@ -179,7 +178,8 @@ gainful.LambdaMART(n_trees=4).fit(data).predict(data)
 gainful.NeuralRanker(epochs=2, device="cpu").fit(data)
 gainful.ranker("ranknet", max_iter=3).fit(data)
 assert state() == first, (first, state())
-assert dict(os.environ) == before
+changed = {name for name in {*os.environ, *before} if os.environ.get(name) != before.get(name)}
+assert changed <= {"TORCHINDUCTOR_CACHE_DIR"}, changed  # PyTorch's own optimizers set it
 print(numba.np.ufunc.parallel._is_initialized)
 """
 
@@ -237,9 +237,9 @@ def test_work_that_takes_long_tries_all_threads_on_a_busy_machine_too():
 
 def test_threads_that_bring_nothing_are_given_up():
     machine = Machine()
-    taken = machine.steps(300, one=0.01, together=0.02)
-    assert taken.count("A") < 15
-    assert machine.wall < 1.1 * 300 * 0.01
+    taken = machine.steps(600, one=0.01, together=0.02)
+    assert taken.count("A") < 40
+    assert machine.wall < 1.1 * 600 * 0.01
 
 
 def test_load_that_comes_and_goes():
@@ -248,6 +248,12 @@ def test_load_that_comes_and_goes():
     busy = machine.steps(100, one=0.03, together=1.0, without_core=0.6)
     assert busy[5:] == "1" * 95
     assert machine.steps(50, one=0.011, together=0.006)[10:].count("A") > 30
+
+
+def test_all_threads_are_taken_again_once_they_bring_something():
+    machine = Machine()
+    machine.steps(200, one=0.01, together=0.02)
+    assert machine.steps(200, one=0.01, together=0.006)[100:].count("A") > 90
 
 
 def test_one_slow_step_changes_nothing():
@@ -262,8 +268,7 @@ def test_a_step_that_fails_puts_the_setting_back():
     step = machine.pace.step()
     step.__enter__()
     assert machine.levels == 0
-    with pytest.raises(KeyboardInterrupt):
-        step.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert not step.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert machine.levels == 1
 
 

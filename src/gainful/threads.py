@@ -232,6 +232,7 @@ class Pace:
 
     PATIENCE = 30.0
     BUSY, QUIET = 0.3, 0.1  # share of the time without a core from which the machine is called so
+    JUDGED = 3  # steps on all threads before they are judged on a quiet machine: the first wakes the threads
     STALL = 0.5  # seconds that a first step on all threads may lose on a busy machine: hundreds of loops, a slice each
 
     def __init__(self, alone: CallerAlone, wall: Clock = time.perf_counter, processor: Clock = time.thread_time):
@@ -257,6 +258,8 @@ class Pace:
             return False
         if True not in seconds:
             return not self._busy or self._is_due(True, seconds[False] + self.STALL)
+        if not self._busy and len(self._recent[True]) < self.JUDGED:
+            return True
         faster = seconds[True] < seconds[False]
         return not faster if self._is_due(not faster, seconds[not faster]) else faster
 
@@ -266,7 +269,10 @@ class Pace:
     def _learn(self, together: bool, passed: float, worked: float) -> None:
         if not together:
             self._notice_load(passed, worked)
-        self._recent.setdefault(together, deque(maxlen=5)).append(passed)
+        recent = self._recent.setdefault(together, deque(maxlen=5))
+        if self._waited.get(together, 0.0) > 0.0:  # what was measured before the other way was taken is old
+            recent.clear()
+        recent.append(passed)
         self._waited[together] = 0.0
         self._waited[not together] = self._waited.get(not together, 0.0) + passed
 
