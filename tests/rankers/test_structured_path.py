@@ -92,7 +92,7 @@ def test_list_and_fit_path_are_the_same(small):
 
 def test_the_first_of_equals_is_kept(small):
     train, valid = small
-    model = StructuredSVM().fit_path(train, C=[1.0, 1.0, 1.0], eval_set=valid)
+    model = StructuredSVM(scale=None).fit_path(train, C=[1.0, 1.0, 1.0], eval_set=valid)
     values = [row["validation"] for row in model.path_]
     assert model.path_[int(np.argmax(values))]["norm"] == np.linalg.norm(model.coef_)
 
@@ -134,7 +134,7 @@ def test_fitting_again_forgets_certificate_and_search(small):
 WAYS = [
     {},
     {"solver": "cutting_plane"},
-    {"solver": "subgradient"},
+    {"solver": "subgradient", "scale": None},  # on standardised features it ends at a kink, and warns
     {"bound": "tight"},
     {"bound": "tight", "tight_method": "cccp"},
 ]
