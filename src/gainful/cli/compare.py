@@ -73,7 +73,7 @@ def compare(
 
     Without DATA it compares them on an artificial data set with a known target.
     """
-    from gainful.cli.console import watch_compilation
+    from gainful.cli.console import say, watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
     from gainful.cli.jobs import run_job
     from gainful.comparison import ComparisonJob
@@ -94,6 +94,8 @@ def compare(
     watch_compilation()
     how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
     how |= _load(data, test, valid, read_options(format, merge, read), seed)
+    if rankers == DEFAULT_RANKERS and losses is None and models is None:
+        say("comparing a useful few; --rankers names others, or all of those that gainful rankers lists")
     if report is not None:
         prepare_folder(report)  # before the training, whose result it would lose
     job = ComparisonJob(
