@@ -171,6 +171,12 @@ def test_docstring_examples_are_true(name):
     assert doctest.testmod(module).failed == 0
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_extras_are_installed_from_the_checkout(page):
+    """gainful is not on a package index, so only a path can work."""
+    assert "pip install 'gainful[" not in page.read_text()
+
+
 def test_decisions_are_numbered_without_gaps():
     numbers = sorted(int(page.name[:4]) for page in (ROOT / "docs" / "decisions").glob("*.md"))
     assert numbers == list(range(1, len(numbers) + 1))

@@ -15,6 +15,7 @@ from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
+from gainful.rankers.registry import USEFUL_FEW
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,29 @@ def test_compare_with_given_parts_and_convention(capsys, folder):
     )  # fmt: skip
     assert code == 0
     assert "discount=letor, ties=input" in out
+
+
+def test_compare_trains_a_useful_few_and_shows_the_best_first(capsys, folder):
+    code, out, err = call(capsys, "compare", folder, "--json")
+    assert code == 0
+    assert "comparing a useful few; --rankers names others" in err
+    means = {label: told["means"]["ndcg@10"] for label, told in json.loads(out)["rankers"].items()}
+    assert tuple(means) == USEFUL_FEW
+    code, out, _ = call(capsys, "compare", folder, "--metrics", "ndcg@10,map")
+    assert code == 0
+    table = [line.split()[0] for line in out.splitlines() if line.strip()][2:]
+    assert table[: len(means)] == sorted(means, key=lambda label: -means[label])
+    assert "regression (baseline)" in out
+
+
+def test_semicolons_are_read_and_noticed(capsys, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("query;grade;a\n1;0;0.5\n1;2;1.5\n")
+    assert "pass sep=';'" in refused(capsys, "data", "info", path)
+    code, out, _ = call(capsys, "data", "info", path, "--read", "sep=;", "--json")
+    assert (code, json.loads(out)["documents"]) == (0, 2)
+    path.write_text("query,grade,a\n1,0,0.5\n1,2,1.5\n")
+    assert call(capsys, "data", "info", path, "--read", "sep=,")[0] == 0
 
 
 def test_compare_reads_fold_folders(capsys, folder, tmp_path):

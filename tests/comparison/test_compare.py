@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 
 import gainful
 from gainful import GainfulError, LambdaMART, ParameterError, RegressionRanker, Split
+from gainful.comparison.contestants import contestants
 from gainful.comparison.result import CURVE_SUM
+from gainful.rankers.registry import USEFUL_FEW
 
 TREES = LambdaMART(n_trees=20, n_leaves=8, n_jobs=1)
 DIVIDED = Split(*gainful.split(gainful.make_artificial(9)))
+FRAME = pd.DataFrame({"qid": [1, 1], "grade": [0, 1], "a": [0.5, 1.5]})
 RANKERS = {"ridge": RegressionRanker(), "trees": TREES}
 
 
@@ -174,11 +179,53 @@ def test_settings_may_hold_separators(parts):
         ({"folds": 2}, "n_folds"),
         ({"data": 5}, "data of compare must be"),
         ({"valid": gainful.make_artificial(2)}, "valid is given without test"),
+        ({"data": None}, "compare needs rankers and data, as in compare"),
+        ({"rankers": DIVIDED, "data": "regression"}, "rankers first and then the data"),
+        ({"rankers": __file__, "data": "regression"}, "rankers first and then the data"),
+        ({"rankers": FRAME, "data": "regression"}, "rankers first and then the data"),
+        ({"data": FRAME}, r"was a DataFrame; say which columns are what with gainful\.from_frame\(frame, qid='…'"),
+        ({"rankers": [LinearRegression()]}, "compare trains gainful's own rankers, and LinearRegression is not one"),
+        ({"rankers": [RegressionRanker]}, r"estimators, not classes; give RegressionRanker\(\)"),
     ],
 )
 def test_bad_requests_are_refused_before_training(settings, message, artificial):
     with pytest.raises(ParameterError, match=message):
         gainful.compare(**{"rankers": "regression", "data": artificial} | settings)
+
+
+def test_data_may_be_paths(parts, tmp_path):
+    names = ("train", "valid", "test")
+    for name, part in zip(names, parts, strict=True):
+        gainful.write(part, tmp_path / f"{name}.txt")
+    whole = gainful.compare("regression", Split(*(gainful.read(tmp_path / f"{name}.txt") for name in names)))
+    train, valid, test = (str(tmp_path / f"{name}.txt") for name in names)
+    for found in (
+        gainful.compare("regression", tmp_path),
+        gainful.compare("regression", train, valid=valid, test=test),
+        gainful.compare("regression", gainful.read(train), valid=valid, test=tmp_path / "test.txt"),
+    ):
+        assert found.mean("regression", "ndcg@10") == whole.mean("regression", "ndcg@10")
+    assert gainful.compare("regression", train).data["folds"] == 1
+    with pytest.raises(gainful.FormatError, match="there is no such file"):
+        gainful.compare("regression", tmp_path / "none.txt")
+    with pytest.raises(ParameterError, match="data is divided already; leave out folds, valid and test"):
+        gainful.compare("regression", tmp_path, test=test)
+
+
+def test_files_of_different_width_are_brought_to_the_widest(parts, tmp_path):
+    gainful.write(parts[0], tmp_path / "train.txt")
+    (tmp_path / "test.svm").write_text("1 qid:x 1:0.5\n0 qid:x 2:1\n2 qid:y 1:1\n0 qid:y 1:2\n")
+    found = gainful.compare("regression", tmp_path / "train.txt", test=tmp_path / "test.svm")
+    assert found.data["features"] == parts[0].n_features
+
+
+def test_the_useful_few_are_of_different_families():
+    few = contestants("few")
+    assert tuple(few) == USEFUL_FEW
+    assert 4 <= len(few) < 10
+    assert len({type(model) for model in few.values()}) == len(few)
+    assert {gainful.RANKERS[name].kind for name in few} >= {"linear", "trees"}
+    assert len(contestants("all")) > 30
 
 
 def test_training_on_the_test_queries_is_refused(parts):

@@ -77,7 +77,7 @@ def compare(
 
     Without DATA it compares them on an artificial data set with a known target.
     """
-    from gainful.cli.console import watch_compilation
+    from gainful.cli.console import say, watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, warn_of_data
     from gainful.cli.jobs import run_job
     from gainful.comparison import ComparisonJob
@@ -103,6 +103,8 @@ def compare(
     splits = as_splits(**how)
     warn_of_data(*first_look(how["data"], how.get("valid")))
     _say_without_validation(splits, test)
+    if rankers == DEFAULT_RANKERS and losses is None and models is None:
+        say("comparing a useful few; --rankers names others, or all of those that gainful rankers lists")
     if report is not None:
         prepare_folder(report)  # before the training, whose result it would lose
     job = ComparisonJob(

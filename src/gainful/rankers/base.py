@@ -55,7 +55,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def __new__(cls, *_: Any, **params: Any) -> Self:
         refuse_unknown_parameters(cls, cls._get_param_names(), params)
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -39,7 +39,7 @@ def routes_page(described: Mapping[str, Any]) -> tuple[str, str]:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>gainful: routes</title><style>{style}</style></head><body><h1>Routes of this server</h1>"
-        f"<table><caption>{about}</caption><tbody>{rows}</tbody></table>"
+        f"<table class='routes'><caption>{about}</caption><tbody>{rows}</tbody></table>"
         '<p>Bodies and answers are JSON; <a href="openapi.json">openapi.json</a> describes each in full. '
         '<a href="./">Try the model</a></p></body></html>'
     )
