@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
+N ?= 10
+SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-slow lint types bench bench-peers reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow lint types bench bench-peers reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
-	@echo "make test    run all tests (installs the development set)"
+	@echo "make test    run all tests in random order (installs the development set); SEED=… for a known order"
+	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
 	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
@@ -28,12 +31,21 @@ demo: $(VENV)/.core
 
 setup: $(VENV)/.dev
 
+# Tests that start clusters come in processes of their own: threads of a cluster disturb tests that watch the process.
+# PYTEST may select tests of one kind only; pytest ends with 5 where it finds none of the other.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not cluster" $(SEED_OPTION) $(PYTEST) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m cluster $(SEED_OPTION) $(PYTEST) || [ $$? -eq 5 ]
+
+# Tests that could disturb others (clusters, servers, threads, signals) and tests that are easily disturbed (Hypothesis),
+# in one process, N times in different orders.
+TOGETHER := tests/scale tests/serve tests/cli tests/rankers/test_rankboost.py tests/losses/test_losses.py tests/metrics
+test-repeat: $(VENV)/.dev
+	for i in $$(seq $(N)); do $(BIN)/python -m pytest -q --mixed $(or $(PYTEST),$(TOGETHER)) || exit 1; done
 
 # Those that wait for minutes: workers of a cluster that hang and are restarted.
 test-slow: $(VENV)/.dev
-	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/scale $(PYTEST)
+	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/scale $(SEED_OPTION) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

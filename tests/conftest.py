@@ -34,6 +34,7 @@ OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "sh
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", help="order of the tests and examples of Hypothesis: the same seed, the same run")
+    parser.addoption("--mixed", action="store_true", help="tests that start clusters between the others, not last")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed
@@ -64,12 +65,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def rank(text: str) -> bytes:
         return hashlib.sha256(f"{config.option.seed} {text}".encode()).digest()
 
-    items.sort(key=lambda one: (one.get_closest_marker("cluster") is not None, rank(one.path.name), rank(one.nodeid)))
+    def is_last(item: pytest.Item) -> bool:
+        return item.get_closest_marker("cluster") is not None and not config.option.mixed
+
+    items.sort(key=lambda one: (is_last(one), rank(one.nodeid.split("::")[0]), rank(one.nodeid)))
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------
 
-GRACE = 20.0  # seconds that threads and processes have to end once they were asked to
+GRACE = 30.0  # seconds that threads and processes have to end once they were asked to
 
 # Pools that a library keeps for the life of the process, and that do nothing between calls.
 POOLS = ("Dask-Offload", "TCP-Executor", "asyncio_")
@@ -93,9 +97,9 @@ def _nothing_is_left_running():
     """Threads and processes that outlive their module disturb tests that come later, and not every time."""
     before = running()
     yield
-    gc.collect()  # pools of threads end with the object that holds them
     end = time.monotonic() + GRACE
     while (left := running() - before) and time.monotonic() < end:
+        gc.collect()  # a pool of threads ends with the object that holds it
         time.sleep(0.05)
     assert not left, f"still running {GRACE:.0f} seconds after the last test of the module: {left}"
 
