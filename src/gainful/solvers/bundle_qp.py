@@ -261,12 +261,12 @@ def _ascend_by_pairs(G: Array, b: Array, C: float, alpha: Array, tol: float, max
 
     Returns (gap, steps).
     """
-    n, step = len(b), 0
+    n, steps = len(b), 0
     padded = np.zeros((n + 1, n + 1))  # the zero plane is the last one
     padded[:n, :n] = G
     weights = np.append(alpha, max(0.0, 1.0 - float(alpha.sum())))
     p = np.append(_heights(G, b, C, alpha), 0.0)
-    for step in range(max_pairs):
+    while steps < max_pairs:
         up, down = int(p.argmax()), int(np.where(weights > 0.0, p, math.inf).argmin())
         rise = float(p[up] - p[down])
         if not (p[up] - weights @ p > tol and rise > 0.0):
@@ -280,10 +280,9 @@ def _ascend_by_pairs(G: Array, b: Array, C: float, alpha: Array, tol: float, max
         weights[up] += move
         weights[down] = 0.0 if move == held else held - move
         p -= C * move * difference
-    else:
-        step = max_pairs
+        steps += 1
     alpha[:] = weights[:n]
-    return _gap(alpha, _heights(G, b, C, alpha)), step
+    return _gap(alpha, _heights(G, b, C, alpha)), steps
 
 
 # -- the line search ---------------------------------------------------------------------------------------------------
