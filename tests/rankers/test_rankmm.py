@@ -72,9 +72,10 @@ def test_sorted_and_listed_pairs_agree(rng, n, grades):
     t, preferred, tree = 2 * rng.normal(size=n), pairs.preferred, np.empty((2, n + 1))
     listed, by_sorting = np.zeros(n), np.zeros(n)
     kernels.count_pairs(t, preferred, listed)
-    kernels.count_sorted(t, preferred, tree[0], by_sorting)
+    by_level = np.argsort(t, kind="stable")
+    kernels.count_sorted(t, preferred, by_level, tree[0], by_sorting)
     assert np.array_equal(listed, by_sorting)
-    assert kernels._worst_of_pairs(t, preferred) == kernels._worst_sorted(t, preferred, tree)
+    assert kernels.worst_of_pairs(t, preferred) == kernels.worst_sorted(t, preferred, by_level, *tree)
 
 
 def test_long_lists_take_the_sorted_way(rng):

@@ -31,7 +31,8 @@ from gainful.inference.features import Features
 from gainful.rows import Array, checked_grades
 from gainful.streams import Fill, read_only, risk_along, risk_of_features, values_and_gradient
 
-LOSSES = ("average", "maximum", "max-average")
+KERNELS = {"average": "fill_average", "maximum": "fill_maximum", "max-average": "fill_max_average"}
+LOSSES = tuple(KERNELS)
 
 
 class GradedPairs:
@@ -168,11 +169,26 @@ def _filler(pairs: GradedPairs, loss: str) -> Fill:
     """The losses of a run of queries."""
     if loss not in LOSSES:
         raise ParameterError.of("PairwiseRisk", "loss", " or ".join(map(repr, LOSSES)), loss)
-    kind = LOSSES.index(loss)
 
     def fill(scores: Array, first: int, last: int, losses: Array, c: Array) -> None:
-        from gainful.engines.pairwise_kernels import fill_losses
+        from gainful.engines import pairwise_kernels as kernels
 
-        fill_losses(kind, scores, pairs.grades, pairs.offsets, pairs.order, pairs.preferred, first, last, losses, c)
+        fill_losses = getattr(kernels, KERNELS[loss])
+        levels = _places_by_level(pairs, scores, first, last, kernels.SORTED_FROM)
+        arrays = (pairs.grades, pairs.offsets, pairs.order, pairs.preferred, levels)
+        fill_losses(scores, *arrays, first, last, losses, c)
 
     return fill
+
+
+def _places_by_level(pairs: GradedPairs, scores: Array, first: int, last: int, long: int) -> Array:
+    """The places of each long query by rising level, counted from the query's first; scores begin at ``first``."""
+    ends = pairs.offsets[first : last + 1]
+    long_ones = np.flatnonzero(np.diff(ends) >= long)
+    places = np.empty(int(ends[-1] - ends[0]) if len(long_ones) else 0, dtype=np.int64)
+    for q in long_ones:
+        rows = slice(int(ends[q]), int(ends[q + 1]))
+        here = slice(rows.start - int(ends[0]), rows.stop - int(ends[0]))
+        levels = scores[here][pairs.order[rows]] - pairs.by_grade[rows]
+        places[here] = np.argsort(levels, kind="stable")
+    return places

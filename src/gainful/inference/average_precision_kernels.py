@@ -19,10 +19,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
 LARGEST = 1e300  # scores beyond it would overflow
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _sort_block(s, order, a, b, rows, spare):
     """The rows order[a:b] into ``rows``, best-scored first; stable."""
     n = b - a
@@ -57,7 +58,7 @@ def _sort_block(s, order, a, b, rows, spare):
         run *= 2
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _before(s, rows, R, N, before, stack):
     """before[j] = how many relevant documents stand before the j-th other one in the loss-augmented ranking."""
     depth = 1
@@ -81,7 +82,7 @@ def _before(s, rows, R, N, before, stack):
             depth += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _is_finite(s):
     size = 0.0
     for i in range(len(s)):
@@ -89,7 +90,7 @@ def _is_finite(s):
     return size < LARGEST
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _prepare(s, order, starts, b0, rows, spare, before, stack):
     """Sort both kinds and find ``before``; R, or −1 where a score is not finite."""
     if not _is_finite(s):
@@ -101,7 +102,7 @@ def _prepare(s, order, starts, b0, rows, spare, before, stack):
     return R
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _longest(offsets, first, last):
     longest = 1
     for q in range(first, last):
@@ -109,7 +110,7 @@ def _longest(offsets, first, last):
     return longest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def violations(scores, first, last, offsets, order, blocks, starts, active, tight, xi, c):
     """ξ_q = max_y [Δ(y) + Ψ(y)·s] − (Ψ(target)·s, or max_y Ψ(y)·s for the tight loss) and its gradient by score."""
     longest = _longest(offsets, first, last)
@@ -120,7 +121,8 @@ def violations(scores, first, last, offsets, order, blocks, starts, active, tigh
         lo, hi = offsets[q] - base, offsets[q + 1] - base
         s, c_q = scores[lo:hi], c[lo:hi]
         xi[q] = 0.0
-        c_q[:] = 0.0
+        for i in range(hi - lo):
+            c_q[i] = 0.0
         if not active[q]:
             continue
         R = _prepare(s, order, starts, blocks[q], rows, spare, before, stack)
@@ -146,7 +148,7 @@ def violations(scores, first, last, offsets, order, blocks, starts, active, tigh
         xi[q] = max(0.0, value)
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _take_by_score(s, rows, R, N, unit, c):
     """Take the coefficients of the ranking by score, tied scores in row order, from ``c``."""
     i = 0
@@ -161,7 +163,7 @@ def _take_by_score(s, rows, R, N, unit, c):
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def rankings(scores, first, last, offsets, order, blocks, starts, active, ranks):
     """The rank of each row in the loss-augmented ranking, from 1."""
     longest = _longest(offsets, first, last)

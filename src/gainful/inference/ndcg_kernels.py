@@ -30,6 +30,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
 INSERTION_DEPTH = 32  # up to this many candidates, insertion into a short list beats sorting the grade
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 LARGEST = 1e300  # scores beyond it would overflow
@@ -37,7 +38,7 @@ LARGEST = 1e300  # scores beyond it would overflow
 # -- candidates --------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _mean(scores, lo, hi):
     total = 0.0
     for i in range(lo, hi):
@@ -45,7 +46,7 @@ def _mean(scores, lo, hi):
     return total / (hi - lo)
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _top_of_block(s, order, a, b, keep, rows, top):
     """The ``keep`` best-scored of order[a:b] into ``rows``, their scores into ``top``; ties in row order."""
     for p in range(a, a + keep):
@@ -73,7 +74,7 @@ def _top_of_block(s, order, a, b, keep, rows, top):
             last = top[keep - 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _sort_block(s, order, a, b, keep, rows, top, work, spare):
     """As :func:`_top_of_block`, by a stable merge sort of the whole block."""
     n = b - a
@@ -111,7 +112,7 @@ def _sort_block(s, order, a, b, keep, rows, top, work, spare):
         top[j] = s[work[j]]
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _candidates(s, order, starts, b0, b1, m, rows, top, ends, work, spare):
     """The best min(m, size) rows of each grade, one grade after the other; grade g ends at ``ends[g]``."""
     to = 0
@@ -129,7 +130,7 @@ def _candidates(s, order, starts, b0, b1, m, rows, top, ends, work, spare):
 # -- the sequence of grades --------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _paths(top, ends, gains, G, A, D, m, slot_block, reals, ints):
     """Shortest augmenting paths of m slots against the candidates, cold."""
     u, v, dist, placed_s, placed_g = reals[0], reals[1], reals[2], reals[3], reals[4]
@@ -196,7 +197,7 @@ def _paths(top, ends, gains, G, A, D, m, slot_block, reals, ints):
         slot_block[r] = placed_b[placed_at[r]]
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _count_programme(top, ends, gains, G, A, D, m, slot_block, V, ints):
     """V[c_1, …, c_G] = the best value of the first Σ c slots holding c_g documents of grade g."""
     count, stride = ints[0], ints[1]
@@ -261,7 +262,7 @@ def _count_programme(top, ends, gains, G, A, D, m, slot_block, V, ints):
         state -= stride[chosen]
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _merge(rows, top, ends, G, m, at, head):
     """The ranking by score: positions of the candidates at the first m ranks into ``at``; ties in row order."""
     for g in range(G):
@@ -282,7 +283,7 @@ def _merge(rows, top, ends, G, m, at, head):
         head[best] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _greedy_prices(top, ends, gains, G, A, D, n, p, head):
     """Prices that hold a greedy ranking in place: whoever loses most by moving down one slot goes first."""
     for g in range(G):
@@ -303,7 +304,7 @@ def _greedy_prices(top, ends, gains, G, A, D, n, p, head):
         a, d, s, gain = next_a, next_d, next_s, next_gain
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _cheapest_slots(top, a, b, gain, A, D, n, p, cheapest):
     """The cheapest slot at prices ``p`` of each document a…b − 1 of one grade.
 
@@ -326,7 +327,7 @@ def _cheapest_slots(top, a, b, gain, A, D, n, p, cheapest):
         step //= 2
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _square(top, ends, gains, G, A, D, n, p, slot_block, reals, ints):
     """Shortest augmenting paths of n documents against n slots, from the slot prices ``p``, which are updated."""
     dist, doc_gain = reals[0], reals[1]
@@ -393,7 +394,7 @@ METHODS = {"automatic": AUTOMATIC, "paths": PATHS, "counts": COUNTS, "square": S
 MOST_STATES = 1 << 20  # of the count programme; beyond, paths
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _n_states(starts, b0, b1, m):
     """States of the count programme, Π (candidates of the grade + 1); more than MOST_STATES where there are."""
     n = 1
@@ -404,7 +405,7 @@ def _n_states(starts, b0, b1, m):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _method(starts, b0, b1, m, n, wanted):
     """How to rank a query: the count programme for two grades, the square problem for whole lists, otherwise paths."""
     by_counts = wanted == COUNTS or (wanted == AUTOMATIC and b1 - b0 == 2)
@@ -413,7 +414,7 @@ def _method(starts, b0, b1, m, n, wanted):
     return SQUARE if m == n and wanted in (AUTOMATIC, SQUARE) else PATHS
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _workspace(offsets, blocks, starts, first, last, depth, wanted):
     longest, most, states = 1, 1, 1
     for q in range(first, last):
@@ -430,7 +431,7 @@ def _workspace(offsets, blocks, starts, first, last, depth, wanted):
     return rows, work, spare, top, ends, at, slot_block, own, reals, ints, np.empty(states)
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _centre(s, order, starts, b0, b1, A, m, rows, top, ends, work, spare):
     """Fill the candidates, with centred scores; the centre, or NaN where a score is not finite or far too large."""
     centre = _mean(s, 0, len(s))
@@ -444,7 +445,7 @@ def _centre(s, order, starts, b0, b1, A, m, rows, top, ends, work, spare):
     return centre if size * A[0] < LARGEST else np.nan
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _place(ends, G, m, slot_block, at, head):
     """The candidates of a sequence of grades: the documents of each grade in score order."""
     for g in range(G):
@@ -455,7 +456,7 @@ def _place(ends, G, m, slot_block, at, head):
         head[g] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _rank(top, ends, gains, A, D, m, method, p, is_warm, at, slot_block, reals, ints, V):
     """The loss-augmented ranking: grades and candidates at the slots 0…m − 1."""
     G = len(gains)
@@ -470,7 +471,17 @@ def _rank(top, ends, gains, A, D, m, method, p, is_warm, at, slot_block, reals, 
     _place(ends, G, m, slot_block, at, ints[0])
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER)
+def _is_warm(prices, lo, hi, method):
+    """Whether there are prices of an earlier call; a literal in place of this would compile :func:`_rank` twice."""
+    if len(prices) > 0 and method == SQUARE:
+        for i in range(lo, hi):
+            if prices[i] != 0.0:
+                return True
+    return False
+
+
+@njit(**HELPER, fastmath=LOOSE)
 def _dot_centred(target, s, centre):
     total = 0.0
     for i in range(len(s)):
@@ -481,7 +492,7 @@ def _dot_centred(target, s, centre):
 # -- entry points ------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def violations(
     scores, first, last, offsets, order, blocks, starts, gains, target, active, A, D, tight, wanted, prices, xi, c
 ):
@@ -495,7 +506,8 @@ def violations(
         n, m = hi - lo, min(len(A), hi - lo)
         s, c_q, target_q, gains_q = scores[lo - base : hi - base], c[lo - base : hi - base], target[lo:hi], gains[b0:b1]
         xi[q] = 0.0
-        c_q[:] = 0.0
+        for i in range(n):
+            c_q[i] = 0.0
         if not active[q]:
             continue
         centre = _centre(s, order, starts, b0, b1, A, m, rows, top, ends, work, spare)
@@ -503,12 +515,8 @@ def violations(
             xi[q] = np.nan
             continue
         method = _method(starts, b0, b1, m, n, wanted)
-        warm = False
-        p = own
-        if len(prices) > 0 and method == SQUARE:
-            p = prices[lo:hi]
-            for r in range(n):
-                warm = warm or p[r] != 0.0
+        warm = _is_warm(prices, lo, hi, method)
+        p = prices[lo:hi] if len(prices) > 0 and method == SQUARE else own
         _rank(top, ends, gains_q, A, D, m, method, p, warm, at, slot_block, reals, ints, V)
         value = 1.0
         for r in range(m):
@@ -527,7 +535,7 @@ def violations(
         xi[q] = max(0.0, value)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def rankings(scores, first, last, offsets, order, blocks, starts, gains, target, active, A, D, ranks):
     """The rank of each row in the loss-augmented ranking, 0 below the last slot."""
     rows, work, spare, top, ends, at, slot_block, own, reals, ints, V = _workspace(
@@ -555,7 +563,7 @@ MOST_CHORDS = 40
 MOST_MOVES = 200
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _loss_and_margin(top, gains, A, D, m, at, slot_block, of_target):
     """Δ(y) and 1 + Ψ(y)·s − Ψ(target)·s."""
     loss, margin = 1.0, 1.0 - of_target
@@ -565,7 +573,7 @@ def _loss_and_margin(top, gains, A, D, m, at, slot_block, of_target):
     return max(0.0, loss), margin
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _best_move(top, ends, gains, A, D, m, at, slot_block, head, loss, margin):
     """The swap of two slots, or of a slot with the next document of another grade, with the largest product."""
     G = len(gains)
@@ -590,7 +598,7 @@ def _best_move(top, ends, gains, A, D, m, at, slot_block, head, loss, margin):
     return best, first, second
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _climb(top, ends, gains, A, D, m, at, slot_block, head, of_target):
     """Moves until none improves the product; after each, the documents of a grade are put in score order again."""
     _place(ends, len(gains), m, slot_block, at, head)
@@ -611,7 +619,7 @@ def _climb(top, ends, gains, A, D, m, at, slot_block, head, of_target):
 N_STARTS = 3
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _start_from(which, rows, top, ends, G, m, at, head, slot_block):
     """The grades of a ranking to climb from: perfect (0), lowest grades first (1), by score (2).
 
@@ -636,7 +644,7 @@ def _start_from(which, rows, top, ends, G, m, at, head, slot_block):
             r += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _weighted(top, ends, gains, A, D, m, method, on_loss, on_margin, own, at, slot_block, reals, ints, V, top2, gains2):
     """The ranking that maximises on_loss·Δ + on_margin·Ψ·s: one assignment with scaled gains and scores."""
     for j in range(ends[len(gains) - 1]):
@@ -646,7 +654,7 @@ def _weighted(top, ends, gains, A, D, m, method, on_loss, on_margin, own, at, sl
     _rank(top2, ends, gains2[: len(gains)], A, D, m, method, own, False, at, slot_block, reals, ints, V)
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _chords(
     top, ends, gains, A, D, m, method, of_target, own, at, slot_block, reals, ints, V, top2, gains2, best_block
 ):
@@ -690,7 +698,7 @@ def _chords(
                 high_loss, high_margin = loss, margin
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def slack_violations(scores, first, last, offsets, order, blocks, starts, gains, target, active, A, D, xi, c):
     """ξ_q = the largest Δ(y)·(1 + Ψ(y)·s − Ψ(target)·s) found, at least 0, and Δ(ỹ)·(A(ỹ_i) − target_i)."""
     rows, work, spare, top, ends, at, slot_block, own, reals, ints, V = _workspace(
@@ -703,7 +711,8 @@ def slack_violations(scores, first, last, offsets, order, blocks, starts, gains,
         n, m = hi - lo, min(len(A), hi - lo)
         s, c_q, target_q, gains_q = scores[lo - base : hi - base], c[lo - base : hi - base], target[lo:hi], gains[b0:b1]
         xi[q] = 0.0
-        c_q[:] = 0.0
+        for i in range(n):
+            c_q[i] = 0.0
         if not active[q]:
             continue
         centre = _centre(s, order, starts, b0, b1, A, m, rows, top, ends, work, spare)

@@ -25,16 +25,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dgeqrf, dpotrf, dpotrs, dtrtrs
 
 from gainful.rows import Array
 
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
 PATIENCE = 3  # changes of the active set without ascent
-MOST_LINES = 100  # looked at by a line search
-SHORTEST = 1e-15  # part of the line that is as good as nothing
-ROUNDING = 1e-9  # of heights, generously
+MOST_HALVINGS = 100  # of a line search
 
 
 def solve_simplex_qp(
@@ -167,9 +165,21 @@ class _ActiveSet:
                 squares = self.C * self.G.diagonal()[used]
                 positive = squares[squares > 0.0]
                 self.sigma = float(positive.mean()) if len(positive) else 1.0
-            if not any(self._enter(int(j)) for j in used):
+            if self._factor_at_once(used) or not any(self._enter(int(j)) for j in used):
                 return
             self.zero_in = False
+
+    def _factor_at_once(self, planes: Array) -> bool:
+        """False where a plane depends on those before it."""
+        M = self.C * self.G[np.ix_(planes, planes)] + self.sigma
+        L, failed = dpotrf(M, lower=1, clean=1)
+        least = DEPENDENT * np.arange(1.0, len(planes) + 1.0) * M.diagonal()
+        if failed or not (np.square(L.diagonal()) > least).all():
+            return False
+        self.size = len(planes)
+        self.planes[: self.size] = planes
+        self.L[: self.size, : self.size] = L
+        return True
 
     def _enter(self, j: int) -> bool:
         """Add plane j, moving weight along dependencies first where there are any.
@@ -251,33 +261,28 @@ def _ascend_by_pairs(G: Array, b: Array, C: float, alpha: Array, tol: float, max
 
     Returns (gap, steps).
     """
-    # The zero plane as the last one: its gradient and its offset are 0.
-    slack = max(0.0, 1.0 - float(alpha.sum()))
-    weights = np.append(alpha, slack)
+    n, steps = len(b), 0
+    padded = np.zeros((n + 1, n + 1))  # the zero plane is the last one
+    padded[:n, :n] = G
+    weights = np.append(alpha, max(0.0, 1.0 - float(alpha.sum())))
     p = np.append(_heights(G, b, C, alpha), 0.0)
-    n, step = len(b), 0
-    for step in range(max_pairs):
+    while steps < max_pairs:
         up, down = int(p.argmax()), int(np.where(weights > 0.0, p, math.inf).argmin())
         rise = float(p[up] - p[down])
         if not (p[up] - weights @ p > tol and rise > 0.0):
             break
-        difference = np.zeros(n)
-        if up < n:
-            difference += G[up]
-        if down < n:
-            difference -= G[down]
-        curvature = (float(difference[up]) if up < n else 0.0) - (float(difference[down]) if down < n else 0.0)
+        difference = padded[up] - padded[down]
+        curvature = float(difference[up] - difference[down])
         held = float(weights[down])
         move = rise / (C * curvature) if curvature > 0.0 and rise < held * C * curvature else held
         if not move > 0.0:
             break
         weights[up] += move
         weights[down] = 0.0 if move == held else held - move
-        p[:n] -= C * move * difference
-    else:
-        step = max_pairs
+        p -= C * move * difference
+        steps += 1
     alpha[:] = weights[:n]
-    return _gap(alpha, _heights(G, b, C, alpha)), step
+    return _gap(alpha, _heights(G, b, C, alpha)), steps
 
 
 # -- the line search ---------------------------------------------------------------------------------------------------
@@ -288,60 +293,30 @@ def lowest_on_line(
 ) -> tuple[float, float]:
     """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
 
-    The lines that are on top on either side of the minimum bound it from below. The next point is where that bound is
-    lowest; the line on top there takes the place of one of the two, until it is one of the two.
+    Bisection on the sign of the derivative, which grows with t. Going from kink to kink takes fewer steps, but rounding
+    misleads it near t = 0, where all heights almost agree.
     """
+    at = np.empty_like(heights)
 
     def top(t: float) -> tuple[float, float]:
-        at = heights + slopes * t
-        i = int(at.argmax())
-        return (float(heights[i]), float(slopes[i])) if at[i] > 0.0 else (0.0, 0.0)
+        """The highest line at t: its height there and its slope."""
+        np.multiply(slopes, t, out=at)
+        np.add(at, heights, out=at)
+        i = at.argmax()
+        height = float(at[i])
+        return (height, float(slopes[i])) if height > 0.0 else (0.0, 0.0)
 
-    def value(t: float, line: tuple[float, float]) -> float:
-        return linear * t + 0.5 * square * t * t + C * (line[0] + line[1] * t)
+    def value(t: float) -> float:
+        return linear * t + 0.5 * square * t * t + C * top(t)[0]
 
-    def slope(t: float, line: tuple[float, float]) -> float:
-        return linear + square * t + C * line[1]
-
-    high, right = longest, top(longest)
-    if slope(high, right) <= 0.0:
-        return high, value(high, right)
-    # Heights at 0 almost agree, and rounding may put the wrong line on top there: come from above.
-    low = 0.5 * longest
-    left = top(low)
-    while slope(low, left) >= 0.0 and low > SHORTEST * longest:
-        high, right = low, left
-        low *= 0.5
-        left = top(low)
-    for _ in range(MOST_LINES):
-        t = min(max(_lowest_of_two(left, right, C, linear, square), low), high)
-        line = top(t)
-        if t in (low, high) or line in (left, right):
-            break
-        if slope(t, line) > 0.0:
-            high, right = t, line
-        else:
-            low, left = t, line
-    # The formula for t has fewer digits than the heights: the last ones by bisection, among the lines that matter.
-    floor = left[0] + left[1] * t
-    near = np.flatnonzero(np.maximum(heights + slopes * low, heights + slopes * high) >= floor - ROUNDING * abs(floor))
-    lines = [(0.0, 0.0), *zip(heights[near].tolist(), slopes[near].tolist(), strict=True)]
-    while high - low > 1e-15 * high:
+    low, high = 0.0, longest
+    for _ in range(MOST_HALVINGS):
         t = 0.5 * (low + high)
-        if slope(t, max(lines, key=lambda line: line[0] + line[1] * t)) > 0.0:
+        if linear + square * t + C * top(t)[1] > 0.0:
             high = t
         else:
             low = t
+        if high - low <= 1e-15 * high:
+            break
     t = 0.5 * (low + high)
-    return t, value(t, top(t))
-
-
-def _lowest_of_two(
-    left: tuple[float, float], right: tuple[float, float], C: float, linear: float, square: float
-) -> float:
-    """Where linear·t + square·t²/2 + C·max(left, right) is lowest; it falls along the left line, rises on the right."""
-    crossing = (left[0] - right[0]) / (right[1] - left[1]) if right[1] > left[1] else math.inf
-    if not square > 0.0:
-        return crossing
-    of_left, of_right = -(linear + C * left[1]) / square, -(linear + C * right[1]) / square
-    return of_left if of_left <= crossing else max(crossing, of_right)
+    return min((t, value(t)), (longest, value(longest)), key=lambda point: point[1])

@@ -20,10 +20,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
 NONE = -1
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _slope(V, b, w, i):
     total = b[i]
     for k in range(w.shape[0]):
@@ -31,7 +32,7 @@ def _slope(V, b, w, i):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _improve(q, V, b, alpha, head, link, asleep, active_set, caps, load, w, tol, max_steps):
     """Steps within one query; returns what it contributed to the gap before them."""
     first_gap = 0.0
@@ -87,7 +88,7 @@ def _improve(q, V, b, alpha, head, link, asleep, active_set, caps, load, w, tol,
     return first_gap
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
     """Whether each found column is news: its slope exceeds that of its query's columns at w by more than ``least``.
 
@@ -113,14 +114,14 @@ def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
     return news, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def improve_queries(queries, V, b, alpha, head, link, asleep, active_set, caps, load, w):
     """One exact step for each of these queries."""
     for r in range(queries.shape[0]):
         _improve(queries[r], V, b, alpha, head, link, asleep, active_set, caps, load, w, 0.0, 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def ascend(V, b, alpha, head, link, asleep, active_set, caps, load, w, tol, max_sweeps, order):
     """Sweeps over all queries until what they contribute to the gap sums to at most ``tol``; returns (gap, sweeps).
 

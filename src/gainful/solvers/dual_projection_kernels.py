@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}
 MOST_STEPS = 100
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def box_steps(levels, rates, preferred, cap, alpha, c):
     """α = clip(α + η (t_k − t_j), 0, cap) for each row of ``levels``; then c, the sums of α by document."""
     for step in range(len(rates)):
@@ -22,7 +23,7 @@ def box_steps(levels, rates, preferred, cap, alpha, c):
     _sums(preferred, alpha, False, c)
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _box_step(t, rate, preferred, cap, alpha):
     start = 0
     for k in range(len(t)):
@@ -33,7 +34,7 @@ def _box_step(t, rate, preferred, cap, alpha):
         start += preferred[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def ball_steps(levels, rates, preferred, radius, alpha, c):
     """α = projection of α + η (t_k − t_j)/|P_k|, for each row of ``levels``; then c, with the pairs of k over |P_k|."""
     gamma = np.empty(len(preferred))
@@ -43,7 +44,7 @@ def ball_steps(levels, rates, preferred, radius, alpha, c):
     _sums(preferred, alpha, True, c)
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _gradient_step(t, rate, preferred, alpha):
     start = 0
     for k in range(len(t)):
@@ -56,7 +57,7 @@ def _gradient_step(t, rate, preferred, alpha):
         start += preferred[k]
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _sums(preferred, alpha, by_preferred, c):
     c[:] = 0.0
     start = 0
@@ -73,7 +74,7 @@ def _sums(preferred, alpha, by_preferred, c):
 # -- projection ----------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def project(values, sizes, radius, gamma):
     """The nearest point of {0 ≤ v_jk ≤ γ_k, Σ_k γ_k ≤ radius}, in place; ``gamma`` is filled.
 
@@ -120,7 +121,7 @@ def project(values, sizes, radius, gamma):
     return theta
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _clip_negatives(row):
     top = 0.0
     for j in range(len(row)):
@@ -129,13 +130,13 @@ def _clip_negatives(row):
     return top
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _cap(row, level):
     for j in range(len(row)):
         row[j] = min(row[j], level)
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _cut(row, level, theta):
     """γ with Σ (v − γ)_+ = θ and the number of entries above it, from a first guess; (0, 0) where Σ v ≤ θ.
 
@@ -157,7 +158,7 @@ def _cut(row, level, theta):
     return level, count
 
 
-@njit(cache=True, nogil=True)
+@njit(**HELPER)
 def _largest(row):
     """Sum and number of the entries equal to the largest."""
     top, count = row.max(), 0.0
@@ -166,7 +167,7 @@ def _largest(row):
     return top * count, count
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@njit(**HELPER, fastmath=LOOSE)
 def _above(row, level):
     """Sum and number of the entries above the level."""
     total, count = 0.0, 0.0
