@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 
-
 from gainful.compiled import LOOSE, helper, kernel
 
 RANGE = 600.0  # of z: E, its products and its quotients are ordinary numbers

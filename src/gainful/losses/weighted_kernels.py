@@ -27,10 +27,10 @@ LONG_LIST = 500  # from here on sorting beats counting who is above
 
 @kernel
 def huber(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
-    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of query ``first``.
+    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of ``first``.
 
-    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without. ``rank``
-    and ``D`` are room for twice the rank of each document and its discount, which for long lists stand there already.
+    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without.
+    ``rank`` and ``D`` are room for twice the rank of each document and its discount; those of long lists are given.
     """
     _sum_pairs(_huber, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g)
 
