@@ -270,7 +270,7 @@ def test_squared_hinges_by_sorting_give_what_all_pairs_give():
     order = np.argsort(-grades, kind="stable")
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades[order])) + 1, [700]])
     g, h, gradient, curvature = (np.zeros(700) for _ in range(4))
-    call(pairwise_kernels._squared_hinge_newton, scores[order], cuts, 0, 1.0, g, h)
+    call(pairwise_kernels._squared_hinge_newton, scores[order], cuts, 0, g, h)
     sweep_hinges(scores[order], cuts, True, gradient, curvature)
     np.testing.assert_allclose(gradient, g, rtol=1e-9, atol=1e-13 * np.abs(g).max())
     np.testing.assert_allclose(curvature, h, rtol=1e-12)

@@ -191,7 +191,7 @@ def test_long_lists_as_the_loop_over_pairs(squared, scale, separated):
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
     expected = np.zeros(n)
     every_pair = pairwise_kernels._squared_hinge if squared else pairwise_kernels._hinge
-    total = call(every_pair, scores, cuts, 0, 1.0, expected)
+    total = call(every_pair, scores, cuts, 0, expected)
     n_pairs = (grades[:, None] > grades).sum()
     value, gradient = by_sorting(scores, grades, squared)
     assert value == pytest.approx(total / n_pairs, rel=1e-12, abs=0.0)
