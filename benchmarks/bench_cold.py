@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import gainful
+from gainful.model_file import save
 from harness import Row, main
 
 RANKER_LIMIT, METRIC_LIMIT = 5.0, 2.0
@@ -28,7 +29,7 @@ YARDSTICK = """
 import numpy as np, sklearn.base
 from numba import njit
 
-@njit(cache=True)
+@njit
 def total(x):
     s = 0.0
     for i in range(len(x)):
@@ -69,7 +70,7 @@ def write_files(folder: str) -> tuple[str, str]:
     X, qid = rng.normal(size=(600, 6)), np.repeat(np.arange(30), 20)
     y = np.clip(np.round(X[:, 0] + 1.0), 0, 4)
     model, text = Path(folder, "model.gainful"), Path(folder, "rows.txt")
-    gainful.ranker("regression").fit(X, y, qid=qid).save(model)
+    save(gainful.ranker("regression").fit(X, y, qid=qid), model)
     lines = (
         f"{grade:g} qid:{query} " + " ".join(f"{j}:{value:.4f}" for j, value in enumerate(row, 1))
         for grade, query, row in zip(y, qid, X, strict=True)
