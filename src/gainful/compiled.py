@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+import numba
 from numba.core import types
 
+njit: Any = numba.njit  # its type hints lack the options below
+unliteral: Any = types.unliteral
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
@@ -39,7 +41,7 @@ def helper(function: Any = None, **options: Any) -> Any:
         by_types = compiled.get_call_template
 
         def by_types_alone(args: Any, kws: Any) -> Any:
-            return by_types(tuple(map(types.unliteral, args)), {name: types.unliteral(t) for name, t in kws.items()})
+            return by_types(tuple(map(unliteral, args)), {name: unliteral(t) for name, t in kws.items()})
 
         compiled.get_call_template = by_types_alone
         return compiled

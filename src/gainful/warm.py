@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,49 +16,87 @@ from gainful.binning import AdaptiveBinner
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data import RankingData
 from gainful.formats import read
-from gainful.losses import LOSSES
+from gainful.losses import LOSSES, loss
 from gainful.metrics import metric
+from gainful.rankers.boosted import BoostedRanker
 from gainful.rankers.linear import LinearRanker
 from gainful.rankers.mcrank import McRank
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.structured_svm import StructuredSVM
 
-METRICS = ("ndcg@10", "dcg", "p@5", "map", "mrr", "wta", "err@10", "rbp")
+METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
 
 
-def warm_kernels(tell: Callable[[str], object] = lambda name: None) -> float:
-    """Use every kernel once; seconds it took, next to none when the machine code was on disk already."""
+def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
+    """Use every kernel once; seconds it took, next to none when the machine code was on disk already.
+
+    ``tell`` hears what is used next, how many are done and how many there are.
+    """
     start = time.perf_counter()
-    tell("reading and metrics")
+    steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
+    steps["other ways to store features"] = _store_otherwise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for done, (name, use) in enumerate(steps.items()):
+            tell(name, done, len(steps))
+            use()
+    return time.perf_counter() - start
+
+
+def _read() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tiny.txt")
         path.write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.125 2:NULL #docid = a\n2 qid:2 1:3 2:1\n")
         for sparse in (False, True):
             for dtype in ("float64", "float32"):
-                data = read(path, sparse=sparse, dtype=dtype)
+                read(path, sparse=sparse, dtype=dtype)
+
+
+def _evaluate() -> None:
+    """Every metric cut off near the top, and over lists long enough to be sorted."""
+    n = 40
     for name in METRICS:
-        metric(name)([0.3, 0.1, 0.2], data)
+        metric(name)(np.arange(n), np.arange(n) % 3, qid=np.zeros(n))
+
+
+def _resample() -> None:
     randomization(np.ones(2))
     bootstrap_intervals(np.ones((2, 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _warm_rankers(tell)
-    return time.perf_counter() - start
 
 
-def _warm_rankers(tell: Callable[[str], object]) -> None:
+def _rows() -> tuple[Any, Any, Any]:
+    return np.random.default_rng(0).random((48, 3)), np.tile([0.0, 1.0, 2.0], 16), np.repeat([1, 2, 3, 4], 12)
+
+
+def _rankers() -> dict[str, Callable[[], object]]:
+    data = RankingData.from_rows(*_rows())
+
+    def use(name: str) -> None:
+        RANKERS[name].create(**_short(name)).fit(data, eval_set=data).predict(data)
+
+    return {name: partial(use, name) for name, entry in RANKERS.items() if entry.installed}
+
+
+def _losses() -> dict[str, Callable[[], object]]:
+    """Every loss with its slope and its curvature; hinges over a list so crowded that it is sorted, too."""
+    data = RankingData.from_rows(*_rows())
+    crowded = np.arange(2_100.0)
+
+    def use(name: str) -> None:
+        LinearRanker(loss=name, max_iter=2).fit(data)
+        if LOSSES[name].newton is not None:
+            BoostedRanker(loss=name, n_trees=1).fit(data)
+        if name.startswith("pairwise"):
+            loss(name)(-crowded, crowded)
+
+    return {f"loss {name}": partial(use, name) for name in LOSSES}
+
+
+def _store_otherwise() -> None:
     from scipy import sparse
 
-    rng = np.random.default_rng(0)
-    X, y, qid = rng.random((48, 3)), np.tile([0.0, 1.0, 2.0], 16), np.repeat([1, 2, 3, 4], 12)
+    X, y, qid = _rows()
     data = RankingData.from_rows(X, y, qid)
-    for name in (name for name, entry in RANKERS.items() if entry.installed):
-        tell(name)
-        RANKERS[name].create(**_short(name)).fit(data, eval_set=data).predict(data)
-    for loss in LOSSES:
-        tell(loss)
-        LinearRanker(loss=loss, max_iter=2).fit(data)
-    tell("other ways to store features")
     for stored in (X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
         StructuredSVM(tol=0.1, max_iter=3).fit(RankingData.from_rows(stored, y, qid))
         AdaptiveBinner().fit(stored).transform(stored)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
+import numba
 import numpy as np
 
 
@@ -236,3 +238,17 @@ FROZEN = {
     "shf-sdcg(k=3, target=dcg)": lambda at, g: frozen_cutoff(at, g, 3, target="dcg"),
     "reg-shf-sdcg": frozen_cutoff,
 }
+
+
+@cache
+def _caller(helper):
+    @numba.njit
+    def forward(*arguments):
+        return helper(*arguments)
+
+    return forward
+
+
+def call(helper, *arguments):
+    """Call a compiled helper, which Python cannot do itself."""
+    return _caller(helper)(*arguments)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import FORMULAS, FROZEN, pairs, structured_ndcg
+from loss_formulas import FORMULAS, FROZEN, call, pairs, structured_ndcg
 
 import gainful
 from gainful import DataError, ParameterError
 from gainful.losses import LOSSES, custom_loss, loss, pairwise_kernels
+from gainful.losses.pairwise import sweep_hinges
 from gainful.streams import values_and_gradient
 
 STRUCTURED = ["structured-ndcg", "structured-ndcg-tight"]
@@ -150,7 +151,7 @@ def by_sorting(scores, grades, squared):
     order = np.argsort(-grades, kind="stable")
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades[order])) + 1, [len(grades)]])
     slopes, gradient, n_pairs = np.zeros(len(grades)), np.empty(len(grades)), (grades[:, None] > grades).sum()
-    value = pairwise_kernels._swept(scores[order], cuts, 0, squared, slopes, np.zeros(len(grades)))
+    value = sweep_hinges(scores[order], cuts, squared, slopes, np.zeros(len(grades)))
     gradient[order] = slopes
     return value / n_pairs, gradient / n_pairs
 
@@ -189,7 +190,8 @@ def test_long_lists_as_the_loop_over_pairs(squared, scale, separated):
         scores = 2.0 * scale * grades + np.round(rng.random(n) * scale * 64) / 64
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
     expected = np.zeros(n)
-    total = (pairwise_kernels._squared_hinge if squared else pairwise_kernels._hinge)(scores, cuts, 0, expected)
+    every_pair = pairwise_kernels._squared_hinge if squared else pairwise_kernels._hinge
+    total = call(every_pair, scores, cuts, 0, expected)
     n_pairs = (grades[:, None] > grades).sum()
     value, gradient = by_sorting(scores, grades, squared)
     assert value == pytest.approx(total / n_pairs, rel=1e-12, abs=0.0)

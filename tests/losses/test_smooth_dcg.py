@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import hinge_above, hinge_below, ideal, moving_cutoff, sigmoid, smooth_dcg, smooth_ranks
+from loss_formulas import call, hinge_above, hinge_below, ideal, moving_cutoff, sigmoid, smooth_dcg, smooth_ranks
 
 import gainful
 from gainful import DataError, LinearRanker, ParameterError
@@ -54,13 +54,12 @@ def by_matrices(s, g, *, alpha=1.0, beta=1.0, k=10, hinged=False):
 def kernel_ranks(s, g, alpha, hinged):
     """What the compiled code takes for the ranks, by row."""
     rows, n = ByGrade(np.asarray(g, dtype=float), np.array([0, len(s)])), len(s)
-    z, E, bands, r = (np.empty(n) for _ in range(4))
-    far = smooth_dcg_kernels._exponentials(np.asarray(s, dtype=float)[rows.rows], alpha, z, E, bands)
-    seen = np.empty(n) if far else E
+    scores, r = np.asarray(s, dtype=float)[rows.rows], np.empty(n)
+    z, E, bands, seen, far = call(smooth_dcg_kernels._exponentials, scores, alpha, np.empty((6, n)))
     if hinged:
-        smooth_dcg_kernels._hinged_ranks(z, E, bands, far, seen, rows.starts, 0, n, r)
+        call(smooth_dcg_kernels._hinged_ranks, z, E, bands, far, seen, rows.starts, 0, n, r)
     else:
-        smooth_dcg_kernels._ranks(E, bands, far, seen, n, r)
+        call(smooth_dcg_kernels._ranks, E, bands, far, seen, n, r)
     found = np.empty(n)
     found[rows.rows] = r
     return found

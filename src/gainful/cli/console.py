@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from gainful.jsonable import plain
 
+QUIET_SECONDS = 1.0  # compiling this long is not worth a line
 WIDTH_WITHOUT_TERMINAL = 140  # a file or a pipe has no width; tables are not to be wrapped at 80
 
 
@@ -94,19 +96,27 @@ def counting(message: str, what: str) -> Iterator[Callable[[int], None]]:
 
 
 def watch_compilation() -> None:
-    """Say once, on stderr, that kernels are being compiled, if and when numba starts to."""
+    """Say once, on stderr, that kernels are being compiled, if that takes more than a second."""
     from numba.core import event
 
     class Notice(event.Listener):
-        told = False
+        compiled = told = False
+        depth, begun, seconds = 0, 0.0, 0.0
 
-        def on_start(self, _: Any) -> None:
-            if not self.told:
+        def on_start(self, compiling: Any) -> None:
+            if self.depth == 0:
+                self.begun = time.monotonic()
+            self.depth += 1
+            self.compiled = True
+            if not self.told and self.seconds + time.monotonic() - self.begun > QUIET_SECONDS:
                 self.told = True
-                say("compiling kernels: once per machine, a few seconds (gainful warm does it ahead of time)")
+                name = compiling.data["dispatcher"].py_func.__module__.removeprefix("gainful.")
+                say(f"compiling kernels ({name} …): once per machine; gainful warm does it ahead of time")
 
         def on_end(self, _: Any) -> None:
-            pass
+            self.depth -= 1
+            if self.depth == 0:
+                self.seconds += time.monotonic() - self.begun
 
     global _notice
     if _notice is None:
@@ -119,7 +129,7 @@ _notice: Any = None
 
 def has_compiled() -> bool:
     """Whether kernels were compiled since :func:`watch_compilation`, so that times hold more than training."""
-    return _notice is not None and bool(_notice.told)
+    return _notice is not None and bool(_notice.compiled)
 
 
 def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: float = 1.0) -> tuple[bool, bool]:

@@ -56,11 +56,12 @@ def rankers(
 
 def warm() -> None:
     """Compile the kernels ahead of time: for containers, servers and impatient users."""
-    from gainful.cli.console import say, stderr
+    from gainful.cli.console import progress_bars, say
     from gainful.warm import warm_kernels
 
-    with stderr().status("compiling kernels") as spinner:
-        seconds = warm_kernels(lambda name: spinner.update(f"compiling kernels: {name}"))
+    with progress_bars() as bars:
+        task = bars.add_task("compiling kernels", total=None, note="")
+        seconds = warm_kernels(lambda name, done, total: bars.update(task, completed=done, total=total, note=name))
     say(f"kernels are ready ({seconds:.1f} s)")
 
 

@@ -52,7 +52,8 @@ def draw_counts(state, out):
     rows, n = out.shape
     size = np.uint64(n)
     for b in range(rows):
-        out[b, :] = 0.0
+        for j in range(n):
+            out[b, j] = 0.0
         i = 0
         while i < n:
             state += GOLDEN

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
-
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+from gainful.compiled import LOOSE, helper, kernel
 
 
 @kernel
@@ -21,21 +19,19 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
 
     Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
     """
+    longest = _longest(offsets, first, last)
+    own, ranked, spare = np.empty(longest), np.empty(longest, np.int64), np.empty(longest, np.int64)
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        own = np.empty(n)
+        _gather(scores, lo, order, n, own)
         for p in range(n):  # the worst grade first, so that a stable sort leaves it there
-            own[n - 1 - p] = -scores[lo + order[lo + p]]
-        ranked = n - 1 - np.argsort(own, kind="mergesort")
+            ranked[p] = n - 1 - p
+        _sort_falling(own, ranked, spare, n)
         begin = 0
         while begin < n:
             end, total = begin, 0.0
             head = ranked[begin]
-            while (
-                end < n
-                and own[n - 1 - ranked[end]] == own[n - 1 - head]
-                and below[lo + ranked[end]] == below[lo + head]
-            ):
+            while end < n and own[ranked[end]] == own[head] and below[lo + ranked[end]] == below[lo + head]:
                 total += discounts[end]
                 end += 1
             if end == begin:  # NaN equals nothing
@@ -43,6 +39,46 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
             for r in range(begin, end):
                 D[lo + order[lo + ranked[r]]] = total / (end - begin)
             begin = end
+
+
+@helper
+def _sort_falling(values, order, spare, n):
+    """Sort ``order[:n]`` by falling value, stably: insertion in runs of 16, then merging."""
+    run = 16
+    for start in range(0, n, run):
+        for place in range(start, start + run if start + run < n else n):
+            row, to = order[place], place
+            while to > start and values[row] > values[order[to - 1]]:
+                order[to] = order[to - 1]
+                to -= 1
+            order[to] = row
+    while run < n:
+        for start in range(0, n - run, 2 * run):
+            middle, stop = start + run, start + 2 * run if start + 2 * run < n else n
+            for a in range(start, middle):
+                spare[a] = order[a]
+            a, b, to = start, middle, start
+            while a < middle and b < stop:
+                if values[order[b]] > values[spare[a]]:
+                    order[to] = order[b]
+                    b += 1
+                else:
+                    order[to] = spare[a]
+                    a += 1
+                to += 1
+            while a < middle:
+                order[to] = spare[a]
+                a += 1
+                to += 1
+        run *= 2
+
+
+@helper
+def _longest(offsets, first, last):
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
 
 
 @helper
@@ -83,7 +119,7 @@ def _row_gradient(a, d, s, A, D, S, start, n, C):
 @kernel
 def losses(scores, D, first, last, offsets, order, below, gains, out):
     """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given."""
-    longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+    longest = _longest(offsets, first, last)
     A, E, S = np.empty(longest), np.empty(longest), np.empty(longest)
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -104,18 +140,20 @@ def losses(scores, D, first, last, offsets, order, below, gains, out):
 @kernel
 def gradients(scores, D, first, last, offsets, order, below, gains, shares, out, c):
     """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights."""
-    longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+    longest = _longest(offsets, first, last)
     A, E, S, C = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
         out[q] = 0.0
-        c[lo : lo + n] = 0.0
+        for i in range(lo, lo + n):
+            c[i] = 0.0
         if below[lo] >= n:
             continue
         _gather(gains, lo, order, n, A)
         _gather(D, lo, order, n, E)
         _gather(scores, lo, order, n, S)
-        C[:n] = 0.0
+        for p in range(n):
+            C[p] = 0.0
         total = 0.0
         for p in range(n):
             if below[lo + p] >= n:
@@ -208,12 +246,13 @@ def dense_spread(X, first, last, offsets, shares, out):
     mean, square = np.empty(d), np.empty(d)
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
-        mean[:] = 0.0
+        for j in range(d):
+            mean[j] = square[j] = 0.0
         for i in range(lo, hi):
             for j in range(d):
                 mean[j] += X[i, j]
-        mean /= hi - lo
-        square[:] = 0.0
+        for j in range(d):
+            mean[j] /= hi - lo
         for i in range(lo, hi):
             for j in range(d):
                 away = X[i, j] - mean[j]

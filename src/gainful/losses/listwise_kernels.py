@@ -19,59 +19,66 @@ from gainful.compiled import helper, kernel
 @kernel
 def squared(t, offsets, blocks, starts, targets, first, last, values, g):
     """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
-    _sum_lists(_squared, 0, t, offsets, blocks, starts, targets, first, last, values, g)
+    for q in range(first, last):
+        own, target, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        values[q] = _squared(own, target, slope)
 
 
 @kernel
 def softmax(t, offsets, blocks, starts, targets, first, last, values, g):
-    """As ``squared``."""
-    _sum_lists(_softmax, 1, t, offsets, blocks, starts, targets, first, last, values, g)
+    """As ``squared``; a query of a single grade wants no order and has no list loss."""
+    for q in range(first, last):
+        own, target, cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        values[q] = 0.0
+        if len(cuts) > 2:
+            values[q] = _softmax(own, target, slope)
 
 
 @kernel
 def listmle(t, offsets, blocks, starts, targets, first, last, values, g):
-    """As ``squared``."""
-    _sum_lists(_listmle_slope, 1, t, offsets, blocks, starts, targets, first, last, values, g)
+    """As ``softmax``."""
+    for q in range(first, last):
+        own, _target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        values[q] = 0.0
+        if len(cuts) > 2:
+            values[q] = _listmle(own, cuts, at, slope, np.empty(len(own)))
 
 
 @kernel
 def squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
-    _bend_lists(_squared_newton, 0, t, offsets, blocks, starts, targets, first, last, g, h)
+    for q in range(first, last):
+        own, target, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+        _squared_newton(own, target, slope, bend)
 
 
 @kernel
 def softmax_newton(t, offsets, blocks, starts, targets, first, last, g, h):
     """As ``squared_newton``."""
-    _bend_lists(_softmax_newton, 1, t, offsets, blocks, starts, targets, first, last, g, h)
+    for q in range(first, last):
+        own, target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+        if len(cuts) > 2:
+            _softmax_newton(own, target, slope, bend)
 
 
 @kernel
 def listmle_newton(t, offsets, blocks, starts, targets, first, last, g, h):
     """As ``squared_newton``."""
-    _bend_lists(_listmle, 1, t, offsets, blocks, starts, targets, first, last, g, h)
+    for q in range(first, last):
+        own, _target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+        if len(cuts) > 2:
+            _listmle(own, cuts, at, slope, bend)
 
 
 @helper
-def _sum_lists(loss, fewest, t, offsets, blocks, starts, targets, first, last, values, g):
-    """Queries with at most ``fewest`` grades have no loss: one of a single grade wants no order."""
-    base = offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        values[q] = 0.0
-        if len(cuts) - 1 > fewest:
-            values[q] = loss(t[lo:hi], targets[lo + base : hi + base], cuts, offsets[q], g[lo:hi])
-
-
-@helper
-def _bend_lists(loss, fewest, t, offsets, blocks, starts, targets, first, last, g, h):
-    base = offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        if len(cuts) - 1 > fewest:
-            loss(t[lo:hi], targets[lo + base : hi + base], cuts, offsets[q], g[lo:hi], h[lo:hi])
+def _query(t, offsets, blocks, starts, targets, first, q, g):
+    """Scores, targets, cuts, first position and gradient of query q."""
+    lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
+    cuts = starts[blocks[q] : blocks[q + 1] + 1]
+    return t[lo:hi], targets[offsets[q] : offsets[q + 1]], cuts, offsets[q], g[lo:hi]
 
 
 @helper
@@ -83,7 +90,7 @@ def _highest(t):
 
 
 @helper
-def _squared(t, target, cuts, at, g):
+def _squared(t, target, g):
     n, value = len(t), 0.0
     for i in range(n):
         away = t[i] - target[i]
@@ -93,14 +100,14 @@ def _squared(t, target, cuts, at, g):
 
 
 @helper
-def _squared_newton(t, target, cuts, at, g, h):
-    _squared(t, target, cuts, at, g)
+def _squared_newton(t, target, g, h):
+    _squared(t, target, g)
     for i in range(len(t)):
         h[i] = 2.0 / len(t)
 
 
 @helper
-def _softmax(t, target, cuts, at, g):
+def _softmax(t, target, g):
     top, total, wanted, value = _highest(t), 0.0, 0.0, 0.0
     for i in range(len(t)):
         g[i] = math.exp(t[i] - top)
@@ -113,7 +120,7 @@ def _softmax(t, target, cuts, at, g):
 
 
 @helper
-def _softmax_newton(t, target, cuts, at, g, h):
+def _softmax_newton(t, target, g, h):
     """With p = softmax(t): Σ target · p − target, and Σ target · p(1 − p)."""
     top, total, wanted = _highest(t), 0.0, 0.0
     for i in range(len(t)):
@@ -127,12 +134,7 @@ def _softmax_newton(t, target, cuts, at, g, h):
 
 
 @helper
-def _listmle_slope(t, target, cuts, at, g):
-    return _listmle(t, target, cuts, at, g, np.empty(len(t)))
-
-
-@helper
-def _listmle(t, target, cuts, at, g, h):
+def _listmle(t, cuts, at, g, h):
     """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
 
     Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) to come next, at i = j and at every i above; the

@@ -20,9 +20,9 @@ def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fil
     rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
     pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic" else {}
 
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, numbers: Array, first: int, last: int, *out: Array) -> None:
-        values, g = out
-        kernel(t, ends, blocks, starts, numbers, first, last, values, g)
+    def run(t: Array, *arguments: Any) -> None:
+        kernel(t, *arguments)
+        *_, first, last, values, g = arguments
         for q in (q for q in pairs if first <= q < last):
             mine, cuts = _of_query(rows, q, first)
             values[q] = sweep_hinges(t[mine], cuts, name == "squared_hinge", g[mine], np.zeros(len(t[mine]))) / pairs[q]
@@ -37,9 +37,9 @@ def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array)
     rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
     pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic_newton" else {}
 
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, numbers: Array, first: int, last: int, *out: Array) -> None:
-        g, h = out
-        kernel(t, ends, blocks, starts, numbers, first, last, g, h)
+    def run(t: Array, *arguments: Any) -> None:
+        kernel(t, *arguments)
+        *_, first, last, g, h = arguments
         for q in (q for q in pairs if first <= q < last):
             mine, cuts = _of_query(rows, q, first)
             sweep_hinges(t[mine], cuts, True, g[mine], h[mine])
@@ -67,7 +67,8 @@ def _crowded_pairs(rows: ByGrade, crowded: float) -> dict[int, float]:
 def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
     """Its positions counted from the first of query ``first``, and where its grades begin."""
     base = rows.offsets[first]
-    return slice(rows.offsets[q] - base, rows.offsets[q + 1] - base), rows.starts[rows.blocks[q] : rows.blocks[q + 1] + 1]
+    cuts = rows.starts[rows.blocks[q] : rows.blocks[q + 1] + 1]
+    return slice(int(rows.offsets[q] - base), int(rows.offsets[q + 1] - base)), cuts
 
 
 def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> float:

@@ -33,61 +33,72 @@ BATCH = 512  # factors in [½, 1] whose product is an ordinary number
 @kernel
 def hinge(t, offsets, blocks, starts, params, first, last, values, g):
     """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
-    _sum_pairs(_hinge, CROWDED, t, offsets, blocks, starts, params[0], first, last, values, g)
+    for q in range(first, last):
+        own, cuts, at, pairs, slope = _query(t, offsets, blocks, starts, first, q, g)
+        values[q] = 0.0
+        if pairs > 0.0 and pairs < CROWDED * len(own):
+            values[q] = _hinge(own, cuts, at, slope) / pairs
+            _divide(slope, pairs)
 
 
 @kernel
 def squared_hinge(t, offsets, blocks, starts, params, first, last, values, g):
     """As ``hinge``."""
-    _sum_pairs(_squared_hinge, CROWDED, t, offsets, blocks, starts, params[0], first, last, values, g)
+    for q in range(first, last):
+        own, cuts, at, pairs, slope = _query(t, offsets, blocks, starts, first, q, g)
+        values[q] = 0.0
+        if pairs > 0.0 and pairs < CROWDED * len(own):
+            values[q] = _squared_hinge(own, cuts, at, slope) / pairs
+            _divide(slope, pairs)
 
 
 @kernel
 def logistic(t, offsets, blocks, starts, params, first, last, values, g):
     """As ``hinge``; ``params`` is σ."""
-    _sum_pairs(_logistic, math.inf, t, offsets, blocks, starts, params[0], first, last, values, g)
+    for q in range(first, last):
+        own, cuts, at, pairs, slope = _query(t, offsets, blocks, starts, first, q, g)
+        values[q] = 0.0
+        if pairs > 0.0:
+            values[q] = _logistic(own, cuts, at, params[0], slope) / pairs
+            _divide(slope, pairs)
 
 
 @kernel
 def squared_hinge_newton(t, offsets, blocks, starts, params, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
-    _bend_pairs(_squared_hinge_newton, CROWDED, t, offsets, blocks, starts, params[0], first, last, g, h)
+    for q in range(first, last):
+        own, cuts, at, pairs, slope = _query(t, offsets, blocks, starts, first, q, g)
+        if pairs > 0.0 and pairs < CROWDED * len(own):
+            bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+            _squared_hinge_newton(own, cuts, at, slope, bend)
+            _divide(slope, pairs)
+            _divide(bend, pairs)
 
 
 @kernel
 def logistic_newton(t, offsets, blocks, starts, params, first, last, g, h):
     """As ``squared_hinge_newton``."""
-    _bend_pairs(_logistic_newton, math.inf, t, offsets, blocks, starts, params[0], first, last, g, h)
+    for q in range(first, last):
+        own, cuts, at, pairs, slope = _query(t, offsets, blocks, starts, first, q, g)
+        if pairs > 0.0:
+            bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+            _logistic_newton(own, cuts, at, params[0], slope, bend)
+            _divide(slope, pairs)
+            _divide(bend, pairs)
 
 
 @helper
-def _sum_pairs(loss, crowded, t, offsets, blocks, starts, sigma, first, last, values, g):
-    base = offsets[first]
-    for q in range(first, last):
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        pairs = _n_pairs(cuts)
-        values[q] = 0.0
-        if pairs > 0.0 and pairs < crowded * (hi - lo):
-            slope = g[lo:hi]
-            values[q] = loss(t[lo:hi], cuts, offsets[q], sigma, slope) / pairs
-            for i in range(hi - lo):
-                slope[i] /= pairs
+def _query(t, offsets, blocks, starts, first, q, g):
+    """Scores, cuts, first position, number of pairs and gradient of query q."""
+    lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
+    cuts = starts[blocks[q] : blocks[q + 1] + 1]
+    return t[lo:hi], cuts, offsets[q], _n_pairs(cuts), g[lo:hi]
 
 
 @helper
-def _bend_pairs(loss, crowded, t, offsets, blocks, starts, sigma, first, last, g, h):
-    base = offsets[first]
-    for q in range(first, last):
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        pairs = _n_pairs(cuts)
-        if pairs > 0.0 and pairs < crowded * (hi - lo):
-            slope, bend = g[lo:hi], h[lo:hi]
-            loss(t[lo:hi], cuts, offsets[q], sigma, slope, bend)
-            for i in range(hi - lo):
-                slope[i] /= pairs
-                bend[i] /= pairs
+def _divide(values, by):
+    for i in range(len(values)):
+        values[i] /= by
 
 
 @helper
@@ -102,7 +113,7 @@ def _n_pairs(cuts):
 
 
 @helper
-def _hinge(t, cuts, at, sigma, g):
+def _hinge(t, cuts, at, g):
     value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
@@ -127,7 +138,7 @@ def _hinge_row(x, lower, push):
 
 
 @helper
-def _squared_hinge(t, cuts, at, sigma, g):
+def _squared_hinge(t, cuts, at, g):
     value = 0.0
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
@@ -152,7 +163,7 @@ def _squared_hinge_row(x, lower, push):
 
 
 @helper
-def _squared_hinge_newton(t, cuts, at, sigma, g, h):
+def _squared_hinge_newton(t, cuts, at, g, h):
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at
         lower, push, curve = t[below:], g[below:], h[below:]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 
-
 from gainful.compiled import LOOSE, helper, kernel
 
 RANGE = 600.0  # of z: E, its products and its quotients are ordinary numbers
@@ -34,39 +33,48 @@ def sigmoids(t, offsets, blocks, starts, gains, tops, cutoffs, params, room, fir
     ``cutoffs`` has one entry for each of these queries, infinite where nothing is cut off; ``params`` are α and β;
     ``room`` has six rows, as long as the longest query.
     """
-    arguments = (gains, tops, cutoffs, params, room, first, last, values, g)
-    _smooth(_ranks, _slopes, t, offsets, blocks, starts, *arguments)
+    for q in range(first, last):
+        values[q] = 0.0
+        if blocks[q + 1] - blocks[q] <= 1:
+            continue
+        lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
+        c, slope, r, p = gains[offsets[q] : offsets[q + 1]], g[lo:hi], room[0][: hi - lo], room[1][: hi - lo]
+        _z, E, bands, seen, far = _exponentials(t[lo:hi], params[0], room)
+        known = _known(c)
+        _ranks(E, bands, far, seen, known, r)
+        total = _discounted(r, c, known, params[1], cutoffs[q - first], p)
+        values[q] = tops[q] - total if tops[q] > total else 0.0
+        _slopes(E, bands, far, seen, known, p, slope)
+        for i in range(hi - lo):
+            slope[i] *= params[0]
 
 
 @kernel
 def smoothed_hinges(t, offsets, blocks, starts, gains, tops, cutoffs, params, room, first, last, values, g):
     """As ``sigmoids``; a kernel of its own, so that using one compiles nothing of the other."""
-    arguments = (gains, tops, cutoffs, params, room, first, last, values, g)
-    _smooth(_hinged_ranks, _hinged_slopes, t, offsets, blocks, starts, *arguments)
+    for q in range(first, last):
+        values[q] = 0.0
+        if blocks[q + 1] - blocks[q] <= 1:
+            continue
+        lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
+        c, slope, r, p = gains[offsets[q] : offsets[q + 1]], g[lo:hi], room[0][: hi - lo], room[1][: hi - lo]
+        z, E, bands, seen, far = _exponentials(t[lo:hi], params[0], room)
+        known = _known(c)
+        _hinged_ranks(z, E, bands, far, seen, starts[blocks[q] : blocks[q + 1] + 1], offsets[q], known, r)
+        total = _discounted(r, c, known, params[1], cutoffs[q - first], p)
+        values[q] = tops[q] - total if tops[q] > total else 0.0
+        _hinged_slopes(E, bands, far, seen, starts[blocks[q] : blocks[q + 1] + 1], offsets[q], known, p, slope)
+        for i in range(hi - lo):
+            slope[i] *= params[0]
 
 
 @helper
-def _smooth(rank, slopes, t, offsets, blocks, starts, gains, tops, cutoffs, params, room, first, last, values, g):
-    alpha, beta, base = params[0], params[1], offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        values[q] = 0.0
-        if len(cuts) <= 2:
-            continue
-        n, at, lo = offsets[q + 1] - offsets[q], offsets[q], offsets[q] - base
-        c, slope = gains[at : at + n], g[lo : lo + n]
-        z, E, p, r, bands = room[0][:n], room[1][:n], room[2][:n], room[3][:n], room[4][:n]
-        far = _exponentials(t[lo : lo + n], alpha, z, E, bands)
-        seen = room[5][:n] if far else E
-        known = n
-        while known > 0 and c[known - 1] <= 0.0:
-            known -= 1
-        rank(z, E, bands, far, seen, cuts, at, known, r)
-        total = _discounted(r, c, known, beta, cutoffs[q - first], p)
-        values[q] = tops[q] - total if tops[q] > total else 0.0
-        slopes(E, bands, far, seen, cuts, at, known, p, slope)
-        for i in range(n):
-            slope[i] *= alpha
+def _known(c):
+    """How many documents have a gain; they come first."""
+    known = len(c)
+    while known > 0 and c[known - 1] <= 0.0:
+        known -= 1
+    return known
 
 
 @kernel
@@ -129,8 +137,9 @@ def _select(values, n, k):
 
 
 @helper
-def _exponentials(t, alpha, z, E, bands):
-    """z = α(t − middle) and E = exp(z), by band where that goes too far; says whether it does."""
+def _exponentials(t, alpha, room):
+    """z = α(t − middle), E = exp(z), the bands, E as seen from a band, and whether z goes too far for a single band."""
+    z, E, bands, seen = room[2][: len(t)], room[3][: len(t)], room[4][: len(t)], room[5][: len(t)]
     low = high = t[0]
     for i in range(1, len(t)):
         low = t[i] if t[i] < low else low
@@ -141,7 +150,7 @@ def _exponentials(t, alpha, z, E, bands):
         z[i] = alpha * (t[i] - middle)
         bands[i] = math.floor(z[i] / BAND + 0.5) if far else 0.0
         E[i] = math.exp(z[i] - BAND * bands[i])
-    return far
+    return z, E, bands, seen if far else E, far
 
 
 @helper(fastmath=LOOSE)
@@ -177,7 +186,7 @@ def _discounted(r, c, known, beta, cutoff, p):
 
 
 @helper
-def _ranks(z, E, bands, far, seen, cuts, at, known, r):
+def _ranks(E, bands, far, seen, known, r):
     for i in range(known):
         if far:
             _see(i, E, bands, seen)
@@ -185,7 +194,7 @@ def _ranks(z, E, bands, far, seen, cuts, at, known, r):
 
 
 @helper
-def _slopes(E, bands, far, seen, cuts, at, known, p, g):
+def _slopes(E, bands, far, seen, known, p, g):
     beside, below, others, push = seen[:known], seen[known:], p[:known], g[known:]
     for i in range(known):
         if far:

@@ -27,59 +27,58 @@ LONG_LIST = 500  # from here on sorting beats counting who is above
 
 @kernel
 def huber(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
-    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of query ``first``.
+    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of ``first``.
 
-    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without. ``rank``
-    and ``D`` are room for twice the rank of each document and its discount, which for long lists stand there already.
+    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without.
+    ``rank`` and ``D`` are room for twice the rank of each document and its discount; those of long lists are given.
     """
-    _sum_pairs(_huber, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g)
+    for q in range(first, last):
+        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
+        values[q] = 0.0
+        if len(cuts) > 2:
+            slope = g[at - offsets[first] : at - offsets[first] + len(own)]
+            values[q] = _huber(own, cuts, at, gain, weights, places, gaps, slope)
 
 
 @kernel
 def logistic(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
     """As ``huber``."""
-    _sum_pairs(_logistic, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g)
+    for q in range(first, last):
+        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
+        values[q] = 0.0
+        if len(cuts) > 2:
+            slope = g[at - offsets[first] : at - offsets[first] + len(own)]
+            values[q] = _logistic(own, cuts, at, gain, weights, places, gaps, sigma, slope)
 
 
 @kernel
 def huber_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
-    _bend_pairs(_huber_newton, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h)
+    for q in range(first, last):
+        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
+        if len(cuts) > 2:
+            mine = slice(at - offsets[first], at - offsets[first] + len(own))
+            _huber_newton(own, cuts, at, gain, weights, places, gaps, g[mine], h[mine])
 
 
 @kernel
 def logistic_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
     """As ``huber_newton``."""
-    _bend_pairs(_logistic_newton, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h)
+    for q in range(first, last):
+        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
+        if len(cuts) > 2:
+            mine = slice(at - offsets[first], at - offsets[first] + len(own))
+            _logistic_newton(own, cuts, at, gain, weights, places, gaps, sigma, g[mine], h[mine])
 
 
 @helper
-def _sum_pairs(loss, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
-    base = offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        values[q] = 0.0
-        if len(cuts) <= 2:
-            continue
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, places, weights, gain = t[lo:hi], rank[lo:hi], D[lo:hi], gains[lo + base : hi + base]
-        if hi - lo < LONG_LIST:
-            _ranks_by_counting(own, cuts, offsets[q], discounts, places, weights)
-        values[q] = loss(own, cuts, offsets[q], gain, weights, places, gaps, sigma, g[lo:hi])
-
-
-@helper
-def _bend_pairs(loss, t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
-    base = offsets[first]
-    for q in range(first, last):
-        cuts = starts[blocks[q] : blocks[q + 1] + 1]
-        if len(cuts) <= 2:
-            continue
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        own, places, weights, gain = t[lo:hi], rank[lo:hi], D[lo:hi], gains[lo + base : hi + base]
-        if hi - lo < LONG_LIST:
-            _ranks_by_counting(own, cuts, offsets[q], discounts, places, weights)
-        loss(own, cuts, offsets[q], gain, weights, places, gaps, sigma, g[lo:hi], h[lo:hi])
+def _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q):
+    """Scores, cuts, first position, gains, discounts and ranks of query q."""
+    at, lo, hi = offsets[q], offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
+    own, cuts, places, weights = t[lo:hi], starts[blocks[q] : blocks[q + 1] + 1], rank[lo:hi], D[lo:hi]
+    if hi - lo < LONG_LIST and len(cuts) > 2:
+        _ranks_by_counting(own, cuts, at, discounts, places, weights)
+    return own, cuts, at, gains[at : offsets[q + 1]], weights, places
 
 
 # -- ranks and weights -------------------------------------------------------------------------------------------------
@@ -135,7 +134,7 @@ def _weigh(gain, D, rank, gains, discounts, ranks, gaps, weights):
 
 
 @helper
-def _huber(t, cuts, at, gain, D, rank, gaps, sigma, g):
+def _huber(t, cuts, at, gain, D, rank, gaps, g):
     """(1 − v)² on [−1, 1], −4v below, 0 above, with v = t_i − t_j."""
     scratch, value = np.empty(len(t)), 0.0
     for b in range(len(cuts) - 2):
@@ -164,7 +163,7 @@ def _huber_row(x, lower, weights, push):
 
 
 @helper
-def _huber_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
+def _huber_newton(t, cuts, at, gain, D, rank, gaps, g, h):
     scratch = np.empty(len(t))
     for b in range(len(cuts) - 2):
         below = cuts[b + 1] - at

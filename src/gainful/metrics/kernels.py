@@ -115,7 +115,7 @@ def _none_positive(y, lo, hi):
 def _rank(scores, lo, hi, base, depth, ties, order, top):
     """Rank the rows ``lo:hi``: (at, m), ``order[at : at + m]`` are the rows of the first ``depth`` ranks, best first.
 
-    m is more than ``depth`` when ties are averaged and a block of equal scores reaches past it: the block is given whole.
+    m is more than ``depth`` when ties are averaged and a block of equal scores reaches past it: all of it is given.
     """
     n = hi - lo
     m = depth if depth < n else n

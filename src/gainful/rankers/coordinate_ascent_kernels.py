@@ -52,7 +52,8 @@ def _merge_sort(order, n, values, gains, ties, spare):
             middle, stop = start + run, min(start + 2 * run, n)
             if not _before(order[middle], order[middle - 1], values, gains, ties):
                 continue
-            spare[start:middle] = order[start:middle]
+            for p in range(start, middle):
+                spare[p] = order[p]
             a, b, to = start, middle, start
             while a < middle and b < stop:
                 if _before(order[b], spare[a], values, gains, ties):
@@ -239,7 +240,8 @@ def along(scores, x, gains, offsets, scales, steps, first, last, kind, ties, dis
 
     Steps ascend. A query whose scale is 0 is left out. ``discounts`` is as long as the measure looks down.
     """
-    out[:] = 0.0
+    for t in range(len(out)):
+        out[t] = 0.0
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
@@ -275,7 +277,8 @@ def along(scores, x, gains, offsets, scales, steps, first, last, kind, ties, dis
                 count = _contenders(values, n, depth, top, order)
             _sort(order, count, values, mine, ties, spare)
             if select:
-                top[:depth] = order[:depth]
+                for r in range(depth):
+                    top[r] = order[r]
             if kind == GAINS:
                 value = _discounted_gain(order, count, depth, values, mine, discounts, ties)
             else:

@@ -8,10 +8,9 @@ import math
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
+from gainful.compiled import LOOSE, helper, kernel
 
 REACH = 300.0  # scores further than this from the middle of their query count as this far: exp stays finite
-FAST = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
 
 @kernel
@@ -22,7 +21,8 @@ def best_thresholds(codes, n_cuts, potentials, first, last, both, sums, places):
         most = max(most, n_cuts[j])
     histogram = np.empty(most + 1)
     for j in range(first, last):
-        histogram[: n_cuts[j] + 1] = 0.0
+        for t in range(n_cuts[j] + 1):
+            histogram[t] = 0.0
         row = codes[j]
         for i in range(len(potentials)):
             histogram[row[i]] += potentials[i]
@@ -86,7 +86,7 @@ def exponential_potentials(scores, order, below, offsets, shares, first, last, p
     return loss
 
 
-@helper(fastmath=FAST)
+@helper(fastmath=LOOSE)
 def _fidelity_of(i, start, plus, right, wrong, forces):
     """The pairs of the document at position i with the ``start`` ones of lower grade: loss, and the force on i."""
     a, loss, force = plus[i], 0.0, 0.0
@@ -114,7 +114,8 @@ def fidelity_potentials(scores, order, below, offsets, shares, first, last, righ
                 potentials[order[p]] = 0.0
             continue
         _exponentials(scores, order, lo, hi, plus)
-        forces[: hi - lo] = 0.0
+        for i in range(hi - lo):
+            forces[i] = 0.0
         mine = 0.0
         for i in range(hi - lo):
             if below[lo + i] > 0:
@@ -127,7 +128,7 @@ def fidelity_potentials(scores, order, below, offsets, shares, first, last, righ
     return loss
 
 
-@helper(fastmath=FAST)
+@helper(fastmath=LOOSE)
 def _sides_of(i, start, plus, right, wrong, other):
     """Σ over j of other_j times both terms of the derivative."""
     a, first, second = plus[i], 0.0, 0.0

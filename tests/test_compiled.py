@@ -1,0 +1,32 @@
+"""Kernels and helpers: compiled once for each combination of types, and kept on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gainful.compiled import helper, kernel
+
+MOST = 3
+
+
+@helper
+def _first(values, n):
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@kernel
+def first_sums(values, n):
+    return _first(values, n) + _first(values, MOST) + _first(values, 2)
+
+
+def test_a_constant_is_compiled_as_any_other_number():
+    assert first_sums(np.ones(5), 4) == 9.0
+    assert len(_first.signatures) == 1
+
+
+def test_the_cache_keeps_a_kernel_with_helpers():
+    first_sums(np.ones(5), 4)
+    assert sum(first_sums.stats.cache_hits.values()) + sum(first_sums.stats.cache_misses.values()) == 1
