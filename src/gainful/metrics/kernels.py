@@ -71,7 +71,7 @@ def _run_piece(
         order = np.empty(np.diff(offsets[first : last + 1]).max(), np.int64)
     else:
         order = np.empty(offsets[last] - offsets[first], np.int64)
-        rank_all(scores, offsets, first, last, order, np.empty_like(order))
+        rank_all(scores, offsets, first, last, order, np.empty(np.diff(offsets[first : last + 1]).max(), np.int64))
     metric(scores, y, offsets, first, last, depth, ties, order, np.empty(INSERTION_DEPTH), *rest, out)
 
 
@@ -133,10 +133,9 @@ def _rank_by_insertion(scores, lo, hi, m, ties, order, top):
     last = -math.inf
     for i in range(lo, hi):
         s, j = scores[i], i - lo
-        if j >= m:
-            if s <= last:
-                continue
-            j = m - 1
+        if j >= m and s <= last:
+            continue
+        j = j if j < m else m - 1
         while j > 0 and s > top[j - 1]:
             top[j] = top[j - 1]
             order[j] = order[j - 1]
@@ -177,18 +176,20 @@ def rank_all(scores, offsets, first, last, order, spare):
 
 @helper
 def _merge(scores, order, spare, start, middle, stop):
-    for a in range(start, middle):
-        spare[a] = order[a]
-    a, b, to = start, middle, start
-    while a < middle and b < stop:
-        if scores[order[b]] > scores[spare[a]]:
-            order[to] = order[b]
+    n = middle - start
+    for a in range(n):
+        spare[a] = order[start + a]
+    a, b, to = 0, middle, start
+    while a < n and b < stop:
+        left, right = spare[a], order[b]
+        if scores[right] > scores[left]:
+            order[to] = right
             b += 1
         else:
-            order[to] = spare[a]
+            order[to] = left
             a += 1
         to += 1
-    while a < middle:
+    while a < n:
         order[to] = spare[a]
         a += 1
         to += 1
