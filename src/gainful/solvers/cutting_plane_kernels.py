@@ -13,7 +13,7 @@ pays. While a cap does not bind, one of the two is the column of zeros and the s
 
 The compiler's cache looks at this file only, so every helper of an entry point lives here.
 """
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
+# mypy: ignore-errors
 
 from __future__ import annotations
 
