@@ -33,14 +33,16 @@ OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "sh
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", help="order of the tests and examples of Hypothesis: the same seed, the same run")
+    parser.addoption("--seed", type=int, help="order of the tests and examples of Hypothesis: the same seed, the same run")
     parser.addoption("--mixed", action="store_true", help="tests that start clusters between the others, not last")
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads its seed
 def pytest_configure(config: pytest.Config) -> None:
-    own = config.getoption("--seed") or str(random.SystemRandom().randrange(10**6))
-    config.option.seed = getattr(config, "workerinput", {}).get("seed", own)
+    if hasattr(config, "workerinput"):
+        config.option.seed = config.workerinput["seed"]
+    elif config.option.seed is None:
+        config.option.seed = random.SystemRandom().randrange(10**6)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = config.option.seed
 

@@ -285,6 +285,7 @@ def drive(app, chunks, pause):
         await app(scope, receive, send)
 
     asyncio.run(go())
+    app._pool.shutdown()  # as the end of a server would: here is none
     return [message["status"] for message in sent if message["type"] == "http.response.start"]
 
 
