@@ -33,7 +33,9 @@ OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "sh
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", type=int, help="order of the tests and examples of Hypothesis: the same seed, the same run")
+    parser.addoption(
+        "--seed", type=int, help="order of the tests and examples of Hypothesis: the same seed, the same run"
+    )
     parser.addoption("--mixed", action="store_true", help="tests that start clusters between the others, not last")
 
 

@@ -1,0 +1,46 @@
+"""The suite itself: its order is that of a seed, and a module that leaves something running fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+LEAVES = {
+    "thread": "threading.Thread(target=threading.Event().wait, args=(60,), daemon=True).start()",
+    "process": "globals().update(child=subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE))",
+    "nothing": "pass",
+}
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(CONFTEST.read_text().replace("GRACE = 30.0", "GRACE = 0.5"))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", *options, str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("what", LEAVES)
+def test_what_is_left_running_fails_its_module(what, tmp_path):
+    code = f"import subprocess, sys, threading\ndef test_it():\n    {LEAVES[what]}\n"
+    (tmp_path / "test_leaving.py").write_text(code)
+    done = run_pytest(tmp_path, "-W", "ignore")
+    assert ("still running" in done.stdout) == (what != "nothing"), done.stdout
+    assert done.returncode == (0 if what == "nothing" else 1), done.stdout
+
+
+def test_a_seed_settles_the_order(tmp_path):
+    code = "import pytest\n@pytest.mark.parametrize('i', range(20))\ndef test_it(i):\n    pass\n"
+    (tmp_path / "test_many.py").write_text(code)
+
+    def order(seed, *options):
+        told = run_pytest(tmp_path, "--collect-only", "-q", "--seed", seed, *options).stdout
+        return [line for line in told.splitlines() if "::" in line]
+
+    assert len(order("1")) == 20
+    assert order("1") == order("1") != order("2")
+    few = [one for one in order("1") if "[1" in one]
+    assert order("1", "-k", "1") == few, "fewer tests keep their order"
+    assert "repeat it with --seed 7" in run_pytest(tmp_path, "--seed", "7").stdout
