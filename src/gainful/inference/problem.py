@@ -22,6 +22,7 @@ holds the positions ``starts[b]:starts[b + 1]`` of ``order``, all with the gain 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ from gainful.rows import Array, checked_grades
 OWNER = "RankingProblem"
 Measure = Literal["ndcg", "average_precision"]
 LN2 = float(np.log(2.0))
+NO_WAY, PATHS, COUNTS, SQUARE = 0, 1, 2, 3  # ways to rank a query for NDCG; see ndcg_kernels
+MOST_STATES = 1 << 20  # of the count programme; beyond, paths
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +155,23 @@ class RankingProblem:
     def depth(self) -> int:
         """How many ranks matter to the loss or the score."""
         return len(self.position_weights)
+
+    @cached_property
+    def ways(self) -> tuple[Array, Array]:
+        """How to rank each query for NDCG, NO_WAY where it is not active; and the states of its count programme."""
+        return self.ways_by(None)
+
+    def ways_by(self, wanted: int | None) -> tuple[Array, Array]:
+        """The way wanted where it can be taken: COUNTS for two grades, SQUARE for whole lists; else PATHS."""
+        n, n_grades = np.diff(self.offsets), np.diff(self.blocks)
+        m = np.minimum(n, self.depth)
+        candidates = np.minimum(np.diff(self.starts), np.repeat(m, n_grades))
+        with np.errstate(over="ignore"):
+            states = np.multiply.reduceat(candidates + 1.0, self.blocks[:-1])
+        by_counts = (n_grades == 2) & (states <= MOST_STATES) & (wanted in (None, COUNTS))
+        whole = (m == n) & (wanted in (None, SQUARE))
+        way = np.where(by_counts, COUNTS, np.where(whole, SQUARE, PATHS))
+        return np.where(self.active, way, NO_WAY), np.where(by_counts, states, 1.0)
 
     def __repr__(self) -> str:
         return (
