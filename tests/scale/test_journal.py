@@ -46,7 +46,7 @@ def stopping_after(n):
 def passes(monkeypatch):
     """Counts the looks at the data."""
     counted = []
-    for name in ("value_and_gradient", "objective", "along"):
+    for name in ("value_and_gradient", "without_scores", "along"):
         inner = getattr(SummedRisk, name)
 
         def counting(self, *arguments, inner=inner, name=name):
@@ -124,7 +124,7 @@ def test_ctrl_c_while_position_weights_are_learned(data, tmp_path, monkeypatch):
 
 def test_an_error_of_the_data_leaves_the_checkpoint(data, tmp_path, monkeypatch):
     whole = gainful.LinearRanker().fit(data)
-    calls, inner = [], SummedRisk.objective
+    calls, inner = [], SummedRisk.without_scores
 
     def failing(self, *arguments):
         calls.append(1)
@@ -132,7 +132,7 @@ def test_an_error_of_the_data_leaves_the_checkpoint(data, tmp_path, monkeypatch)
             raise GainfulError("the cluster is gone")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(SummedRisk, "objective", failing)
+    monkeypatch.setattr(SummedRisk, "without_scores", failing)
     file = tmp_path / "c"
     with pytest.raises(GainfulError, match="the cluster is gone"):
         gainful.LinearRanker().fit(data, checkpoint=file, checkpoint_every=1e6)
@@ -148,8 +148,8 @@ def test_answers_to_other_questions_are_refused(data, tmp_path, monkeypatch):
             data, progress=stopping_after(4), checkpoint=file, checkpoint_every=0
         )
     elsewhere = lambda journal, name, ask: journal.vector(name, ask) + 1.0  # noqa: E731
-    monkeypatch.setattr("gainful.rankers.linear.noted", elsewhere)
-    with pytest.raises(GainfulError, match="does not fit this training: step 2 asks something else"):
+    monkeypatch.setattr("gainful.engines.scaling.noted", elsewhere)
+    with pytest.raises(GainfulError, match="does not fit this training: step 3 asks something else"):
         gainful.LinearRanker(init="regression").fit(data, checkpoint=file)
     assert file.exists()
 
@@ -190,7 +190,7 @@ def test_ctrl_c_between_two_questions(data, tmp_path):
 
 def test_old_rows_keep_seconds_and_validation(data, tmp_path, monkeypatch):
     valid = gainful.make_artificial(20, n_docs=20, n_features=8, seed=4)
-    file, make = tmp_path / "c", lambda: gainful.RankSVM(C=[1.0, 10.0, 100.0], tol=1e-5)
+    file, make = tmp_path / "c", lambda: gainful.RankSVM(C=[1.0, 10.0, 100.0], scale=None, tol=1e-5)
     with pytest.warns(InterruptedFitWarning):
         stopped = make().fit(data, eval_set=valid, progress=stopping_after(20), checkpoint=file, checkpoint_every=1e6)
     assert len(stopped.path_) > 1

@@ -229,7 +229,7 @@ def rank_by_paths(first, last, offsets, blocks, gains, A, D, way, top, ends, slo
 
 @kernel
 def rank_by_counts(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, V):
-    """Two grades: V[i, j], flat, is the best value of the first i + j slots with i of the higher grade, j of the other."""
+    """Two grades: V[i, j], flat, is the best value of the first i + j slots, i of them of the higher grade."""
     depth = len(A)
     for q in range(first, last):
         if way[q - first] != COUNTS:

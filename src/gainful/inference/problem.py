@@ -157,6 +157,11 @@ class RankingProblem:
         return len(self.position_weights)
 
     @cached_property
+    def parts(self) -> dict[Any, Any]:
+        """What inference keeps of runs of queries between calls."""
+        return {}
+
+    @cached_property
     def ways(self) -> tuple[Array, Array]:
         """How to rank each query for NDCG, NO_WAY where it is not active; and the states of its count programme."""
         return self.ways_by(None)
