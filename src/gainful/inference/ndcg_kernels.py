@@ -61,21 +61,14 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, centr
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
             keep = m if m < keep else keep
-            worst = -np.inf  # of a full list
-            for p in range(starts[b], starts[b + 1]):
-                i = order[p]
-                x = scores[lo + i]
+            for p in range(starts[b], starts[b] + keep):
+                _insert(scores[lo + order[p]], order[p], to, to + p - starts[b], top, rows)
+            worst = top[to + keep - 1]
+            for p in range(starts[b] + keep, starts[b + 1]):
+                x = scores[lo + order[p]]
                 if x > worst:
-                    j = to + p - starts[b]
-                    j = j if j < to + keep else to + keep - 1
-                    while j > to and x > top[j - 1]:
-                        top[j] = top[j - 1]
-                        rows[j] = rows[j - 1]
-                        j -= 1
-                    top[j] = x
-                    rows[j] = i
-                    if p - starts[b] >= keep - 1:
-                        worst = top[to + keep - 1]
+                    _insert(x, order[p], to, to + keep - 1, top, rows)
+                    worst = top[to + keep - 1]
             for j in range(to, to + keep):
                 top[j] -= centre
                 size += abs(top[j])
@@ -83,6 +76,17 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, centr
             ends[b - blocks[first]] = to - lo
         if not size * A[0] < LARGEST:
             centres[q - first] = np.nan
+
+
+@helper
+def _insert(x, row, lowest, j, top, rows):
+    """Put a score and its row where they belong among ``lowest`` … j, what is lower one place down."""
+    while j > lowest and x > top[j - 1]:
+        top[j] = top[j - 1]
+        rows[j] = rows[j - 1]
+        j -= 1
+    top[j] = x
+    rows[j] = row
 
 
 @kernel
