@@ -87,7 +87,8 @@ def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
     findings = [*_of_queries(glance), *_of_grades(glance)]
-    findings += _of_features(glance, data if isinstance(data, RankingData) else None)
+    whole = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or data.is_sparse)
+    findings += _of_features(glance, data if whole else None)
     if valid is not None:
         findings += _of_shared_queries(data, valid)
     return findings
@@ -108,8 +109,11 @@ def already_checked() -> Iterator[None]:
         _checked.reset(before)
 
 
-def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 2) -> None:
-    """A warning for each finding, one line each; nothing within :func:`already_checked`."""
+def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
+    """A warning for each finding, one line each; nothing within :func:`already_checked`.
+
+    It points to the caller of the decorated function that asks.
+    """
     if _checked.get():
         return
     for finding in check_data(data, valid):

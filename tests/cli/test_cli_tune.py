@@ -48,7 +48,7 @@ def test_json_space_and_store(capsys, data, tmp_path):
     code, out, _ = call(capsys, *arguments, "--store", tmp_path)
     found = json.loads(out)
     assert code == 0
-    assert [row["params"]["C"] for row in found["trials"]] == [100.0, 0.01, 0.1, 1.0, 10.0]
+    assert [row["params"]["C"] for row in found["trials"]] == [10.0, 0.01, 0.1, 1.0, 100.0]
     assert found["space"] == {"C": "0.01..100:log"}
     again = json.loads(call(capsys, *arguments, "--store", tmp_path)[1])
     assert again["trials"] == found["trials"]

@@ -30,7 +30,7 @@ def test_every_suffix(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("name", ["data", "data.xyz", "data.parquet.gz", "data.gz"])
 def test_unknown_suffix(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("1 qid:1 1:2\n")
-    with pytest.raises(FormatError, match=r"the format cannot be told from .*\.letor.*format= one of letor, parquet"):
+    with pytest.raises(FormatError, match=r"cannot be told from .*\.letor.*format=… with one of letor, parquet"):
         read(tmp_path / name)
     with pytest.raises(FormatError, match="the format cannot be told"):
         write(DATA, tmp_path / name)

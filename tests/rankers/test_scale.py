@@ -79,7 +79,8 @@ def test_it_is_training_on_features_standardised_by_hand(data, way):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "polynomial"])  # which is centred only where dense
+# polynomial: centred only where dense; cccp: ties, which rounding decides, choose its path
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("polynomial", "cccp")])
 def test_sparse_features_give_what_dense_ones_give(data, way):
     name, params = WAYS[way]
     thin = RankingData.from_rows(sparse.csr_array(data.X), data.y, data.qid)

@@ -97,14 +97,14 @@ def test_a_start_that_cannot_be_left_is_no_convergence(name):
     rng = np.random.default_rng(0)
     X, y, qid = rng.random((40, 3)) * 1e100, rng.integers(0, 3, 40), np.repeat(np.arange(4), 10)
     with pytest.warns(ConvergenceWarning, match="rounding allows no more progress"):
-        gainful.ranker(name).fit(X, y, qid=qid)
+        gainful.ranker(name, scale=None).fit(X, y, qid=qid)
 
 
 def test_features_beyond_all_scales_are_refused():
     rng = np.random.default_rng(0)
     X, y, qid = rng.random((40, 3)) * 1e300, rng.integers(0, 3, 40), np.repeat(np.arange(4), 10)
     with pytest.raises(gainful.DataError, match="not finite"):
-        gainful.ranker("rankmm-1").fit(X, y, qid=qid)
+        gainful.ranker("rankmm-1", scale=None).fit(X, y, qid=qid)
 
 
 def test_a_gap_that_is_not_a_number_is_not_zero():

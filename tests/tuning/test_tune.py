@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from known_rankers import TRUE_ANGLE, Angle, Curve, Height, angle_data
 
 import gainful
 from gainful import GainfulError, InterruptedFitWarning, LambdaMART, ParameterError, Range, Split, Values
+from gainful.errors import install_command
 from gainful.tuning.search import Search
 from gainful.tuning.trials import Budget, Trials
 
@@ -522,5 +524,6 @@ def test_bad_requests_are_refused(settings, message):
 
 def test_optuna_is_asked_for_by_name_when_it_is_missing(monkeypatch, angles):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(GainfulError, match=r"needs optuna, which is not installed; run: pip install 'gainful\[tune\]'"):
+    advice = re.escape(f"needs optuna, which is not installed; run: {install_command('tune')}")
+    with pytest.raises(GainfulError, match=advice):
         gainful.tune(Angle(), angles[0], search="optuna")

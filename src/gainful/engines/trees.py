@@ -356,7 +356,7 @@ def first_iterations(booster: Any, iterations: int) -> Any:
     """A booster of the first ``iterations`` only: the one given where it has grown no further."""
     if booster.current_iteration() <= iterations:
         return booster
-    import lightgbm as lgb
+    from gainful.engines.lightgbm_library import lgb
 
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=iterations))
 

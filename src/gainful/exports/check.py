@@ -16,7 +16,7 @@ from gainful.errors import DataError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
 from gainful.exports.formats import Written
-from gainful.exports.scorers import Ensemble, Kernel, Linear, Net, Scorer
+from gainful.exports.scorers import LARGEST, Ensemble, Kernel, Linear, Net, Scorer
 from gainful.rows import Array
 
 MADE_UP = 2000
@@ -99,7 +99,8 @@ def magnitude(scorer: Scorer, X: Array) -> Array:
             size = size @ np.abs(W) + np.abs(b)
         return np.asarray(size[:, 0] + 1e-30)
     if isinstance(scorer, Kernel):
-        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + float(np.nanmax(np.abs(X)) ** 2)))
+        size = float(np.nanmax(np.abs(scorer.inputs(X))))
+        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + size**2))
     total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
     if scorer.link is not None:
         total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())
@@ -162,8 +163,9 @@ def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -
     if isinstance(scorer, Net):
         return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
     if isinstance(scorer, Kernel):
-        landmarks = scorer.landmarks
-        return np.asarray(landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal)
+        landmarks, inputs = scorer.landmarks, scorer.inputs
+        seen = landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal
+        return np.asarray(seen * np.where(inputs.scale < LARGEST, inputs.scale, 1.0) + inputs.shift)
     if isinstance(scorer, Linear):
         if scorer.inputs is not None:
             return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)

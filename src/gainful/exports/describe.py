@@ -10,7 +10,7 @@ import numpy as np
 from gainful.errors import ExportError, ParameterError
 from gainful.exports.floats import FARTHEST
 from gainful.exports.lightgbm_text import trees_of
-from gainful.exports.scorers import Ensemble, Expectation, Inputs, Kernel, Linear, Net, Scorer, Tree
+from gainful.exports.scorers import LARGEST, Ensemble, Expectation, Inputs, Kernel, Linear, Net, Scorer, Tree
 from gainful.rows import Array
 
 
@@ -128,8 +128,12 @@ def _kernel(ranker: Any) -> Kernel:
         settings["gamma"] = float(ranker.gamma_)
     if ranker.kernel == "polynomial":
         settings |= {"coef0": float(ranker.coef0), "degree": float(ranker.degree)}
-    landmarks = ranker.landmarks_ if isinstance(ranker.landmarks_, np.ndarray) else ranker.landmarks_.toarray()
-    return Kernel(ranker.kernel, settings, np.asarray(landmarks, dtype=np.float64), np.asarray(ranker.dual_coef_))
+    landmarks = ranker._scaled(ranker.landmarks_)
+    landmarks = landmarks if isinstance(landmarks, np.ndarray) else landmarks.toarray()
+    # a feature that was constant counts nothing: nothing is left of it in units as large as a number can be
+    scale = np.divide(1.0, ranker.factor_, out=np.full(len(ranker.factor_), LARGEST), where=ranker.factor_ > 0.0)
+    inputs = Inputs(ranker.shift_, scale)
+    return Kernel(ranker.kernel, settings, landmarks, np.asarray(ranker.dual_coef_), inputs)
 
 
 # -- steps in front ----------------------------------------------------------------------------------------------------

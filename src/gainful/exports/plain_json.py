@@ -33,7 +33,7 @@ RULES = {
     "kernel": (
         "score = sum of weights[l] * k(x, landmarks[l]); rbf: exp(-gamma * squared distance); laplacian: exp(-gamma * "
         "sum of absolute differences); polynomial: (gamma * dot + coef0) ^ degree; linear: dot; cosine: dot / "
-        "(length * length), 0 where x is 0"
+        f"(length * length), 0 where x is 0; {STANDARDISED}"
     ),
 }  # fmt: skip
 
@@ -70,7 +70,7 @@ def _content(scorer: Any) -> dict[str, Any]:
             **scorer.settings,
             "landmarks": scorer.landmarks.tolist(),
             "weights": scorer.weights.tolist(),
-        }
+        } | _inputs(scorer.inputs)
     content: dict[str, Any] = {"n_sums": scorer.n_outputs, "trees": [_tree(tree) for tree in scorer.trees]}
     if scorer.link is not None:
         content["link"] = {

@@ -14,6 +14,8 @@ import numpy as np
 
 from gainful.rows import Array
 
+LARGEST = float(np.finfo(np.float64).max)
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -138,12 +140,13 @@ class Net:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Σ_l weights[l] k(x, landmarks[l]); scikit-learn's pairwise kernels by name."""
+    """Σ_l weights[l] k(inputs(x), landmarks[l]); scikit-learn's pairwise kernels by name."""
 
     kernel: str
     settings: Mapping[str, float]
     landmarks: Array
     weights: Array
+    inputs: Inputs
 
 
 Scorer = Linear | Ensemble | Net | Kernel

@@ -83,9 +83,9 @@ def read(
 
 def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
     """The names of the columns by what they are for; options as in :func:`read`. Values are not read."""
-    given = checked_columns(Columns(**wanted), merge)
-    with told_of(path, kind, lambda: _schema(path, kind)):
-        schema = _schema(path, kind)
+    given = checked_columns(Columns(**wanted), merge, kind)
+    with told_of(path, kind, lambda: _schema(path, kind, given)):
+        schema = _schema(path, kind, given)
         plan = planned(schema, given)
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
     found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
@@ -169,7 +169,7 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
     return _load_csv(path, wanted.between(kind), wanted, threads)
 
 
-def _schema(path: PathLike, kind: str) -> pa.Schema:
+def _schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
     name = os.fspath(path)
     if kind == "parquet":
         import pyarrow.parquet as pq
@@ -182,7 +182,7 @@ def _schema(path: PathLike, kind: str) -> pa.Schema:
             except pa.ArrowInvalid:
                 source.seek(0)
                 return pa.ipc.open_stream(source).schema
-    return pa.schema([(column, pa.null()) for column in csv_names(path, "\t" if kind == "tsv" else ",")])
+    return pa.schema([(column, pa.null()) for column in csv_names(path, wanted.between(kind))])
 
 
 def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
@@ -214,7 +214,8 @@ def _refuse_other_separator(header: str, delimiter: str) -> None:
     if found in header:
         given, other = ("tab" if one == "\t" else one for one in (delimiter, found))
         raise DataError(
-            f"the first line has no {given!r} between columns, but {other!r}: {_cut(header, 60)!r}; pass sep={other!r}"
+            f"the first line has no {given!r} between columns, but {other!r}: {_cut(header, 60)!r}; pass "
+            f"{option('sep', other)}"
         )
 
 

@@ -187,9 +187,12 @@ class KernelStructuredSVM(FitsPath, Ranker):
             if not self.shift_.any():
                 return X.astype(np.float64).multiply(self.factor_).tocsr()
             X = X.toarray()
-        scaled = X.astype(np.float64)
-        scaled -= self.shift_
-        scaled *= self.factor_
+        with np.errstate(over="ignore"):
+            scaled = X.astype(np.float64)
+            scaled -= self.shift_
+            scaled *= self.factor_
+        if not np.isfinite(scaled).all():
+            raise DataError("X holds values that overflow in units of the training data's standard deviations")
         return scaled
 
     def _predict(self, X: Any) -> Array:

@@ -18,6 +18,7 @@ and leaves it. Optimality is measured by the exact gap of the problem, max(0, ma
 factor may be inaccurate without harm: what it cannot finish, pairwise exact steps do.
 
 The problems are small (tens of planes in use), so this is NumPy and LAPACK: compiling it took longer than most fits.
+Only the pairwise steps are compiled, on the first problem that is hard enough to need them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from gainful.rows import Array
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
 PATIENCE = 3  # changes of the active set without ascent
-MOST_HALVINGS = 100  # of a line search
+CUTS = np.arange(1.0, 16.0) / 16.0  # where the line search looks inside its interval, a sixteenth of which is left
+MOST_CUTS = 25
 
 
 def solve_simplex_qp(
@@ -59,8 +61,11 @@ def solve_simplex_qp(
         alpha[:], gap = start, start_gap
     if not gap > tol:
         return gap, changes, 0
-    gap, pairs = _ascend_by_pairs(G, b, C, alpha, tol, max_pairs)
-    return gap, changes, pairs
+    from gainful.solvers.bundle_qp_kernels import ascend_by_pairs
+
+    p = _heights(G, b, C, alpha)
+    pairs = ascend_by_pairs(np.ascontiguousarray(G), p, C, alpha, tol, max_pairs)
+    return _gap(alpha, _heights(G, b, C, alpha)), changes, pairs
 
 
 def _make_feasible(alpha: Array) -> None:
@@ -256,35 +261,6 @@ class _ActiveSet:
         return blocking
 
 
-def _ascend_by_pairs(G: Array, b: Array, C: float, alpha: Array, tol: float, max_pairs: int) -> tuple[float, int]:
-    """Exact steps that move weight from the worst plane in use to the best plane, the zero plane among them.
-
-    Returns (gap, steps).
-    """
-    n, steps = len(b), 0
-    padded = np.zeros((n + 1, n + 1))  # the zero plane is the last one
-    padded[:n, :n] = G
-    weights = np.append(alpha, max(0.0, 1.0 - float(alpha.sum())))
-    p = np.append(_heights(G, b, C, alpha), 0.0)
-    while steps < max_pairs:
-        up, down = int(p.argmax()), int(np.where(weights > 0.0, p, math.inf).argmin())
-        rise = float(p[up] - p[down])
-        if not (p[up] - weights @ p > tol and rise > 0.0):
-            break
-        difference = padded[up] - padded[down]
-        curvature = float(difference[up] - difference[down])
-        held = float(weights[down])
-        move = rise / (C * curvature) if curvature > 0.0 and rise < held * C * curvature else held
-        if not move > 0.0:
-            break
-        weights[up] += move
-        weights[down] = 0.0 if move == held else held - move
-        p -= C * move * difference
-        steps += 1
-    alpha[:] = weights[:n]
-    return _gap(alpha, _heights(G, b, C, alpha)), steps
-
-
 # -- the line search ---------------------------------------------------------------------------------------------------
 
 
@@ -293,30 +269,27 @@ def lowest_on_line(
 ) -> tuple[float, float]:
     """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
 
-    Bisection on the sign of the derivative, which grows with t. Going from kink to kink takes fewer steps, but rounding
-    misleads it near t = 0, where all heights almost agree.
+    The sign of the derivative, which grows with t, at many points at once narrows the interval. Going from kink to kink
+    takes fewer steps, but rounding misleads it near t = 0, where all heights almost agree.
     """
-    at = np.empty_like(heights)
 
-    def top(t: float) -> tuple[float, float]:
-        """The highest line at t: its height there and its slope."""
-        np.multiply(slopes, t, out=at)
-        np.add(at, heights, out=at)
-        i = at.argmax()
-        height = float(at[i])
-        return (height, float(slopes[i])) if height > 0.0 else (0.0, 0.0)
-
-    def value(t: float) -> float:
-        return linear * t + 0.5 * square * t * t + C * top(t)[0]
+    def highest(t: Array) -> tuple[Array, Array]:
+        """The highest line at each t: its height there and its slope."""
+        at = np.multiply.outer(t, slopes)
+        at += heights
+        i = at.argmax(axis=1)
+        top = at[np.arange(len(t)), i]
+        return np.maximum(top, 0.0), np.where(top > 0.0, slopes[i], 0.0)
 
     low, high = 0.0, longest
-    for _ in range(MOST_HALVINGS):
-        t = 0.5 * (low + high)
-        if linear + square * t + C * top(t)[1] > 0.0:
-            high = t
-        else:
-            low = t
+    for _ in range(MOST_CUTS):
+        t = low + (high - low) * CUTS
+        rising = linear + square * t + C * highest(t)[1] > 0.0
+        first = int(rising.argmax()) if rising.any() else len(t)
+        low, high = float(t[first - 1]) if first > 0 else low, float(t[first]) if first < len(t) else high
         if high - low <= 1e-15 * high:
             break
-    t = 0.5 * (low + high)
-    return min((t, value(t)), (longest, value(longest)), key=lambda point: point[1])
+    ends = np.array([0.5 * (low + high), longest])
+    values = linear * ends + 0.5 * square * ends * ends + C * highest(ends)[0]
+    best = int(values.argmin())
+    return float(ends[best]), float(values[best])
