@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 import gainful
-from gainful.inference import RankingProblem, augmented_rankings, tight_violations, violations
+from gainful.inference import RankingProblem, augmented_rankings, slack_violations, tight_violations, violations
 from gainful.inference.ndcg import fill_violations
 
 FAMILIES = ("linear", "sqrt", "discount", "flat")
@@ -272,3 +273,22 @@ def test_mistakes(change, message):
     arguments = {"y": [1, 0, 2], "offsets": [0, 3], "k": 2, "position_weights": [2.0, 1.0]} | change
     with pytest.raises(gainful.ParameterError, match=message):
         RankingProblem.ndcg(**arguments)
+
+
+def test_stages_read_only_what_stages_before_them_wrote(monkeypatch, rng):
+    """Workspaces are not cleared: with other leftovers in memory the answers are the same."""
+    counts = rng.integers(2, 40, 30)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    y, s = rng.integers(0, 4, offsets[-1]), rng.normal(size=offsets[-1])
+    problems = [RankingProblem.ndcg(y, offsets, k, position_weights=np.arange(k, 0.0, -1.0)) for k in (5, 40)]
+    ways = [partial(way, problem) for problem in problems for way in (violations, tight_violations, slack_violations)]
+    expected = [way(s) for way in ways]
+
+    def leftovers(shape, dtype=float):
+        return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else 1, dtype)
+
+    monkeypatch.setattr(np, "empty", leftovers)
+    for way, (xi, c) in zip(ways, expected, strict=True):
+        found_xi, found_c = way(s)
+        np.testing.assert_array_equal(found_xi, xi)
+        np.testing.assert_array_equal(found_c, c)

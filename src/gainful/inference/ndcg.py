@@ -159,7 +159,7 @@ class Run:
         part = self.part = Part.of(problem, first, last, method)
         n, n_rows = last - first, len(scores)
         self.centres = np.add.reduceat(scores, part.lows) / part.counts
-        self.rows, self.top = np.empty(n_rows, np.int32), np.empty(n_rows)
+        self.rows, self.top = np.empty(n_rows, np.int32), np.zeros(n_rows)  # 0 where there is no candidate
         self.ends, self.slots = np.empty(len(part.gains), np.int64), np.empty((n, problem.depth), np.int64)
         self.reals = np.empty((5, part.slots))
         self.ints = np.empty((7, max(part.slots, part.most_grades)), np.int64)
