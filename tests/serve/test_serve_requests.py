@@ -31,7 +31,7 @@ def data():
 @pytest.fixture(scope="module")
 def models(data):
     return {
-        "linear": gainful.RegressionRanker().fit(data),
+        "linear": gainful.RegressionRanker(alpha=1.0).fit(data),
         "trees": gainful.LambdaMART(n_trees=5, n_leaves=4, n_jobs=1).fit(data),
         "kernel": gainful.KernelStructuredSVM(n_landmarks=5).fit(data),
         "numbered": gainful.RegressionRanker().fit(train_data(names=None)),
