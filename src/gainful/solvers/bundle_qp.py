@@ -33,8 +33,9 @@ from gainful.rows import Array
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
 PATIENCE = 3  # changes of the active set without ascent
-CUTS = np.arange(1.0, 16.0) / 16.0  # where the line search looks inside its interval, a sixteenth of which is left
-MOST_CUTS = 25
+CUTS = np.arange(1.0, 16.0) / 16.0  # where a line search that halves four times at once looks
+MOST_HALVINGS = 100
+FEW_LINES = 6  # so many are compared faster one by one
 
 
 def solve_simplex_qp(
@@ -269,27 +270,42 @@ def lowest_on_line(
 ) -> tuple[float, float]:
     """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
 
-    The sign of the derivative, which grows with t, at many points at once narrows the interval. Going from kink to kink
-    takes fewer steps, but rounding misleads it near t = 0, where all heights almost agree.
+    Halving by the sign of the derivative, which grows with t: four times at once while there are many lines, of which
+    those that are highest nowhere in the interval are then left out. Going from kink to kink takes fewer steps, but
+    rounding misleads it near t = 0, where all heights almost agree.
     """
-
-    def highest(t: Array) -> tuple[Array, Array]:
-        """The highest line at each t: its height there and its slope."""
-        at = np.multiply.outer(t, slopes)
-        at += heights
-        i = at.argmax(axis=1)
-        top = at[np.arange(len(t)), i]
-        return np.maximum(top, 0.0), np.where(top > 0.0, slopes[i], 0.0)
-
-    low, high = 0.0, longest
-    for _ in range(MOST_CUTS):
+    low, high, halvings = 0.0, longest, 0
+    ends = _values_on_line(heights, slopes, C, linear, square, np.array([longest]))
+    while len(heights) > FEW_LINES and halvings < 12:
         t = low + (high - low) * CUTS
-        rising = linear + square * t + C * highest(t)[1] > 0.0
+        at = np.multiply.outer(t, slopes) + heights
+        i = at.argmax(axis=1)
+        rising = linear + square * t + C * np.where(at[np.arange(len(t)), i] > 0.0, slopes[i], 0.0) > 0.0
         first = int(rising.argmax()) if rising.any() else len(t)
         low, high = float(t[first - 1]) if first > 0 else low, float(t[first]) if first < len(t) else high
-        if high - low <= 1e-15 * high:
-            break
-    ends = np.array([0.5 * (low + high), longest])
-    values = linear * ends + 0.5 * square * ends * ends + C * highest(ends)[0]
-    best = int(values.argmin())
-    return float(ends[best]), float(values[best])
+        halvings += 4
+        at_low, at_high = heights + slopes * low, heights + slopes * high
+        one, other = int(at_low.argmax()), int(at_high.argmax())
+        kept = (at_high > at_high[one]) & (at_low > at_low[other])
+        kept[[one, other]] = True
+        heights, slopes = heights[kept], slopes[kept]
+    lines = list(zip(heights.tolist(), slopes.tolist(), strict=True))
+    while halvings < MOST_HALVINGS and high - low > 1e-15 * high:
+        halvings += 1
+        middle = 0.5 * (low + high)
+        top, slope = 0.0, 0.0
+        for height, steep in lines:
+            if height + steep * middle > top:
+                top, slope = height + steep * middle, steep
+        if linear + square * middle + C * slope > 0.0:
+            high = middle
+        else:
+            low = middle
+    middle = 0.5 * (low + high)
+    value = float(_values_on_line(heights, slopes, C, linear, square, np.array([middle]))[0])
+    return (middle, value) if value <= ends[0] else (longest, float(ends[0]))
+
+
+def _values_on_line(heights: Array, slopes: Array, C: float, linear: float, square: float, t: Array) -> Array:
+    top = np.maximum((np.multiply.outer(t, slopes) + heights).max(axis=1), 0.0)
+    return np.asarray(linear * t + 0.5 * square * t * t + C * top)
