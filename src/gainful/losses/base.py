@@ -214,3 +214,22 @@ class ByGrade:
             gradient[here], curvature[here] = slopes, bends
 
         return fill
+
+
+RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients are ordinary numbers
+
+
+def exponentials(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """exp(σ(t − middle of the query's)), from which a pair needs one division, and the queries where that leaves RANGE.
+
+    ``ends`` are the offsets of these queries; ``t`` begins at the first of them. Numbers of queries count from there,
+    and their exponentials mean nothing.
+    """
+    begins = ends[:-1] - ends[0]
+    low, high = np.minimum.reduceat(t, begins), np.maximum.reduceat(t, begins)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = sigma * (high - low) <= RANGE
+        E = t - np.repeat(0.5 * (low + high), np.diff(ends))
+        E *= sigma
+        np.exp(E, out=E)
+    return E, np.flatnonzero(~near)
