@@ -238,10 +238,11 @@ def test_ranks_by_counting_and_by_sorting_agree(ties, n_grades):
     rng, n = np.random.default_rng(n_grades), 230
     t = rng.integers(0, 20, n).astype(float) if ties else rng.normal(size=n)
     grades = np.sort(rng.integers(0, n_grades, n))[::-1]
-    cuts = 7 + np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
+    offsets, blocks, starts = np.array([0, 7, 7 + n]), np.array([0, 1, len(cuts)]), np.concatenate([[0], 7 + cuts])
     discounts = 1.0 / np.log2(np.arange(2.0, n + 2.0))
     rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    call(weighted_kernels._ranks_by_counting, t, cuts, 7, discounts, rank, D)
+    weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, 1, 2, rank, D)
     sorted_rank, sorted_D = rank_by_sorting(t, cuts, discounts)
     assert np.array_equal(sorted_rank, rank)
     np.testing.assert_allclose(sorted_D, D, rtol=1e-15)

@@ -5,8 +5,8 @@ Conventions
 Documents of a query come by falling grade, so each beats a contiguous run: the documents of block b, which begins at
 ``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call treats the queries ``first`` to
 ``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
-query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges leave out a query
-where it is 0.
+query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges leave out
+a query where it is 0.
 
 Inner loops count with unsigned numbers. A signed position might be negative, that is, count from the end, and the
 compiler would then do one pair at a time.
@@ -96,8 +96,8 @@ def squared_hinge_newton(t, offsets, blocks, starts, share, first, last, g, h):
 def logistic(t, offsets, blocks, starts, share, sigma, E, first, last, values, g):
     """Σ share · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``: exp(σt) times a constant.
 
-    One division per pair gives the slope q = E_j/(E_i + E_j). log(1 + exp(−|σd|)) = −log max(q, 1 − q); a batch of these
-    is the logarithm of a product.
+    One division per pair gives the slope q = E_j/(E_i + E_j). log(1 + exp(−|σd|)) = −log max(q, 1 − q); a batch of
+    these is the logarithm of a product.
     """
     base = offsets[first]
     for q in range(first, last):
