@@ -219,17 +219,24 @@ class ByGrade:
 RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients are ordinary numbers
 
 
-def exponentials(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
-    """exp(σ(t − middle of the query's)), from which a pair needs one division, and the queries where that leaves RANGE.
+def centred(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """σ(t − middle of its query), and whether that leaves RANGE, for each query.
 
-    ``ends`` are the offsets of these queries; ``t`` begins at the first of them. Numbers of queries count from there,
-    and their exponentials mean nothing.
+    ``ends`` are the offsets of these queries; ``t`` begins at the first of them.
     """
     begins = ends[:-1] - ends[0]
     low, high = np.minimum.reduceat(t, begins), np.maximum.reduceat(t, begins)
     with np.errstate(invalid="ignore", over="ignore"):
-        near = sigma * (high - low) <= RANGE
-        E = t - np.repeat(0.5 * (low + high), np.diff(ends))
-        E *= sigma
-        np.exp(E, out=E)
-    return E, np.flatnonzero(~near)
+        z = t - np.repeat(0.5 * (low + high), np.diff(ends))
+        z *= sigma
+        return z, ~(sigma * (high - low) <= RANGE)
+
+
+def exponentials(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """exp of :func:`centred`, from which a pair needs one division, and the queries that are too far apart for it.
+
+    These count from the first; their exponentials mean nothing.
+    """
+    z, far = centred(t, ends, sigma)
+    with np.errstate(over="ignore"):
+        return np.exp(z, out=z), np.flatnonzero(far)

@@ -7,9 +7,8 @@ count as constants in the gradient.
 Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
 and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
-``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, a single 0
-for losses without; ``room`` is for the weights of the pairs of one document. Both, as all arrays over documents but
-``gains``, begin at the first document of query ``first``.
+``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, a single
+0 for losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
