@@ -2,8 +2,8 @@
 
 Documents come by falling grade, as in ``pairwise_kernels``, and inner loops count with unsigned numbers as there. The
 documents with a gain therefore come first, up to ``known[q]``: the ranks of the others are never needed, nor any pair
-of two of them. A call treats the queries ``first`` to ``last − 1``; arrays over documents begin at the first document of
-these, ``far`` at query ``first``.
+of two of them. A call treats the queries ``first`` to ``last − 1``; arrays over documents begin at the first
+document of these, ``far`` at query ``first``.
 
 With z = α·score and E = exp(z), one division per pair gives G_α(s_i − s_j) = E_j/(E_i + E_j). With m = min(G, ½) the
 smoothed hinge is A = m + ¼[z_j − z_i]₊ and its slope by z_i is −m(1 − m), on both sides of 0, so no pair branches. For
@@ -88,17 +88,21 @@ def hinged_ranks(z, E, bands, seen, far, offsets, blocks, starts, known, first, 
         lo, rest, end = offsets[q] - base, known[q] - base, offsets[q + 1] - base
         for b in range(blocks[q], blocks[q + 1]):
             begin, below = starts[b] - base, starts[b + 1] - base
+            ranked = below if below > rest else rest
             for i in range(begin, below if below < rest else rest):
                 if far[q - first]:
                     _see(i, lo, end, E, bands, seen)
                 own, e, total = z[i], E[i], 0.0
                 for j in range(uint64(begin), uint64(below)):
                     total += seen[j] / (e + seen[j])
-                for j in range(uint64(below), uint64(end)):
+                for j in range(uint64(below), uint64(ranked)):
                     share, x = seen[j] / (e + seen[j]), z[j] - own
                     hinge = share if x < 0.0 else 0.5 + 0.25 * x
                     total += hinge
                     r[j] += 1.0 + hinge
+                for j in range(uint64(ranked), uint64(end)):
+                    share, x = seen[j] / (e + seen[j]), z[j] - own
+                    total += share if x < 0.0 else 0.5 + 0.25 * x
                 r[i] += total
 
 
