@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_formulas import FORMULAS, call, lambda_weights, lambdaloss_weights, pairs
 
-from gainful.losses import loss, pairwise_kernels, weighted_kernels
+from gainful.losses import loss, weighted_kernels
 from gainful.losses.pairwise import sweep_hinges
 from gainful.losses.weighted import rank_by_sorting
 from gainful.streams import gradient_and_curvature, values_and_gradient
@@ -238,10 +238,11 @@ def test_ranks_by_counting_and_by_sorting_agree(ties, n_grades):
     rng, n = np.random.default_rng(n_grades), 230
     t = rng.integers(0, 20, n).astype(float) if ties else rng.normal(size=n)
     grades = np.sort(rng.integers(0, n_grades, n))[::-1]
-    cuts = 7 + np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades)) + 1, [n]])
+    offsets, blocks, starts = np.array([0, 7, 7 + n]), np.array([0, 1, len(cuts)]), np.concatenate([[0], 7 + cuts])
     discounts = 1.0 / np.log2(np.arange(2.0, n + 2.0))
     rank, D = np.empty(n, dtype=np.int64), np.empty(n)
-    call(weighted_kernels._ranks_by_counting, t, cuts, 7, discounts, rank, D)
+    weighted_kernels.rank_by_counting(t, offsets, blocks, starts, discounts, 1, 2, rank, D)
     sorted_rank, sorted_D = rank_by_sorting(t, cuts, discounts)
     assert np.array_equal(sorted_rank, rank)
     np.testing.assert_allclose(sorted_D, D, rtol=1e-15)
@@ -269,8 +270,9 @@ def test_squared_hinges_by_sorting_give_what_all_pairs_give():
     scores, grades = random_query(5, 700, spread=1.0)
     order = np.argsort(-grades, kind="stable")
     cuts = np.concatenate([[0], np.flatnonzero(np.diff(grades[order])) + 1, [700]])
-    g, h, gradient, curvature = (np.zeros(700) for _ in range(4))
-    call(pairwise_kernels._squared_hinge_newton, scores[order], cuts, 0, g, h)
+    gradient, curvature = np.zeros(700), np.zeros(700)
     sweep_hinges(scores[order], cuts, True, gradient, curvature)
-    np.testing.assert_allclose(gradient, g, rtol=1e-9, atol=1e-13 * np.abs(g).max())
-    np.testing.assert_allclose(curvature, h, rtol=1e-12)
+    g, h = newton("pairwise-squared-hinge", scores[order], grades[order])
+    pairs = (grades[:, None] > grades).sum()
+    np.testing.assert_allclose(gradient / pairs, g, rtol=1e-9, atol=1e-13 * np.abs(g).max())
+    np.testing.assert_allclose(curvature / pairs, h, rtol=1e-12)

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import call, hinge_above, hinge_below, ideal, moving_cutoff, sigmoid, smooth_dcg, smooth_ranks
+from loss_formulas import hinge_above, hinge_below, ideal, moving_cutoff, sigmoid, smooth_dcg, smooth_ranks
 
 import gainful
 from gainful import DataError, LinearRanker, ParameterError
 from gainful.engines.linear import LinearRisk
 from gainful.losses import LOSSES, loss, smooth_dcg_kernels
 from gainful.losses.base import ByGrade
-from gainful.losses.smooth_dcg import regression_share
+from gainful.losses.smooth_dcg import in_bands, regression_share
+from gainful.losses.smooth_dcg import smooth_ranks as ranks_of
 from gainful.solvers.momentum import descend_stages
 from gainful.streams import values_and_gradient
 
@@ -54,14 +55,9 @@ def by_matrices(s, g, *, alpha=1.0, beta=1.0, k=10, hinged=False):
 def kernel_ranks(s, g, alpha, hinged):
     """What the compiled code takes for the ranks, by row."""
     rows, n = ByGrade(np.asarray(g, dtype=float), np.array([0, len(s)])), len(s)
-    scores, r = np.asarray(s, dtype=float)[rows.rows], np.empty(n)
-    z, E, bands, seen, far = call(smooth_dcg_kernels._exponentials, scores, alpha, np.empty((6, n)))
-    if hinged:
-        call(smooth_dcg_kernels._hinged_ranks, z, E, bands, far, seen, rows.starts, 0, n, r)
-    else:
-        call(smooth_dcg_kernels._ranks, E, bands, far, seen, n, r)
+    z, bands = in_bands(np.asarray(s, dtype=float)[rows.rows], rows.offsets, alpha)
     found = np.empty(n)
-    found[rows.rows] = r
+    found[rows.rows] = ranks_of(z, bands, rows, np.array([n]), 0, 1, hinged)
     return found
 
 
@@ -233,7 +229,7 @@ def test_the_cut_off_by_sorting(data, n, k, tied):
     for rows_s, rows_g in ((s, g), (s[order], g[order])):
         rows, found = ByGrade(rows_g, np.array([0, n])), np.empty(1)
         smooth_dcg_kernels.moving_cutoffs(
-            tied == "all", rows_s[rows.rows], rows.offsets, rows.blocks, rows.starts, k, 0, 1, found
+            tied == "all", rows_s[rows.rows], rows.offsets, rows.blocks, rows.starts, k, 0, 1, np.empty(n), found
         )  # fmt: skip
         assert found[0] == moving_cutoff(s, g, k, tied)
 
@@ -243,7 +239,7 @@ def test_a_perfect_ranking_is_cut_off_at_k_or_after_the_grade_of_the_kth():
     for k, tied, expected in ((1, "all", 2), (10, "all", 20), (10, "best", 10), (25, "all", 25), (25, "best", 25)):
         rows, found = ByGrade(g, np.array([0, 30])), np.empty(1)
         smooth_dcg_kernels.moving_cutoffs(
-            tied == "all", s[rows.rows], rows.offsets, rows.blocks, rows.starts, k, 0, 1, found
+            tied == "all", s[rows.rows], rows.offsets, rows.blocks, rows.starts, k, 0, 1, np.empty(30), found
         )
         assert found[0] == expected
 
@@ -252,7 +248,9 @@ def test_cut_offs_of_several_queries():
     offsets = np.array([0, 3, 5, 9])
     s = np.array([0.0, 1.0, 2.0, 1.0, 0.0, 3.0, 1.0, 2.0, 0.0])
     rows, found = ByGrade(np.array([1.0, 0, 0, 1, 0, 0, 0, 0, 2]), offsets), np.empty(2)
-    smooth_dcg_kernels.moving_cutoffs(True, s[rows.rows][3:], offsets, rows.blocks, rows.starts, 1, 1, 3, found)
+    smooth_dcg_kernels.moving_cutoffs(
+        True, s[rows.rows][3:], offsets, rows.blocks, rows.starts, 1, 1, 3, np.empty(4), found
+    )
     assert found.tolist() == [1.0, 4.0]
 
 

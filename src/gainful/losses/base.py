@@ -214,3 +214,29 @@ class ByGrade:
             gradient[here], curvature[here] = slopes, bends
 
         return fill
+
+
+RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients are ordinary numbers
+
+
+def centred(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """σ(t − middle of its query), and whether that leaves RANGE, for each query.
+
+    ``ends`` are the offsets of these queries; ``t`` begins at the first of them.
+    """
+    begins = ends[:-1] - ends[0]
+    low, high = np.minimum.reduceat(t, begins), np.maximum.reduceat(t, begins)
+    with np.errstate(invalid="ignore", over="ignore"):
+        z = t - np.repeat(0.5 * (low + high), np.diff(ends))
+        z *= sigma
+        return z, ~(sigma * (high - low) <= RANGE)
+
+
+def exponentials(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """exp of :func:`centred`, from which a pair needs one division, and the queries that are too far apart for it.
+
+    These count from the first; their exponentials mean nothing.
+    """
+    z, far = centred(t, ends, sigma)
+    with np.errstate(over="ignore"):
+        return np.exp(z, out=z), np.flatnonzero(far)

@@ -77,8 +77,19 @@ def _newton_by_grade(name: str, params: Mapping[str, Any], y: Array, offsets: Ar
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import softrank_kernels as kernels
 
-    rows, k = ByGrade(y, offsets), params["k"]
-    return rows.fill(kernels.run, rows.gains(k), read_only(np.array([float(params["sigma"]), float(k or 0)])))
+    rows, k, sigma = ByGrade(y, offsets), params["k"], float(params["sigma"])
+    longest = int(np.diff(offsets).max())
+    depth = min(longest, k or longest)
+    gains, discounts = rows.gains(k), read_only(np.log(2.0) / np.log(np.arange(2.0, depth + 2.0)))
+
+    def run(
+        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
+    ) -> None:
+        n = int(np.diff(ends[first : last + 1]).max())
+        room = np.empty(n), np.zeros((n + 1, depth)), np.empty(depth + 1)
+        kernels.run(t, ends, blocks, starts, gains, sigma, discounts, *room, first, last, values, g)
+
+    return rows.fill(run)
 
 
 LISTWISE = (

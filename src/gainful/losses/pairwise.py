@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from gainful.losses.base import ByGrade, LossEntry, Parameter
+from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters import Real
 from gainful.rows import Array
 from gainful.streams import Fill, NewtonFill, read_only
 
+CROWDED = 1000.0  # pairs per document from which on sorting beats looking at each, several of them at a time
 
-def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    from gainful.losses import pairwise_kernels as kernels
 
-    rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
-    pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic" else {}
+def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    rows, kernel, pairs, share = _hinges(name, y, offsets)
 
     def run(t: Array, *arguments: Any) -> None:
         kernel(t, *arguments)
@@ -28,14 +27,11 @@ def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fil
             values[q] = sweep_hinges(t[mine], cuts, name == "squared_hinge", g[mine], np.zeros(len(t[mine]))) / pairs[q]
             g[mine] /= pairs[q]
 
-    return rows.fill(run if pairs else kernel, _numbers(params))
+    return rows.fill(run if pairs else kernel, share)
 
 
-def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses import pairwise_kernels as kernels
-
-    rows, kernel = ByGrade(y, offsets), getattr(kernels, name)
-    pairs = _crowded_pairs(rows, kernels.CROWDED) if name != "logistic_newton" else {}
+def _bind_newton_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    rows, kernel, pairs, share = _hinges(name, y, offsets)
 
     def run(t: Array, *arguments: Any) -> None:
         kernel(t, *arguments)
@@ -46,22 +42,72 @@ def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array)
             g[mine] /= pairs[q]
             h[mine] /= pairs[q]
 
-    return rows.newton(run if pairs else kernel, _numbers(params))
+    return rows.newton(run if pairs else kernel, share)
 
 
-def _numbers(params: Mapping[str, Any]) -> Array:
-    return read_only(np.array([float(params.get("sigma", 1.0))]))
+def _hinges(name: str, y: Array, offsets: Array) -> tuple[ByGrade, Any, dict[int, float], Array]:
+    """Rows, kernel, the pairs of each crowded query, and the weight of a pair of each other one."""
+    from gainful.losses import pairwise_kernels as kernels
+
+    rows = ByGrade(y, offsets)
+    pairs = _count_pairs(rows)
+    crowded = pairs >= CROWDED * np.diff(offsets)
+    return (
+        rows,
+        getattr(kernels, name),
+        {int(q): float(pairs[q]) for q in np.flatnonzero(crowded)},
+        read_only(np.where(crowded, 0.0, _share(pairs))),
+    )
+
+
+def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses import pairwise_kernels as kernels
+
+    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
+    share = read_only(_share(_count_pairs(rows)))
+
+    def run(
+        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
+    ) -> None:
+        E, far = exponentials(t, ends[first : last + 1], sigma)
+        kernels.logistic(t, ends, blocks, starts, share, sigma, E, first, last, values, g)
+        if len(far):
+            totals = np.empty(len(far))
+            far += first
+            kernels.logistic_far(t, ends, blocks, starts, share, sigma, far, first, totals, g, np.empty(len(g)))
+            values[far] = totals
+
+    return rows.fill(run)
+
+
+def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses import pairwise_kernels as kernels
+
+    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
+    share = read_only(_share(_count_pairs(rows)))
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
+        E, far = exponentials(t, ends[first : last + 1], sigma)
+        kernels.logistic_newton(t, ends, blocks, starts, share, sigma, E, first, last, g, h)
+        if len(far):
+            far += first
+            kernels.logistic_far(t, ends, blocks, starts, share, sigma, far, first, np.empty(len(far)), g, h)
+
+    return rows.newton(run)
+
+
+def _count_pairs(rows: ByGrade) -> Array:
+    """How many pairs of documents of different grades each query has."""
+    sizes = np.diff(rows.starts).astype(np.float64)
+    counts = np.diff(rows.offsets).astype(np.float64)
+    return np.asarray(0.5 * (counts**2 - np.add.reduceat(sizes**2, rows.blocks[:-1])))
+
+
+def _share(pairs: Array) -> Array:
+    return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
 
 
 # -- by sorting --------------------------------------------------------------------------------------------------------
-
-
-def _crowded_pairs(rows: ByGrade, crowded: float) -> dict[int, float]:
-    """The queries with so many pairs per document that sorting pays, and how many they have."""
-    sizes = np.diff(rows.starts).astype(np.float64)
-    counts = np.diff(rows.offsets).astype(np.float64)
-    pairs = 0.5 * (counts**2 - np.add.reduceat(sizes**2, rows.blocks[:-1]))
-    return {int(q): float(pairs[q]) for q in np.flatnonzero(pairs >= crowded * counts)}
 
 
 def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
@@ -84,11 +130,11 @@ def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> fl
     level = np.repeat(np.arange(levels, 0, -1), np.diff(cuts))  # 1 = the lowest grade
     rising = np.argsort(t)
     number, short = np.empty(len(t)), np.empty(len(t))
-    squares = sweep(t, rising[::-1].copy(), level, levels, number, short)
+    squares = sweep(t, rising[::-1].copy(), level, *np.zeros((4, levels + 1)), number, short)
     value = squares if squared else short.sum()
     g -= 2.0 * short if squared else number
     h += 2.0 * number
-    sweep(-t, rising, levels + 1 - level, levels, number, short)
+    sweep(-t, rising, levels + 1 - level, *np.zeros((4, levels + 1)), number, short)
     g += 2.0 * short if squared else number
     h += 2.0 * number
     return float(value)
@@ -98,15 +144,15 @@ PAIRWISE = (
     LossEntry(
         "pairwise-hinge",
         "Mean over the pairs of [1 − (s_i − s_j)]₊, g_i > g_j.",
-        partial(_bind, "hinge"),
+        partial(_bind_hinges, "hinge"),
         convex=True,
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
     LossEntry(
         "pairwise-squared-hinge",
         "Mean over the pairs of [1 − (s_i − s_j)]₊².",
-        partial(_bind, "squared_hinge"),
-        newton=partial(_bind_newton, "squared_hinge_newton"),
+        partial(_bind_hinges, "squared_hinge"),
+        newton=partial(_bind_newton_hinges, "squared_hinge_newton"),
         convex=True,
         smooth=True,
         paper="Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs",
@@ -114,8 +160,8 @@ PAIRWISE = (
     LossEntry(
         "ranknet",
         "Mean over the pairs of log(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "logistic"),
-        newton=partial(_bind_newton, "logistic_newton"),
+        _bind_logistic,
+        newton=_bind_newton_logistic,
         convex=True,
         smooth=True,
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},

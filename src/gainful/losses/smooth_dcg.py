@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import DataError
-from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill
+from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill, centred
 from gainful.parameters import Choice, Integer, Maybe, Real
 from gainful.rows import Array
 from gainful.streams import Fill, read_only
@@ -63,21 +63,83 @@ def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> 
     from gainful.losses import smooth_dcg_kernels as kernels
 
     rows, k, every = ByGrade(y, offsets), params["k"], params.get("tied") == "all"
-    gains = _gains(rows, params["target"], k)
-    tops = read_only(_best(gains, offsets))
-    settings = read_only(np.array([float(params["alpha"]), float(params["beta"])]))
+    discount = _Discount(rows, params)
+    alpha = float(params["alpha"])
 
     def run(
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, slopes: Array
     ) -> None:
         cutoffs = np.full(last - first, np.inf if k is None else float(k))
-        room = np.empty((6, int(np.diff(ends[first : last + 1]).max())))
         if hinged and k is not None:
-            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, room[0], cutoffs)
-        smooth = kernels.smoothed_hinges if hinged else kernels.sigmoids
-        smooth(t, ends, blocks, starts, gains, tops, cutoffs, settings, room, first, last, values, slopes)
+            room = np.empty(int(np.diff(ends[first : last + 1]).max()))
+            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, room, cutoffs)
+        z, bands = in_bands(t, ends[first : last + 1], alpha)
+        r = smooth_ranks(z, bands, rows, discount.known, first, last, hinged)
+        p = alpha * discount(r, cutoffs, first, last, values)
+        if hinged:
+            kernels.hinged_slopes(*bands, ends, blocks, starts, discount.known, p, first, last, slopes)
+        else:
+            kernels.sigmoid_slopes(*bands, ends, discount.known, p, first, last, slopes)
 
     return rows.fill(run)
+
+
+def in_bands(t: Array, ends: Array, alpha: float) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+    """z, and what the kernels take for it: E, bands, E as seen from a band, and which queries need bands."""
+    from gainful.losses.smooth_dcg_kernels import BAND
+
+    z, far = centred(t, ends, alpha)
+    if not far.any():
+        E = np.exp(z)
+        return z, (E, E, E, far)
+    bands = np.where(np.repeat(far, np.diff(ends)), np.floor(z / BAND + 0.5), 0.0)
+    E = np.exp(z - BAND * bands)
+    return z, (E, bands, E.copy(), far)
+
+
+def smooth_ranks(
+    z: Array, bands: tuple[Array, ...], rows: ByGrade, known: Array, first: int, last: int, hinged: bool
+) -> Array:
+    """r̂ by position, of the documents before ``known`` of each query."""
+    from gainful.losses import smooth_dcg_kernels as kernels
+
+    r = np.full(len(z), 0.5)
+    if hinged:
+        kernels.hinged_ranks(z, *bands, rows.offsets, rows.blocks, rows.starts, known, first, last, r)
+    else:
+        kernels.sigmoid_ranks(*bands, rows.offsets, known, first, last, r)
+    return r
+
+
+class _Discount:
+    """tops[q] − Σ_i c_i F(r_i) with F(r) = G_β(r − cut-off)/log2(1 + r), over the documents with a gain."""
+
+    def __init__(self, rows: ByGrade, params: Mapping[str, Any]):
+        gains, offsets = _gains(rows, params["target"], params["k"]), rows.offsets
+        ordered = np.diff(rows.blocks) > 1
+        self.beta = float(params["beta"])
+        self.tops = np.where(ordered, _best(gains, offsets), 0.0)
+        with_gain = (gains > 0.0) & np.repeat(ordered, np.diff(offsets))
+        self.known = read_only(offsets[:-1] + np.add.reduceat(with_gain, offsets[:-1], dtype=np.int64))
+        self.places = np.flatnonzero(with_gain)
+        self.queries = np.repeat(np.arange(len(ordered)), self.known - offsets[:-1])
+        self.gains, self.offsets = gains[self.places], offsets
+
+    def __call__(self, r: Array, cutoffs: Array, first: int, last: int, values: Array) -> Array:
+        """Minus the slope by each rank; the values of the queries go to ``values``."""
+        base, end = self.offsets[first], self.offsets[last]
+        mine = slice(*np.searchsorted(self.places, [base, end]))
+        places, queries = self.places[mine] - base, self.queries[mine] - first
+        r = r[places]
+        log = np.log(1.0 + r)
+        with np.errstate(over="ignore"):
+            inside = 1.0 / (1.0 + np.exp(self.beta * (r - cutoffs[queries])))
+        terms = self.gains[mine] * inside / log
+        totals, tops = math.log(2.0) * np.bincount(queries, terms, last - first), self.tops[first:last]
+        values[first:last] = np.where(tops > totals, tops - totals, 0.0)
+        p = np.zeros(int(end - base))
+        p[places] = math.log(2.0) * terms * (self.beta * (1.0 - inside) + 1.0 / ((1.0 + r) * log))
+        return p
 
 
 def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFill:

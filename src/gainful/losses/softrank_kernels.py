@@ -10,55 +10,47 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from gainful.compiled import helper, kernel
+from gainful.compiled import LOOSE, kernel
 
 
-@kernel
-def run(t, offsets, blocks, starts, gains, params, first, last, values, g):
-    """The queries first … last − 1; ``params`` are σ and k (0: no cut)."""
-    base = offsets[first]
+@kernel(fastmath=LOOSE, error_model="numpy")
+def run(t, offsets, blocks, starts, gains, sigma, discounts, before, steps, back, first, last, values, g):
+    """1 − E[NDCG] of the queries first … last − 1; the gradient runs each document's recursion backwards.
+
+    ``discounts`` end where the ranking is cut. ``before``, ``steps`` and ``back`` are room for π, for the distribution
+    of the rank after each step, whose first row starts at 0, and for the recursion backwards.
+    """
+    base, wide = offsets[first], 2.0 * sigma
     for q in range(first, last):
         values[q] = 0.0
         if blocks[q + 1] - blocks[q] <= 1:
             continue
-        lo, hi = offsets[q] - base, offsets[q + 1] - base
-        depth = hi - lo if params[1] <= 0.0 else min(hi - lo, int(params[1]))
-        values[q] = _softrank(t[lo:hi], gains[offsets[q] : offsets[q + 1]], params[0], depth, g[lo:hi])
-
-
-@helper(fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy")
-def _softrank(t, gain, sigma, depth, g):
-    """1 − E[NDCG@depth]; the gradient runs each document's recursion backwards."""
-    n = len(t)
-    discounts = np.empty(depth)
-    for r in range(depth):
-        discounts[r] = math.log(2.0) / math.log(r + 2.0)
-    before, steps, back = np.empty(n), np.zeros((n + 1, depth)), np.zeros(depth + 1)
-    value, wide = 1.0, 2.0 * sigma
-    for j in range(n):
-        if gain[j] <= 0.0:
-            continue
-        for i in range(n):
-            before[i] = 0.0 if i == j else 0.5 * math.erfc((t[j] - t[i]) / wide)
-        steps[0, 0] = 1.0
-        for i in range(n):
-            p, now, then = before[i], steps[i], steps[i + 1]
-            then[0] = now[0] * (1.0 - p)
-            for r in range(depth - 1):
-                then[r + 1] = now[r + 1] * (1.0 - p) + now[r] * p
-        for r in range(depth):
-            value -= gain[j] * discounts[r] * steps[n, r]
-            back[r] = discounts[r]
-        for i in range(n - 1, -1, -1):
-            p, now, slope = before[i], steps[i], 0.0
-            for r in range(depth):  # back[depth] is 0
-                slope += now[r] * (back[r + 1] - back[r])
-                back[r] = back[r] * (1.0 - p) + back[r + 1] * p
-            if i != j:
-                x = (t[i] - t[j]) / wide
-                slope *= gain[j] * math.exp(-x * x) / (math.sqrt(math.pi) * wide)
-                g[i] -= slope
-                g[j] += slope
-    return value
+        lo, n, value = offsets[q] - base, offsets[q + 1] - offsets[q], 1.0
+        depth = n if n < len(discounts) else len(discounts)
+        for j in range(n):
+            gain, own = gains[offsets[q] + j], t[lo + j]
+            if gain <= 0.0:
+                continue
+            for i in range(n):
+                before[i] = 0.0 if i == j else 0.5 * math.erfc((own - t[lo + i]) / wide)
+            steps[0, 0] = 1.0
+            for i in range(n):
+                p = before[i]
+                steps[i + 1, 0] = steps[i, 0] * (1.0 - p)
+                for r in range(depth - 1):
+                    steps[i + 1, r + 1] = steps[i, r + 1] * (1.0 - p) + steps[i, r] * p
+            for r in range(depth):
+                value -= gain * discounts[r] * steps[n, r]
+                back[r] = discounts[r]
+            back[depth] = 0.0
+            for i in range(n - 1, -1, -1):
+                p, slope = before[i], 0.0
+                for r in range(depth):
+                    slope += steps[i, r] * (back[r + 1] - back[r])
+                    back[r] = back[r] * (1.0 - p) + back[r + 1] * p
+                if i != j:
+                    x = (t[lo + i] - own) / wide
+                    slope *= gain * math.exp(-x * x) / (math.sqrt(math.pi) * wide)
+                    g[lo + i] -= slope
+                    g[lo + j] += slope
+        values[q] = value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from gainful.losses.base import ByGrade, LossEntry, Parameter
+from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters import Integer, Maybe, Real
 from gainful.rows import Array
 from gainful.streams import Fill, NewtonFill, read_only
@@ -17,43 +16,99 @@ SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 
 
-def _bind(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    from gainful.losses import weighted_kernels as kernels
+def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses.weighted_kernels import huber
 
     rows = ByGrade(y, offsets)
-    return rows.fill(_with_ranks(getattr(kernels, name), params, rows))
+    weigh = _Weights(params, rows)
+
+    def run(
+        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
+    ) -> None:
+        huber(t, ends, blocks, starts, *weigh(t, first, last), first, last, values, g)
+
+    return rows.fill(run)
 
 
-def _bind_newton(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses import weighted_kernels as kernels
+def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses.weighted_kernels import huber_newton
 
     rows = ByGrade(y, offsets)
-    return rows.newton(_with_ranks(getattr(kernels, name), params, rows))
+    weigh = _Weights(params, rows)
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
+        huber_newton(t, ends, blocks, starts, *weigh(t, first, last), first, last, g, h)
+
+    return rows.newton(run)
 
 
-def _with_ranks(kernel: Callable[..., None], params: Mapping[str, Any], rows: ByGrade) -> Callable[..., None]:
-    """``kernel`` with its constants, and with the ranks of long lists, which are sorted here."""
-    from gainful.losses.weighted_kernels import LONG_LIST
+def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+    from gainful.losses.weighted_kernels import logistic, logistic_far
 
-    k, counts = params.get("k"), np.diff(rows.offsets)
-    longest = int(counts.max())
-    discounts = np.zeros(longest)
-    depth = longest if k is None else min(longest, k)
-    discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
-    gains, gaps = rows.gains(k), np.zeros(1)
-    if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-        gains, gaps = gains / np.log(2.0), _gaps(longest, float(params["mu"]))
-    constants = (read_only(gains), float(params.get("sigma", 1.0)), read_only(discounts), read_only(gaps))
-    long_lists = np.flatnonzero(counts >= LONG_LIST)
+    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
+    weigh = _Weights(params, rows)
 
-    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, *out: Array) -> None:
+    def run(
+        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
+    ) -> None:
+        weights = weigh(t, first, last)
+        E, far = exponentials(t, ends[first : last + 1], sigma)
+        logistic(t, ends, blocks, starts, *weights, sigma, E, first, last, values, g)
+        if len(far):
+            far += first
+            totals = np.empty(len(far))
+            logistic_far(t, ends, blocks, starts, *weights, sigma, far, first, totals, g, np.empty(len(g)))
+            values[far] = totals
+
+    return rows.fill(run)
+
+
+def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    from gainful.losses.weighted_kernels import logistic_far, logistic_newton
+
+    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
+    weigh = _Weights(params, rows)
+
+    def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
+        weights = weigh(t, first, last)
+        E, far = exponentials(t, ends[first : last + 1], sigma)
+        logistic_newton(t, ends, blocks, starts, *weights, sigma, E, first, last, g, h)
+        if len(far):
+            far += first
+            logistic_far(t, ends, blocks, starts, *weights, sigma, far, first, np.empty(len(far)), g, h)
+
+    return rows.newton(run)
+
+
+class _Weights:
+    """What the weights of pairs are made of: gains, gaps, and the ranks and discounts by the present scores."""
+
+    def __init__(self, params: Mapping[str, Any], rows: ByGrade):
+        from gainful.losses.weighted_kernels import LONG_LIST
+
+        k, counts = params.get("k"), np.diff(rows.offsets)
+        longest = int(counts.max())
+        discounts = np.zeros(longest)
+        depth = longest if k is None else min(longest, k)
+        discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
+        gains, gaps = rows.gains(k), np.zeros(1)
+        if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
+            gains, gaps = gains / np.log(2.0), _gaps(longest, float(params["mu"]))
+        self.rows, self.long_lists = rows, np.flatnonzero(counts >= LONG_LIST)
+        self.gains, self.discounts, self.gaps = read_only(gains), read_only(discounts), read_only(gaps)
+
+    def __call__(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
+        """Gains, gaps, twice the ranks, discounts, and room for the weights of one document."""
+        from gainful.losses.weighted_kernels import rank_by_counting
+
+        ends, blocks, starts = self.rows.offsets, self.rows.blocks, self.rows.starts
         rank, D = np.empty(len(t), dtype=np.int64), np.empty(len(t))
+        rank_by_counting(t, ends, blocks, starts, self.discounts, first, last, rank, D)
+        long_lists = self.long_lists
         for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
             mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))
-            rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], discounts)
-        kernel(t, ends, blocks, starts, *constants, rank, D, first, last, *out)
-
-    return run
+            rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], self.discounts)
+        return self.gains, self.gaps, rank, D, np.empty(len(t))
 
 
 def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:
@@ -81,8 +136,8 @@ WEIGHTED = (
     LossEntry(
         "lambda",
         "Σ over the pairs of |ΔNDCG@k| · log(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "logistic"),
-        newton=partial(_bind_newton, "logistic_newton"),
+        _bind_logistic,
+        newton=_bind_newton_logistic,
         frozen=True,
         parameters={"k": DEPTH, "sigma": SIGMA},
         paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
@@ -90,8 +145,8 @@ WEIGHTED = (
     LossEntry(
         "lambdaloss",
         "NDCG-Loss2++: Σ over the pairs of (ρ_ij + μ δ_ij)|G_i − G_j| · log2(1 + exp(−σ(s_i − s_j))).",
-        partial(_bind, "logistic"),
-        newton=partial(_bind_newton, "logistic_newton"),
+        _bind_logistic,
+        newton=_bind_newton_logistic,
         frozen=True,
         parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA},
         paper="Wang, Li, Golbandi, Bendersky and Najork 2018, The LambdaLoss framework for ranking metric optimization",
@@ -99,8 +154,8 @@ WEIGHTED = (
     LossEntry(
         "weighted-huber",
         "Σ over the pairs of |ΔNDCG| · modified Huber of s_i − s_j.",
-        partial(_bind, "huber"),
-        newton=partial(_bind_newton, "huber_newton"),
+        _bind_huber,
+        newton=_bind_newton_huber,
         frozen=True,
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),

@@ -1,12 +1,14 @@
 """Compiled losses on pairs weighted by what swapping the two documents would change, for a run of queries.
 
-Conventions as in ``pairwise_kernels``: documents by falling grade, so the pairs of a document are a contiguous run.
-``gains`` are φ(g)/N_q. The weights come from the ranking by the present scores and count as constants in the gradient.
-
-Loops over such a run take it as slices, once more as in ``pairwise_kernels``.
+Conventions as in ``pairwise_kernels``: documents by falling grade, so the pairs of a document are a contiguous run, and
+unsigned numbers in inner loops. ``gains`` are φ(g)/N_q. The weights come from the ranking by the present scores and
+count as constants in the gradient.
 
 Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
 and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
+
+``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, a single
+0 for losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -14,11 +16,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+from numpy import uint64
 
 from gainful.compiled import LOOSE, helper, kernel
 
-RANGE = 600.0  # of exponents: exp(±RANGE/2) and their quotients are ordinary numbers
 LONG_LIST = 500  # from here on sorting beats counting who is above
 
 
@@ -26,223 +27,128 @@ LONG_LIST = 500  # from here on sorting beats counting who is above
 
 
 @kernel
-def huber(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
-    """The queries first … last − 1; entry 0 of ``t``, ``rank``, ``D`` and ``g`` is the first document of ``first``.
-
-    ``discounts`` are D(r) at rank r = 1, 2, …; ``gaps`` those of ``lambdaloss``, a single 0 for losses without.
-    ``rank`` and ``D`` are room for twice the rank of each document and its discount; those of long lists are given.
-    """
+def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D):
+    """Twice the rank and the discount of each document of the queries below LONG_LIST; ``discounts`` at rank 1, 2, …"""
+    base = offsets[first]
     for q in range(first, last):
-        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
-        values[q] = 0.0
-        if len(cuts) > 2:
-            slope = g[at - offsets[first] : at - offsets[first] + len(own)]
-            values[q] = _huber(own, cuts, at, gain, weights, places, gaps, slope)
-
-
-@kernel
-def logistic(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, values, g):
-    """As ``huber``."""
-    for q in range(first, last):
-        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
-        values[q] = 0.0
-        if len(cuts) > 2:
-            slope = g[at - offsets[first] : at - offsets[first] + len(own)]
-            values[q] = _logistic(own, cuts, at, gain, weights, places, gaps, sigma, slope)
-
-
-@kernel
-def huber_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
-    """Gradient and curvature of the queries first … last − 1; both start at 0."""
-    for q in range(first, last):
-        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
-        if len(cuts) > 2:
-            mine = slice(at - offsets[first], at - offsets[first] + len(own))
-            _huber_newton(own, cuts, at, gain, weights, places, gaps, g[mine], h[mine])
-
-
-@kernel
-def logistic_newton(t, offsets, blocks, starts, gains, sigma, discounts, gaps, rank, D, first, last, g, h):
-    """As ``huber_newton``."""
-    for q in range(first, last):
-        own, cuts, at, gain, weights, places = _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q)
-        if len(cuts) > 2:
-            mine = slice(at - offsets[first], at - offsets[first] + len(own))
-            _logistic_newton(own, cuts, at, gain, weights, places, gaps, sigma, g[mine], h[mine])
-
-
-@helper
-def _query(t, offsets, blocks, starts, gains, discounts, rank, D, first, q):
-    """Scores, cuts, first position, gains, discounts and ranks of query q."""
-    at, lo, hi = offsets[q], offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
-    own, cuts, places, weights = t[lo:hi], starts[blocks[q] : blocks[q + 1] + 1], rank[lo:hi], D[lo:hi]
-    if hi - lo < LONG_LIST and len(cuts) > 2:
-        _ranks_by_counting(own, cuts, at, discounts, places, weights)
-    return own, cuts, at, gains[at : offsets[q + 1]], weights, places
-
-
-# -- ranks and weights -------------------------------------------------------------------------------------------------
-
-
-@helper
-def _ranks_by_counting(t, cuts, at, discounts, rank, D):
-    begin, end, mean = 0, 0, 0.0
-    for b in range(len(cuts) - 1):
-        lo, hi = cuts[b] - at, cuts[b + 1] - at
-        beside, upper, lower = t[lo:hi], t[:hi], t[hi:]
-        for i in range(lo, hi):
-            above, equal = _counts(t[i], beside, upper, lower)
-            if above != begin or above + equal != end:
-                begin, end = above, above + equal
-                mean = _mean(discounts, begin, end)
-            rank[i], D[i] = begin + end + 1, mean
-
-
-@helper
-def _counts(x, beside, upper, lower):
-    """How many documents come before one of score x, and how many share its score and grade."""
-    above, equal = 0, 0
-    for j in range(len(upper)):
-        above += 1 if upper[j] > x else 0
-    for j in range(len(lower)):
-        above += 1 if lower[j] >= x else 0
-    for j in range(len(beside)):
-        equal += 1 if beside[j] == x else 0
-    return above, equal
-
-
-@helper
-def _mean(discounts, begin, end):
-    total = 0.0
-    for place in range(begin, end):
-        total += discounts[place]
-    return total / (end - begin) if end > begin else 0.0
+        lo, end = offsets[q] - base, offsets[q + 1] - base
+        if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
+            continue
+        from_place, to_place, mean = 0, 0, 0.0
+        for b in range(blocks[q], blocks[q + 1]):
+            begin, below = starts[b] - base, starts[b + 1] - base
+            for i in range(begin, below):
+                x, above, equal = t[i], 0, 0
+                for j in range(uint64(lo), uint64(below)):
+                    above += 1 if t[j] > x else 0
+                for j in range(uint64(below), uint64(end)):
+                    above += 1 if t[j] >= x else 0
+                for j in range(uint64(begin), uint64(below)):
+                    equal += 1 if t[j] == x else 0
+                if above != from_place or above + equal != to_place:
+                    from_place, to_place, mean = above, above + equal, 0.0
+                    for place in range(from_place, to_place):
+                        mean += discounts[place]
+                    mean = mean / equal if equal > 0 else 0.0  # a score that is not a number equals none
+                rank[i] = from_place + to_place + 1
+                D[i] = mean
 
 
 @helper(fastmath=LOOSE)
-def _weigh(gain, D, rank, gains, discounts, ranks, gaps, weights):
-    """The weights of the pairs of one document with those of lower grades."""
+def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
+    """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
+    gain, d, r, shift = gains[base + i], D[i], rank[i], uint64(base)
     if len(gaps) == 1:
-        for j in range(len(weights)):
-            weights[j] = (gain - gains[j]) * abs(D - discounts[j])
+        for j in range(uint64(begin), uint64(end)):
+            room[j] = (gain - gains[shift + j]) * abs(d - D[j])
     else:
-        for j in range(len(weights)):
-            weights[j] = (gain - gains[j]) * (abs(D - discounts[j]) + gaps[abs(rank - ranks[j])])
+        for j in range(uint64(begin), uint64(end)):
+            room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
 
 
 # -- modified Huber ----------------------------------------------------------------------------------------------------
 
 
-@helper
-def _huber(t, cuts, at, gain, D, rank, gaps, g):
-    """(1 − v)² on [−1, 1], −4v below, 0 above, with v = t_i − t_j."""
-    scratch, value = np.empty(len(t)), 0.0
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
-        lower, push = t[below:], g[below:]
-        for i in range(cuts[b] - at, below):
-            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
-            total, slope = _huber_row(t[i], lower, weights, push)
-            value += total
-            g[i] -= slope
-    return value
+@kernel(fastmath=LOOSE)
+def huber(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, values, g):
+    """Σ weight · ((1 − v)² on [−1, 1], −4v below, 0 above), with v = t_i − t_j."""
+    base = offsets[first]
+    for q in range(first, last):
+        value, end = 0.0, offsets[q + 1] - base
+        for b in range(blocks[q], blocks[q + 1] - 1):
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                x, slope = t[i], 0.0
+                for j in range(uint64(below), uint64(end)):
+                    v = x - t[j]
+                    bent = 1.0 - v if v < 1.0 else 0.0
+                    bent = bent if bent < 2.0 else 2.0
+                    pull = 2.0 * room[j] * bent
+                    value += room[j] * (bent * bent - (4.0 * (v + 1.0) if v < -1.0 else 0.0))
+                    slope += pull
+                    g[j] += pull
+                g[i] -= slope
+        values[q] = value
 
 
-@helper(fastmath=LOOSE)
-def _huber_row(x, lower, weights, push):
-    total, slope = 0.0, 0.0
-    for j in range(len(lower)):
-        v = x - lower[j]
-        bent = min(max(1.0 - v, 0.0), 2.0)
-        pull = 2.0 * weights[j] * bent
-        total += weights[j] * (bent * bent - 4.0 * min(v + 1.0, 0.0))
-        slope += pull
-        push[j] += pull
-    return total, slope
-
-
-@helper
-def _huber_newton(t, cuts, at, gain, D, rank, gaps, g, h):
-    scratch = np.empty(len(t))
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
-        lower, push, curve = t[below:], g[below:], h[below:]
-        for i in range(cuts[b] - at, below):
-            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
-            slope, bend = _huber_newton_row(t[i], lower, weights, push, curve)
-            g[i] -= slope
-            h[i] += bend
-
-
-@helper(fastmath=LOOSE)
-def _huber_newton_row(x, lower, weights, push, curve):
-    """The curvature is 2 on (−1, 1) and 0 outside."""
-    slope, bend = 0.0, 0.0
-    for j in range(len(lower)):
-        v = x - lower[j]
-        pull = 2.0 * weights[j] * min(max(1.0 - v, 0.0), 2.0)
-        bow = 2.0 * weights[j] if abs(v) < 1.0 else 0.0
-        slope += pull
-        bend += bow
-        push[j] += pull
-        curve[j] += bow
-    return slope, bend
+@kernel(fastmath=LOOSE)
+def huber_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, g, h):
+    """Gradient and curvature; the curvature is 2 on (−1, 1) and 0 outside."""
+    base = offsets[first]
+    for q in range(first, last):
+        end = offsets[q + 1] - base
+        for b in range(blocks[q], blocks[q + 1] - 1):
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                x, slope, bend = t[i], 0.0, 0.0
+                for j in range(uint64(below), uint64(end)):
+                    v = x - t[j]
+                    bent = 1.0 - v if v < 1.0 else 0.0
+                    bent = bent if bent < 2.0 else 2.0
+                    pull = 2.0 * room[j] * bent
+                    bow = 2.0 * room[j] if abs(v) < 1.0 else 0.0
+                    slope += pull
+                    bend += bow
+                    g[j] += pull
+                    h[j] += bow
+                g[i] -= slope
+                h[i] += bend
 
 
 # -- logistic ----------------------------------------------------------------------------------------------------------
 
 
-@helper
-def _exponentials(t, sigma):
-    """exp(σ(t − mid)), from which a pair needs one division; nothing where they leave the range."""
-    low = high = t[0]
-    for i in range(len(t)):
-        low = t[i] if t[i] < low else low
-        high = t[i] if t[i] > high else high
-    E, middle = np.empty(len(t) if sigma * (high - low) <= RANGE else 0), 0.5 * (low + high)
-    for i in range(len(E)):
-        E[i] = math.exp(sigma * (t[i] - middle))
-    return E
+@kernel(fastmath=LOOSE, error_model="numpy")
+def logistic(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, first, last, values, g):
+    """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``.
 
-
-@helper
-def _logistic(t, cuts, at, gain, D, rank, gaps, sigma, g):
-    """Σ weight · log(1 + exp(−σ(t_i − t_j)))."""
-    E, scratch, value = _exponentials(t, sigma), np.empty(len(t)), 0.0
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
-        lower, below_E, push = t[below:], E[below:], g[below:]
-        for i in range(cuts[b] - at, below):
-            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
-            if len(E) > 0:
-                total, slope = _near(t[i], E[i], lower, below_E, weights, sigma, push)
-            else:
-                total, slope = _far(t[i], lower, weights, sigma, push)
-            value += total
-            g[i] -= slope
-    return value
+    One division per pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q).
+    """
+    base = offsets[first]
+    for q in range(first, last):
+        value, end = 0.0, offsets[q + 1] - base
+        for b in range(blocks[q], blocks[q + 1] - 1):
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                x, e, slope = t[i], E[i], 0.0
+                for j in range(uint64(below), uint64(end)):
+                    both = e + E[j]
+                    less = e if e < E[j] else E[j]
+                    rest = 2.0 * both - less
+                    r = 1.0 / (both * rest)
+                    pull = sigma * room[j] * (E[j] * rest * r)
+                    wrong = t[j] - x if t[j] > x else 0.0
+                    value += room[j] * (_minus_log(less * both * r) + sigma * wrong)
+                    slope += pull
+                    g[j] += pull
+                g[i] -= slope
+        values[q] = value
 
 
 @helper(fastmath=LOOSE, error_model="numpy")
-def _near(x, e, lower, E, weights, sigma, push):
-    """One division a pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q)."""
-    total, slope = 0.0, 0.0
-    for j in range(len(lower)):
-        both = e + E[j]
-        less = e if e < E[j] else E[j]
-        rest = 2.0 * both - less
-        r = 1.0 / (both * rest)
-        pull = sigma * weights[j] * (E[j] * rest * r)
-        total += weights[j] * (_minus_log(less * both * r) + sigma * max(lower[j] - x, 0.0))
-        slope += pull
-        push[j] += pull
-    return total, slope
-
-
-@helper(fastmath=LOOSE, error_model="numpy", inline="always")
 def _minus_log(z):
     """−log(1 − p) = 2 artanh(z), z = p/(2 − p), for p in [0, ½].
 
@@ -262,62 +168,54 @@ def _minus_log(z):
     return 2.0 * z * (odd * x + even)
 
 
-@helper
-def _far(x, lower, weights, sigma, push):
-    total, slope = 0.0, 0.0
-    for j in range(len(lower)):
-        away = sigma * (x - lower[j])
-        small = math.exp(-abs(away))
-        pull = sigma * weights[j] * (small if away > 0.0 else 1.0) / (1.0 + small)
-        total += weights[j] * (math.log1p(small) + max(-away, 0.0))
-        slope += pull
-        push[j] += pull
-    return total, slope
+@kernel(fastmath=LOOSE, error_model="numpy")
+def logistic_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, first, last, g, h):
+    """Gradient weight · σq and curvature weight · σ²q(1 − q)."""
+    base = offsets[first]
+    for q in range(first, last):
+        end = offsets[q + 1] - base
+        for b in range(blocks[q], blocks[q + 1] - 1):
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                e, slope, bend = E[i], 0.0, 0.0
+                for j in range(uint64(below), uint64(end)):
+                    r = sigma / (e + E[j])
+                    pull = room[j] * (E[j] * r)
+                    bow = pull * (e * r)
+                    slope += pull
+                    bend += bow
+                    g[j] += pull
+                    h[j] += bow
+                g[i] -= slope
+                h[i] += bend
 
 
-@helper
-def _logistic_newton(t, cuts, at, gain, D, rank, gaps, sigma, g, h):
-    E, scratch = _exponentials(t, sigma), np.empty(len(t))
-    for b in range(len(cuts) - 2):
-        below = cuts[b + 1] - at
-        gains, discounts, ranks, weights = gain[below:], D[below:], rank[below:], scratch[below:]
-        lower, below_E, push, curve = t[below:], E[below:], g[below:], h[below:]
-        for i in range(cuts[b] - at, below):
-            _weigh(gain[i], D[i], rank[i], gains, discounts, ranks, gaps, weights)
-            if len(E) > 0:
-                slope, bend = _near_newton(E[i], below_E, weights, sigma, push, curve)
-            else:
-                slope, bend = _far_newton(t[i], lower, weights, sigma, push, curve)
-            g[i] -= slope
-            h[i] += bend
+@kernel
+def logistic_far(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, queries, first, values, g, h):
+    """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
 
-
-@helper(fastmath=LOOSE, error_model="numpy")
-def _near_newton(e, E, weights, sigma, push, curve):
-    """Slope σq and curvature σ²q(1 − q) of each pair."""
-    slope, bend = 0.0, 0.0
-    for j in range(len(E)):
-        r = sigma / (e + E[j])
-        pull = weights[j] * (E[j] * r)
-        bow = pull * (e * r)
-        slope += pull
-        bend += bow
-        push[j] += pull
-        curve[j] += bow
-    return slope, bend
-
-
-@helper
-def _far_newton(x, lower, weights, sigma, push, curve):
-    slope, bend = 0.0, 0.0
-    for j in range(len(lower)):
-        away = sigma * (x - lower[j])
-        small = math.exp(-abs(away))
-        r = sigma / (1.0 + small)
-        pull = weights[j] * (small if away > 0.0 else 1.0) * r
-        bow = pull * (1.0 if away > 0.0 else small) * r
-        slope += pull
-        bend += bow
-        push[j] += pull
-        curve[j] += bow
-    return slope, bend
+    ``values`` has one entry for each of them; what stands in ``g`` and ``h`` is replaced.
+    """
+    base = offsets[first]
+    for k in range(len(queries)):
+        q = queries[k]
+        value, end = 0.0, offsets[q + 1] - base
+        for i in range(offsets[q] - base, end):
+            g[i] = h[i] = 0.0
+        for b in range(blocks[q], blocks[q + 1] - 1):
+            below = starts[b + 1] - base
+            for i in range(starts[b] - base, below):
+                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                for j in range(below, end):
+                    x = sigma * (t[i] - t[j])
+                    small = math.exp(-abs(x))
+                    r = sigma / (1.0 + small)
+                    pull = room[j] * (small if x > 0.0 else 1.0) * r
+                    bow = room[j] * small * r * r
+                    value += room[j] * (math.log1p(small) + (0.0 if x > 0.0 else -x))
+                    g[i] -= pull
+                    g[j] += pull
+                    h[i] += bow
+                    h[j] += bow
+        values[k] = value
