@@ -29,7 +29,7 @@ LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and
 
 def kernel(function: Any = None, **options: Any) -> Any:
     """Compile an entry point; numba keeps its machine code on disk."""
-    decorate = njit(cache=True, nogil=True, **options)
+    decorate = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
     return decorate if function is None else decorate(function)
 
 

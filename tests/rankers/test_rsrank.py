@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 import gainful
 from gainful import ParameterError, RankingData, RSRank
-from gainful.engines.weighted_pairs import WeightedHuber, WeightedPairs, importance_weights, within_query_spread
+from gainful.engines.weighted_pairs import WeightedHuber, WeightedPairs, importance_weights, varies_within_queries
 from gainful.selection.layout import read_splits
 from gainful.solvers.truncated_gradient import descend_fixed, descend_safeguarded, truncate
 
@@ -154,11 +154,12 @@ def test_gradient_with_frozen_weights_by_finite_differences(odd, rng):
 @pytest.mark.parametrize(
     "stored", [np.asarray, lambda X: X.astype(np.float32), sparse.csr_array], ids=["64", "32", "csr"]
 )
-def test_spread_is_the_mean_variance_within_queries(odd, stored):
-    shares = WeightedPairs(odd).shares
-    parts = np.split(odd.X, odd.offsets[1:-1])
-    expected = sum(share * part.var(axis=0) for share, part in zip(shares, parts, strict=True))
-    assert within_query_spread(stored(odd.X), odd.offsets, shares) == pytest.approx(expected, rel=1e-5, abs=0)
+def test_features_that_vary_within_queries(stored):
+    x = np.array([[1.0, 0.0, 5.0, 0.1 + 0.2, 0.0], [1.0, 2.0, 5.0, 0.3, 0.0], [7.0, 2.0, 6.0, 0.3, -1.0]])
+    X = np.vstack([x, [[7.0, 2.0, 6.0, 0.3, -1.0]], x[:2, ::-1]])
+    data = RankingData.from_rows(stored(X), [1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1, 1, 2, 2, 3, 3], sample_weight=[1, 1, 1, 1, 0, 0])
+    for threads in (None, 2):
+        assert varies_within_queries(data, threads).tolist() == [False, True, False, False, False]
 
 
 # -- descent -----------------------------------------------------------------------------------------------------------

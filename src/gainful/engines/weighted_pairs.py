@@ -23,7 +23,8 @@ from gainful.engines.shares import query_shares
 from gainful.inference.features import Features, locked
 from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.inference.stream import apply_gradient
-from gainful.rows import Array
+from gainful.rows import BLOCK_VALUES, Array
+from gainful.spread import ROUNDING
 from gainful.streams import each
 from gainful.threads import thread_count
 
@@ -108,21 +109,25 @@ class WeightedPairs:
         kernels = _kernels()
         D, s = np.empty(self.n_rows), locked(scores)
         shape = self.offsets, self.order, self.below
-        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, D))
+        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
         return D
 
     def value(self, scores: Array, D: Array) -> float:
         """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
         kernels = _kernels()
         out, s, frozen = np.empty(self.n_queries), locked(scores), locked(D)
-        self._in_pieces(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), out))
+        self._in_pieces(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
         return float(self.shares @ out)
 
     def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
         """The same and its gradient by score, (n_rows,), with the weights frozen at D."""
         kernels = _kernels()
         out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), locked(scores), locked(D)
-        self._in_pieces(lambda a, b: kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, out, c))
+
+        def piece(a: int, b: int) -> None:
+            kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, self._work(), out, c)
+
+        self._in_pieces(piece)
         return float(self.shares @ out), c
 
     def inverted(self, scores: Array) -> Array:
@@ -166,6 +171,13 @@ class WeightedPairs:
 
     def _arrays(self) -> tuple[Array, ...]:
         return self.offsets, self.order, self.below, self.gains
+
+    def _ranking(self) -> tuple[Array, Array]:
+        """Workspaces of the ranking of one query; ``discounts`` are as long as the longest."""
+        return np.empty(len(self.discounts)), np.empty((2, len(self.discounts)), dtype=np.int64)
+
+    def _work(self) -> Array:
+        return np.empty((4, len(self.discounts)))
 
     def _in_pieces(self, piece: Callable[[int, int], Any]) -> list[Any]:
         """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
@@ -217,26 +229,40 @@ class WeightedHuber:
 
 
 def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
-    """Whether a feature tells any two documents of one query apart, (n_features,); only queries that count do."""
-    return within_query_spread(data.X, data.offsets, query_shares(data), threads) > 0.0
+    """Whether a feature tells any two documents of one query apart, (n_features,); only queries that count do.
 
-
-def within_query_spread(X: Any, offsets: Array, shares: Array, threads: int | None = None) -> Array:
-    """Σ_q ω_q · variance of each feature within query q, (n_features,); 0 for what is constant within queries."""
-    kernels = _kernels()
-    features = Features(X)
-    kernel = kernels.sparse_spread if hasattr(X, "indptr") else kernels.dense_spread
-    ends = locked(offsets)
+    Values that differ by rounding alone are the same.
+    """
+    X, offsets, shares = data.X, locked(data.offsets), query_shares(data)
+    dense = isinstance(X, np.ndarray)
 
     def piece(first: int, last: int) -> Array:
-        out = np.zeros(features.n_features)
-        kernel(*features.parts, first, last, ends, shares, out)
-        return out
+        return _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
 
-    n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    cuts = np.searchsorted(ends, np.linspace(0, features.n_rows, n_pieces + 1)).tolist()
-    cuts[0], cuts[-1] = 0, len(ends) - 1
-    return np.asarray(np.sum(each(piece, sorted(set(cuts))), axis=0))
+    values = X.size if dense else X.nnz
+    n_pieces = n_threads(threads, float(values))
+    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_pieces + 1)).tolist()
+    cuts[0], cuts[-1] = 0, data.n_queries
+    return np.logical_or.reduce(each(piece, sorted(set(cuts))))
+
+
+def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
+    """Blocks of queries, so that no temporary is as large as X."""
+    found = np.zeros(X.shape[1], dtype=bool)
+    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+    for start in range(first, last, step):
+        stop = min(start + step, last)
+        rows, at = X[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
+        low, high = np.minimum.reduceat(rows, at), np.maximum.reduceat(rows, at)
+        apart = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        found |= (apart & (shares[start:stop, None] > 0.0)).any(axis=0)
+    return found
+
+
+def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int) -> Array:
+    work, found = np.zeros((3, X.shape[1])), np.zeros(X.shape[1], dtype=np.uint8)
+    _kernels().sparse_varies(*Features(X).parts, first, last, offsets, shares, ROUNDING, work, found)
+    return found > 0
 
 
 def n_threads(threads: int | None, work: float) -> int:

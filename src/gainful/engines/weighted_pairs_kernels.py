@@ -8,162 +8,121 @@ beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by r
 
 from __future__ import annotations
 
-import numpy as np
-
 from gainful.compiled import LOOSE, helper, kernel
 
 
 @kernel
-def rank_discounts(scores, first, last, offsets, order, below, discounts, D):
+def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, D):
     """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
 
     Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
+    Workspaces as long as the longest query: ``own`` scores best grade first, ``ranks`` places by rank (0) and spare (1).
     """
-    longest = _longest(offsets, first, last)
-    own, ranked, spare = np.empty(longest), np.empty(longest, np.int64), np.empty(longest, np.int64)
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        _gather(scores, lo, order, n, own)
-        for p in range(n):  # the worst grade first, so that a stable sort leaves it there
-            ranked[p] = n - 1 - p
-        _sort_falling(own, ranked, spare, n)
+        for p in range(n):
+            own[p] = scores[lo + order[lo + p]]
+            ranks[0, p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
+        _sort_falling(own, ranks, n)
         begin = 0
         while begin < n:
-            end, total = begin, 0.0
-            head = ranked[begin]
-            while end < n and own[ranked[end]] == own[head] and below[lo + ranked[end]] == below[lo + head]:
+            end, total = begin + 1, discounts[begin]
+            head = ranks[0, begin]
+            while end < n and own[ranks[0, end]] == own[head] and below[lo + ranks[0, end]] == below[lo + head]:
                 total += discounts[end]
                 end += 1
-            if end == begin:  # NaN equals nothing
-                total, end = discounts[begin], begin + 1
+            total /= end - begin
             for r in range(begin, end):
-                D[lo + order[lo + ranked[r]]] = total / (end - begin)
+                D[lo + order[lo + ranks[0, r]]] = total
             begin = end
 
 
 @helper
-def _sort_falling(values, order, spare, n):
-    """Sort ``order[:n]`` by falling value, stably: insertion in runs of 16, then merging."""
+def _sort_falling(values, ranks, n):
+    """Sort ranks[0, :n] by falling value, stably: insertion in runs of 16, then merging."""
     run = 16
     for start in range(0, n, run):
         for place in range(start, start + run if start + run < n else n):
-            row, to = order[place], place
-            while to > start and values[row] > values[order[to - 1]]:
-                order[to] = order[to - 1]
+            row, to = ranks[0, place], place
+            while to > start and values[row] > values[ranks[0, to - 1]]:
+                ranks[0, to] = ranks[0, to - 1]
                 to -= 1
-            order[to] = row
+            ranks[0, to] = row
     while run < n:
         for start in range(0, n - run, 2 * run):
-            middle, stop = start + run, start + 2 * run if start + 2 * run < n else n
+            middle = start + run
+            stop = middle + run if middle + run < n else n
             for a in range(start, middle):
-                spare[a] = order[a]
+                ranks[1, a] = ranks[0, a]
             a, b, to = start, middle, start
-            while a < middle and b < stop:
-                if values[order[b]] > values[spare[a]]:
-                    order[to] = order[b]
+            while a < middle:
+                if b < stop and values[ranks[0, b]] > values[ranks[1, a]]:
+                    ranks[0, to] = ranks[0, b]
                     b += 1
                 else:
-                    order[to] = spare[a]
+                    ranks[0, to] = ranks[1, a]
                     a += 1
-                to += 1
-            while a < middle:
-                order[to] = spare[a]
-                a += 1
                 to += 1
         run *= 2
 
 
-@helper
-def _longest(offsets, first, last):
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest
+# ``work`` has rows as long as the longest query: gains (0), discounts (1), scores (2) and derivatives (3) of its
+# documents, best grade first.
 
 
 @helper
-def _gather(values, lo, order, n, out):
+def _gather(scores, D, gains, lo, order, n, work):
     for p in range(n):
-        out[p] = values[lo + order[lo + p]]
+        i = lo + order[lo + p]
+        work[0, p], work[1, p], work[2, p] = gains[i], D[i], scores[i]
 
 
-@helper(fastmath=LOOSE)
-def _row_loss(a, d, s, A, D, S, start, n):
-    """Σ_j (a − A_j)|d − D_j| φ(s − S_j): with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t)."""
-    total = 0.0
-    for j in range(start, n):
-        u = 1.0 - (s - S[j])
-        t = u if u > 0.0 else 0.0
-        t = t if t < 2.0 else 2.0
-        total += (a - A[j]) * abs(d - D[j]) * t * (2.0 * u - t)
-    return total
+@kernel(fastmath=LOOSE)
+def losses(scores, D, first, last, offsets, order, below, gains, work, out):
+    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given.
 
-
-@helper(fastmath=LOOSE)
-def _row_gradient(a, d, s, A, D, S, start, n, C):
-    """The same, and φ'(v) = −2t: what row i gets is returned, what each row j gets is added to C."""
-    total = 0.0
-    pull = 0.0
-    for j in range(start, n):
-        u = 1.0 - (s - S[j])
-        t = u if u > 0.0 else 0.0
-        t = t if t < 2.0 else 2.0
-        w = (a - A[j]) * abs(d - D[j])
-        total += w * t * (2.0 * u - t)
-        g = 2.0 * w * t
-        C[j] += g
-        pull += g
-    return total, pull
-
-
-@kernel
-def losses(scores, D, first, last, offsets, order, below, gains, out):
-    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given."""
-    longest = _longest(offsets, first, last)
-    A, E, S = np.empty(longest), np.empty(longest), np.empty(longest)
+    A pair adds (A_i − A_j)|D_i − D_j| φ(v), v = s_i − s_j: with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t).
+    """
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        out[q] = 0.0
-        if below[lo] >= n:
-            continue
-        _gather(gains, lo, order, n, A)
-        _gather(D, lo, order, n, E)
-        _gather(scores, lo, order, n, S)
         total = 0.0
-        for p in range(n):
-            if below[lo + p] >= n:
-                break
-            total += _row_loss(A[p], E[p], S[p], A, E, S, below[lo + p], n)
+        if below[lo] < n:
+            _gather(scores, D, gains, lo, order, n, work)
+            for p in range(n):
+                a, d, s = work[0, p], work[1, p], work[2, p]
+                for j in range(below[lo + p], n):
+                    u = 1.0 - (s - work[2, j])
+                    t = u if u > 0.0 else 0.0
+                    t = t if t < 2.0 else 2.0
+                    total += (a - work[0, j]) * abs(d - work[1, j]) * t * (2.0 * u - t)
         out[q] = total
 
 
-@kernel
-def gradients(scores, D, first, last, offsets, order, below, gains, shares, out, c):
-    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights."""
-    longest = _longest(offsets, first, last)
-    A, E, S, C = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+@kernel(fastmath=LOOSE)
+def gradients(scores, D, first, last, offsets, order, below, gains, shares, work, out, c):
+    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights: φ'(v) = −2t."""
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        out[q] = 0.0
-        for i in range(lo, lo + n):
-            c[i] = 0.0
-        if below[lo] >= n:
-            continue
-        _gather(gains, lo, order, n, A)
-        _gather(D, lo, order, n, E)
-        _gather(scores, lo, order, n, S)
-        for p in range(n):
-            C[p] = 0.0
         total = 0.0
         for p in range(n):
-            if below[lo + p] >= n:
-                break
-            value, pull = _row_gradient(A[p], E[p], S[p], A, E, S, below[lo + p], n, C)
-            total += value
-            C[p] -= pull
+            work[3, p] = 0.0
+        if below[lo] < n:
+            _gather(scores, D, gains, lo, order, n, work)
+            for p in range(n):
+                a, d, s, pull = work[0, p], work[1, p], work[2, p], 0.0
+                for j in range(below[lo + p], n):
+                    u = 1.0 - (s - work[2, j])
+                    t = u if u > 0.0 else 0.0
+                    t = t if t < 2.0 else 2.0
+                    w = (a - work[0, j]) * abs(d - work[1, j])
+                    total += w * t * (2.0 * u - t)
+                    g = 2.0 * w * t
+                    work[3, j] += g
+                    pull += g
+                work[3, p] -= pull
         out[q] = total
         for p in range(n):
-            c[lo + order[lo + p]] = shares[q] * C[p]
+            c[lo + order[lo + p]] = shares[q] * work[3, p]
 
 
 @kernel
@@ -240,46 +199,30 @@ def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offse
 
 
 @kernel
-def dense_spread(X, first, last, offsets, shares, out):
-    """out[j] += Σ_q ω_q · mean over the query of (x_ij − its mean)²; 0 where that is rounding."""
-    d = X.shape[1]
-    mean, square = np.empty(d), np.empty(d)
-    for q in range(first, last):
-        lo, hi = offsets[q], offsets[q + 1]
-        for j in range(d):
-            mean[j] = square[j] = 0.0
-        for i in range(lo, hi):
-            for j in range(d):
-                mean[j] += X[i, j]
-        for j in range(d):
-            mean[j] /= hi - lo
-        for i in range(lo, hi):
-            for j in range(d):
-                away = X[i, j] - mean[j]
-                square[j] += away * away
-        for j in range(d):
-            if square[j] > (hi - lo) * (8.0 * 2.3e-16 * mean[j]) ** 2:
-                out[j] += shares[q] * square[j] / (hi - lo)
+def sparse_varies(data, indices, indptr, first, last, offsets, shares, rounding, work, out):
+    """out[j] = 1 where feature j of a CSR matrix varies within one of the queries that count.
 
-
-@kernel
-def sparse_spread(data, indices, indptr, first, last, offsets, shares, out):
-    """The same for CSR; only the columns that a query touches are visited."""
-    d = len(out)
-    mean, square, stored = np.zeros(d), np.zeros(d), np.zeros(d)
+    ``work`` has a row of zeros for the number of values stored in the query at hand, then one for the least and one for
+    the largest of them. Only the columns that a query touches are visited.
+    """
     for q in range(first, last):
-        lo, hi = offsets[q], offsets[q + 1]
-        n = hi - lo
-        for e in range(indptr[lo], indptr[hi]):
-            mean[indices[e]] += data[e] / n
-            stored[indices[e]] += 1.0
-        for e in range(indptr[lo], indptr[hi]):
-            away = data[e] - mean[indices[e]]
-            square[indices[e]] += away * away
-        for e in range(indptr[lo], indptr[hi]):
+        if shares[q] == 0.0:
+            continue
+        n = offsets[q + 1] - offsets[q]
+        for e in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            j, x = indices[e], data[e]
+            if work[0, j] == 0.0 or x < work[1, j]:
+                work[1, j] = x
+            if work[0, j] == 0.0 or x > work[2, j]:
+                work[2, j] = x
+            work[0, j] += 1.0
+        for e in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
             j = indices[e]
-            if stored[j] > 0.0:
-                full = square[j] + (n - stored[j]) * mean[j] ** 2
-                if full > n * (8.0 * 2.3e-16 * mean[j]) ** 2:
-                    out[j] += shares[q] * full / n
-                mean[j] = square[j] = stored[j] = 0.0
+            if work[0, j] > 0.0:
+                low, high = work[1, j], work[2, j]
+                if work[0, j] < n:  # what is not stored is 0
+                    low, high = low if low < 0.0 else 0.0, high if high > 0.0 else 0.0
+                size = high if high > -low else -low
+                if high - low > rounding * size:
+                    out[j] = 1
+                work[0, j] = 0.0

@@ -2,285 +2,281 @@
 
 The steps are taken in ascending order, so that the ranking at one is nearly that at the next. Ties follow the measure's
 convention: blocks of equal scores are averaged, or documents stand by row, or the worse one first.
+
+One kernel for each kind of measure, compiled when it is first needed. Each does the queries ``first:last``, leaves out
+those whose scale is 0, and adds Σ_q scales[q]·measure of query q at the scores s + steps[t]·x to out[t]. Steps ascend.
+``reals`` and ``ints`` are workspaces of rows as long as the longest query plus 1. The documents of the query at hand
+count from ``lo``, its first row.
 """
 
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-import numpy as np
-
 from gainful.compiled import helper, kernel
 
 AVERAGE, INPUT, WORST = 0, 1, 2
-COUNTED = 200  # up to so many relevant documents, only they are sorted
+COUNTED = 200  # up to this many relevant documents, only they are sorted
 SELECTED = 64  # up to this depth the first ranks are picked out of the query before they are sorted
-GAINS, PRECISIONS = 0, 1  # Σ discount·gain, or Σ precision at the relevant documents
+
+# -- rankings ----------------------------------------------------------------------------------------------------------
+# reals: scores (0), the best of them (1). ints: documents in order (0), spare (1), those at the first ranks (2).
 
 
 @helper
-def _before(a, b, values, gains, ties):
+def _before(a, b, reals, gains, lo, ties):
     """Whether document a stands before b: a total order, so every way of sorting ends the same."""
-    if values[a] != values[b]:
-        return values[a] > values[b]
-    if ties == WORST and gains[a] != gains[b]:
-        return gains[a] < gains[b]
+    if reals[0, a] != reals[0, b]:
+        return reals[0, a] > reals[0, b]
+    if ties == WORST and gains[lo + a] != gains[lo + b]:
+        return gains[lo + a] < gains[lo + b]
     return a < b
 
 
 @helper
-def _sort(order, n, values, gains, ties, spare):
-    """Insertion while ``order`` is nearly sorted, merging where it is not."""
+def _sort(n, reals, gains, lo, ties, ints):
+    """Insertion while the order is nearly sorted, merging where it is not."""
     budget = 8 * n + 64
     for p in range(1, n):
-        a, to = order[p], p
-        while to > 0 and _before(a, order[to - 1], values, gains, ties):
-            order[to] = order[to - 1]
+        a, to = ints[0, p], p
+        while to > 0 and _before(a, ints[0, to - 1], reals, gains, lo, ties):
+            ints[0, to] = ints[0, to - 1]
             to -= 1
-        order[to] = a
+        ints[0, to] = a
         budget -= p - to
         if budget < 0:
-            _merge_sort(order, n, values, gains, ties, spare)
-            return
-
-
-@helper
-def _merge_sort(order, n, values, gains, ties, spare):
-    run = 1
+            break
+    run = 1 if budget < 0 else n
     while run < n:
         for start in range(0, n - run, 2 * run):
-            middle, stop = start + run, min(start + 2 * run, n)
-            if not _before(order[middle], order[middle - 1], values, gains, ties):
-                continue
+            middle = start + run
+            stop = middle + run if middle + run < n else n
             for p in range(start, middle):
-                spare[p] = order[p]
+                ints[1, p] = ints[0, p]
             a, b, to = start, middle, start
-            while a < middle and b < stop:
-                if _before(order[b], spare[a], values, gains, ties):
-                    order[to] = order[b]
+            while a < middle:
+                if b < stop and _before(ints[0, b], ints[1, a], reals, gains, lo, ties):
+                    ints[0, to] = ints[0, b]
                     b += 1
                 else:
-                    order[to] = spare[a]
+                    ints[0, to] = ints[1, a]
                     a += 1
-                to += 1
-            while a < middle:
-                order[to] = spare[a]
-                a += 1
                 to += 1
         run *= 2
 
 
 @helper
-def _first_top(values, n, depth, top, best):
-    """The positions of the ``depth`` largest values, in any order of ties, into ``top``."""
+def _first_top(n, depth, reals, ints):
+    """The documents with the ``depth`` largest scores, in any order of ties."""
     for i in range(n):
-        value = values[i]
-        if i >= depth and value <= best[depth - 1]:
+        value = reals[0, i]
+        if i >= depth and value <= reals[1, depth - 1]:
             continue
-        to = min(i, depth - 1)
-        while to > 0 and value > best[to - 1]:
-            best[to], top[to] = best[to - 1], top[to - 1]
+        to = i if i < depth else depth - 1
+        while to > 0 and value > reals[1, to - 1]:
+            reals[1, to], ints[2, to] = reals[1, to - 1], ints[2, to - 1]
             to -= 1
-        best[to], top[to] = value, i
+        reals[1, to], ints[2, to] = value, i
 
 
 @helper
-def _contenders(values, n, depth, top, order):
-    """Positions of all values that reach the least of those in ``top``, into ``order``; how many.
+def _contenders(n, depth, reals, ints):
+    """All documents whose score reaches the least of those in ints[2] into ints[0]; how many.
 
-    ``top`` names ``depth`` documents, so the first ``depth`` ranks and all that tie with them are among these.
+    ints[2] names ``depth`` documents, so the first ``depth`` ranks and all that tie with them are among these.
     """
-    bound = values[top[0]]
+    bound = reals[0, ints[2, 0]]
     for p in range(1, depth):
-        bound = min(bound, values[top[p]])
+        value = reals[0, ints[2, p]]
+        bound = value if value < bound else bound
     count = 0
     for i in range(n):
-        order[count] = i
-        count += values[i] >= bound
+        ints[0, count] = i
+        count += 1 if reals[0, i] >= bound else 0
     return count
 
 
 @helper
-def _discounted_gain(order, count, depth, values, gains, discounts, ties):
-    total, a = 0.0, 0
-    while a < depth:
-        gain, b = gains[order[a]], a + 1
-        if ties == AVERAGE:
-            while b < count and values[order[b]] == values[order[a]]:
-                gain += gains[order[b]]
-                b += 1
-        if b == a + 1:
-            total += gain * discounts[a]
-        else:
-            weight = 0.0
-            for r in range(a, min(b, depth)):
-                weight += discounts[r]
-            total += gain / (b - a) * weight
-        a = b
-    return total
+def _rank(scores, x, lo, n, step, depth, fresh, gains, ties, reals, ints):
+    """Scores at a step, and the documents in order, at least down to ``depth`` and what ties there; how many.
+
+    ``fresh``: the ranking before it was of another query.
+    """
+    for c in range(n):
+        reals[0, c] = scores[lo + c] + step * x[lo + c]
+    select = 3 * depth < n and depth <= SELECTED
+    count = n
+    if select:
+        if fresh:
+            _first_top(n, depth, reals, ints)
+        count = _contenders(n, depth, reals, ints)
+    elif fresh:
+        for c in range(n):
+            ints[0, c] = c
+    _sort(count, reals, gains, lo, ties, ints)
+    if select:
+        for r in range(depth):
+            ints[2, r] = ints[0, r]
+    return count
+
+
+@kernel
+def gains_along(scores, x, gains, offsets, scales, steps, first, last, ties, discounts, reals, ints, out):
+    """Σ discount·gain. ``discounts`` is as long as the measure looks down."""
+    for q in range(first, last):
+        if scales[q] == 0.0:
+            continue
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        depth = len(discounts) if len(discounts) < n else n
+        for t in range(len(steps)):
+            count = _rank(scores, x, lo, n, steps[t], depth, t == 0, gains, ties, reals, ints)
+            total, a = 0.0, 0
+            while a < depth:
+                gain, b = gains[lo + ints[0, a]], a + 1
+                if ties == AVERAGE:
+                    while b < count and reals[0, ints[0, b]] == reals[0, ints[0, a]]:
+                        gain += gains[lo + ints[0, b]]
+                        b += 1
+                if b == a + 1:
+                    total += gain * discounts[a]
+                else:
+                    weight = 0.0
+                    for r in range(a, b if b < depth else depth):
+                        weight += discounts[r]
+                    total += gain / (b - a) * weight
+                a = b
+            out[t] += scales[q] * total
+
+
+# -- precisions at the relevant documents ------------------------------------------------------------------------------
 
 
 @helper
-def _block(a, t, upto, hits, before):
+def _block(a, t, depth, hits, before):
     """Expected Σ of precisions at the ``hits`` relevant ones of ``t`` tied documents that follow ``a`` ranks."""
     spread = (hits - 1.0) / (t - 1.0) if t > 1 else 0.0
     part = 0.0
-    for j in range(1, upto + 1):
+    for j in range(1, (t if a + t < depth else depth - a) + 1):
         part += (before + 1.0 + (j - 1) * spread) / (a + j)
     return part * hits / t
 
 
-@helper
-def _precisions(order, count, depth, values, gains, ties):
-    total, before, a = 0.0, 0.0, 0
-    while a < depth:
-        hits, b = gains[order[a]], a + 1
-        if ties == AVERAGE:
-            while b < count and values[order[b]] == values[order[a]]:
-                hits += gains[order[b]]
-                b += 1
-        if hits > 0.0:
-            total += _block(a, b - a, min(b, depth) - a, hits, before)
-            before += hits
-        a = b
-    return total
+@kernel
+def precisions_along(scores, x, gains, offsets, scales, steps, first, last, ties, most, reals, ints, out):
+    """Σ precision at the relevant documents, down to rank ``most``; every document is sorted."""
+    for q in range(first, last):
+        if scales[q] == 0.0:
+            continue
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        depth = most if most < n else n
+        for t in range(len(steps)):
+            count = _rank(scores, x, lo, n, steps[t], depth, t == 0, gains, ties, reals, ints)
+            total, before, a = 0.0, 0.0, 0
+            while a < depth:
+                hits, b = gains[lo + ints[0, a]], a + 1
+                if ties == AVERAGE:
+                    while b < count and reals[0, ints[0, b]] == reals[0, ints[0, a]]:
+                        hits += gains[lo + ints[0, b]]
+                        b += 1
+                if hits > 0.0:
+                    total += _block(a, b - a, depth, hits, before)
+                    before += hits
+                a = b
+            out[t] += scales[q] * total
 
 
-@helper
-def _above(values, rows, first, last, value, row):
-    """How many of the documents ``first:last`` stand above one with this value, ties in the order of rows."""
-    above = 0
-    for j in range(first, last):
-        above += (values[j] > value) | ((values[j] == value) & (rows[j] < row))
-    return above
+# Where few documents are relevant only these are sorted. ``rows`` are the rows of each query, the relevant ones first.
+# reals: scores (0), those of the relevant ones in order (1), scores (2) and slopes (3) in the order of ``rows``.
+# ints: the relevant documents in order (0), documents between two of them (1) and tied with them (2).
 
 
-@helper
-def _precisions_by_counting(values, rows, n, relevant, depth):
-    """The sum without sorting: the ``relevant`` documents come first, and each counts who stands above it."""
-    total = 0.0
-    for i in range(relevant):
-        before = _above(values, rows, 0, relevant, values[i], rows[i])
-        if before < depth:
-            a = before + _above(values, rows, relevant, n, values[i], rows[i])
-            if a < depth:
-                total += (before + 1.0) / (a + 1.0)
-    return total
+@kernel
+def few_precisions_along(scores, x, rows, n_relevant, offsets, scales, steps, first, last, ties, most, reals, ints, out):
+    """As :func:`precisions_along`, where ties are averaged or go by row.
 
-
-@helper
-def _precisions_by_bins(values, n, relevant, depth, ties, order, sorted_values, bins, tied):
-    """The same sum, or −1 where documents tie and ties are not averaged.
-
-    The relevant documents are sorted (``order`` is nearly their order already); every other one is counted in the gap
-    between two of them that it falls into, or as tied with a block of equal ones.
+    Every document that is not relevant is counted in the gap between two relevant ones that it falls into, or as tied
+    with a block of equal ones.
     """
+    for q in range(first, last):
+        if scales[q] == 0.0:
+            continue
+        lo, n, relevant = offsets[q], offsets[q + 1] - offsets[q], n_relevant[q]
+        depth = most if most < n else n
+        for c in range(n):
+            ints[0, c] = c
+            reals[2, c], reals[3, c] = scores[rows[lo + c]], x[rows[lo + c]]
+        for t in range(len(steps)):
+            for c in range(n):
+                reals[0, c] = reals[2, c] + steps[t] * reals[3, c]
+            if _count_between(n, relevant, ties, reals, ints):
+                total = _precisions_by_bins(relevant, depth, reals, ints)
+            else:
+                total = _precisions_by_counting(rows, lo, n, relevant, depth, reals)
+            out[t] += scales[q] * total
+
+
+@helper
+def _count_between(n, relevant, ties, reals, ints):
+    """Sort the relevant documents and count the others; False where documents tie and ties are not averaged."""
     for p in range(1, relevant):
-        a, to = order[p], p
-        while to > 0 and values[a] > values[order[to - 1]]:
-            order[to] = order[to - 1]
+        a, to = ints[0, p], p
+        while to > 0 and reals[0, a] > reals[0, ints[0, to - 1]]:
+            ints[0, to] = ints[0, to - 1]
             to -= 1
-        order[to] = a
+        ints[0, to] = a
     for p in range(relevant):
-        sorted_values[p] = values[order[p]]
-        bins[p], tied[p] = 0, 0
-        if ties != AVERAGE and p > 0 and sorted_values[p] == sorted_values[p - 1]:
-            return -1.0
-    bins[relevant] = 0
+        reals[1, p] = reals[0, ints[0, p]]
+        ints[1, p], ints[2, p] = 0, 0
+        if ties != AVERAGE and p > 0 and reals[1, p] == reals[1, p - 1]:
+            return False
+    ints[1, relevant] = 0
     for j in range(relevant, n):
-        value, base, length = values[j], 0, relevant
+        value, base, length = reals[0, j], 0, relevant
         while length > 1:
             half = length // 2
-            base += half if sorted_values[base + half - 1] > value else 0
+            base += half if reals[1, base + half - 1] > value else 0
             length -= half
-        base += sorted_values[base] > value
-        if base < relevant and sorted_values[base] == value:
+        base += 1 if reals[1, base] > value else 0
+        if base < relevant and reals[1, base] == value:
             if ties != AVERAGE:
-                return -1.0
-            tied[base] += 1
+                return False
+            ints[2, base] += 1
         else:
-            bins[base] += 1
+            ints[1, base] += 1
+    return True
+
+
+@helper
+def _precisions_by_bins(relevant, depth, reals, ints):
     total, above, p = 0.0, 0, 0
     while p < relevant:
-        above += bins[p]
+        above += ints[1, p]
         a = p + above  # ranks before the block, p of them relevant
         if a >= depth:
             break
         hits = 1
-        while p + hits < relevant and sorted_values[p + hits] == sorted_values[p]:
+        while p + hits < relevant and reals[1, p + hits] == reals[1, p]:
             hits += 1
-        t = hits + tied[p]
+        t = hits + ints[2, p]
         if t == 1:
             total += (p + 1.0) / (a + 1.0)
         else:
-            total += _block(a, t, min(a + t, depth) - a, hits, p)
-        above += tied[p]
+            total += _block(a, t, depth, float(hits), float(p))
+        above += ints[2, p]
         p += hits
     return total
 
 
 @helper
-def _fill(scores, x, gains, lo, hi, s, slopes, mine, rows, relevant_first):
-    """Copy a query, the documents with a gain first where that is asked for; how many have one."""
-    count = 0
-    for wanted in range(2 if relevant_first else 1):
-        for i in range(lo, hi):
-            if not relevant_first or (gains[i] > 0.0) == (wanted == 0):
-                s[count], slopes[count], mine[count], rows[count] = scores[i], x[i], gains[i], i
-                count += 1
-    relevant = 0
-    for c in range(count):
-        relevant += mine[c] > 0.0
-    return relevant
-
-
-@kernel
-def along(scores, x, gains, offsets, scales, steps, first, last, kind, ties, discounts, out):
-    """out[t] = Σ_q scales[q]·measure of query q at the scores s + steps[t]·x, for the queries ``first:last``.
-
-    Steps ascend. A query whose scale is 0 is left out. ``discounts`` is as long as the measure looks down.
-    """
-    for t in range(len(out)):
-        out[t] = 0.0
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    order, spare, top = np.empty(longest, np.int64), np.empty(longest + 1, np.int64), np.empty(longest, np.int64)
-    values, mine, best = np.empty(longest), np.empty(longest), np.empty(longest)
-    s, slopes, rows = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
-    for q in range(first, last):
-        if scales[q] == 0.0:
-            continue
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        depth = min(len(discounts), n)
-        few = kind == PRECISIONS and ties != WORST
-        relevant = _fill(scores, x, gains, lo, lo + n, s, slopes, mine, rows, few)
-        if few and relevant > COUNTED:
-            few = False
-            _fill(scores, x, gains, lo, lo + n, s, slopes, mine, rows, False)
-        select = not few and 3 * depth < n and depth <= SELECTED
-        for c in range(n):
-            order[c] = c
-        for t in range(len(steps)):
-            for c in range(n):
-                values[c] = s[c] + steps[t] * slopes[c]
-            if few:
-                value = _precisions_by_bins(values, n, relevant, depth, ties, order, best, spare, top)
-                if value < 0.0:
-                    value = _precisions_by_counting(values, rows, n, relevant, depth)
-                out[t] += scales[q] * value
-                continue
-            count = n
-            if select:
-                if t == 0:
-                    _first_top(values, n, depth, top, best)
-                count = _contenders(values, n, depth, top, order)
-            _sort(order, count, values, mine, ties, spare)
-            if select:
-                for r in range(depth):
-                    top[r] = order[r]
-            if kind == GAINS:
-                value = _discounted_gain(order, count, depth, values, mine, discounts, ties)
-            else:
-                value = _precisions(order, count, depth, values, mine, ties)
-            out[t] += scales[q] * value
+def _precisions_by_counting(rows, lo, n, relevant, depth, reals):
+    """The same sum where documents stand by row: each relevant one counts who stands above it."""
+    total = 0.0
+    for i in range(relevant):
+        value, row, before, a = reals[0, i], rows[lo + i], 0, 0
+        for j in range(n):
+            if reals[0, j] > value or (reals[0, j] == value and rows[lo + j] < row):
+                a += 1
+                before += 1 if j < relevant else 0
+        if a < depth:
+            total += (before + 1.0) / (a + 1.0)
+    return total

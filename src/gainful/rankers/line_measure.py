@@ -39,19 +39,32 @@ class LineMeasure:
             return np.array([self.at(scores + step * x) for step in steps])
         from gainful.rankers import coordinate_ascent_kernels as kernels
 
-        kind = kernels.PRECISIONS if self._measure.kind == "map" else kernels.GAINS
         ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(self._measure.ties, kernels.INPUT)
-        s, x, steps = locked(scores), locked(x), locked(steps)
+        line, steps = (locked(scores), locked(x)), locked(steps)
+        few = np.zeros(self._data.n_queries, dtype=bool)
+        if self._measure.kind == "map" and ties != kernels.WORST:
+            few = self._n_relevant <= kernels.COUNTED
+        some, others = np.where(few, self._scales, 0.0), np.where(few, 0.0, self._scales)
 
         def piece(first: int, last: int) -> Array:
-            out = np.empty(len(steps))
-            kernels.along(
-                s, x, self._gains, self._offsets, self._scales, steps, first, last, kind, ties, self._discounts, out
-            )
+            out, room = np.zeros(len(steps)), self._workspaces()
+            if some[first:last].any():
+                query = self._rows, self._n_relevant, self._offsets, some
+                kernels.few_precisions_along(*line, *query, steps, first, last, ties, self._depth, *room, out)
+            if others[first:last].any():
+                query = self._gains, self._offsets, others, steps, first, last, ties
+                if self._measure.kind == "map":
+                    kernels.precisions_along(*line, *query, self._depth, *room, out)
+                else:
+                    kernels.gains_along(*line, *query, self._discounts, *room, out)
             return out
 
         found = in_pieces(piece, self._data.n_queries, len(scores) // ROWS_PER_THREAD)
         return np.asarray(np.sum(found, axis=0) + self._constant)
+
+    def _workspaces(self) -> tuple[Array, Array]:
+        width = int(self._data.counts.max()) + 1
+        return np.empty((4, width)), np.empty((3, width), dtype=np.int64)
 
     # -- gains, discounts and scales -----------------------------------------------------------------------------------
 
@@ -83,7 +96,11 @@ class LineMeasure:
             omega /= max(float(omega.sum()), 1e-300)
         self._constant = 0.0 if m.empty == "skip" else float(omega[empty].sum()) * float(m.empty)
         self._scales = locked(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
-        self._gains, self._offsets = locked(gains), locked(data.offsets)
+        self._gains, self._offsets, self._depth = locked(gains), locked(data.offsets), depth
+        if m.kind == "map":
+            query = np.repeat(np.arange(data.n_queries), data.counts)
+            self._rows = locked(np.lexsort((gains <= 0, query)))
+            self._n_relevant = np.add.reduceat(gains > 0, data.offsets[:-1], dtype=np.int64)
         self._discounts = locked(np.ascontiguousarray(discounts, dtype=np.float64))
 
     @staticmethod
