@@ -87,8 +87,8 @@ def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
     findings = [*_of_queries(glance), *_of_grades(glance)]
-    whole = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or data.is_sparse)
-    findings += _of_features(glance, data if whole else None)
+    whole = data if isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or data.is_sparse) else None
+    findings += _of_features(glance, whole)
     if valid is not None:
         findings += _of_shared_queries(data, valid)
     return findings

@@ -99,8 +99,8 @@ def magnitude(scorer: Scorer, X: Array) -> Array:
             size = size @ np.abs(W) + np.abs(b)
         return np.asarray(size[:, 0] + 1e-30)
     if isinstance(scorer, Kernel):
-        size = float(np.nanmax(np.abs(scorer.inputs(X))))
-        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + size**2))
+        largest = float(np.nanmax(np.abs(scorer.inputs(X))))
+        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + largest**2))
     total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
     if scorer.link is not None:
         total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())

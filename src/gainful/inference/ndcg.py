@@ -263,7 +263,7 @@ class Run:
         """Where the candidates of each grade of a query begin, and where the last ones end."""
         blocks = self.problem.blocks
         a, b = (int(blocks[self.part.first + q + i] - blocks[self.part.first]) for i in (0, 1))
-        return self.part.lows[q] + np.concatenate([[0], self.ends[a:b]])
+        return np.asarray(self.part.lows[q] + np.concatenate([[0], self.ends[a:b]]))
 
 
 def _locked(array: Array) -> Array:
