@@ -7,9 +7,9 @@ entry point has one signature. An entry point fills ``out[first:last]``, one val
 without a relevant document; :func:`over_queries` cuts the queries into one piece per thread.
 
 Ranking is a stage of its own, so that all metrics share it: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
-into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]`` is the row at
-rank r, from 0, where at = offsets[q] − offsets[first]; ``counts[q − first]`` ranks are filled. These are more than asked
-for where a block of equal scores reaches past the last: all of it is given.
+into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]``, where at = offsets[q] − offsets[first],
+is the row at rank r, from 0. ``counts[q − first]`` ranks are filled: more than asked for where a block of equal
+scores reaches past the last, as all of it is given.
 
 Ties. Every metric is written over *blocks* of consecutive ranks whose documents may stand in any order: runs of equal
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook
