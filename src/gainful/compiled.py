@@ -12,7 +12,9 @@ What compiles slowly, and what to write instead:
 - ``a[i:j] = b[k:l]``, 3 s (it formats an error message) and ``a[:] = 0.0``, 0.3 s: a loop;
 - ``np.argsort``, 2 s, ``np.sort``, ``np.unique``: sort in NumPy before the call, or use a short sort of your own;
 - array expressions, ``a.max()``, ``np.exp(a)``, 0.3 s each: a loop;
-- ``np.empty``, ``min``, ``max``, about 0.05 s for each combination of types.
+- ``np.empty``, ``min``, ``max``, about 0.05 s for each combination of types;
+- slices and rows, ``a[i:j]`` and ``A[i]``: positions counted from a base. In an inner loop from i to j count with
+  ``range(uint64(i), uint64(j))``: signed positions may be negative, and the compiler would do one at a time.
 """
 
 from __future__ import annotations

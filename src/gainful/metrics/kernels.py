@@ -6,8 +6,10 @@ Conventions
 entry point has one signature. An entry point fills ``out[first:last]``, one value per query, and NaN for a query
 without a relevant document; :func:`over_queries` cuts the queries into one piece per thread.
 
-Ranking. Down to rank INSERTION_DEPTH a metric ranks each query itself, by insertion into a short list; deeper ones get
-all rows of the piece sorted by ``rank_all``. So no metric has to wait for a sort to be compiled that it does not use.
+Ranking is a stage of its own, so that all metrics share it: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
+into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]``, where at = offsets[q] − offsets[first],
+is the row at rank r, from 0. ``counts[q − first]`` ranks are filled: more than asked for where a block of equal
+scores reaches past the last, as all of it is given.
 
 Ties. Every metric is written over *blocks* of consecutive ranks whose documents may stand in any order: runs of equal
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook
@@ -67,12 +69,13 @@ def _run_piece(
 ) -> None:
     if first == last:
         return
+    counts = np.diff(offsets[first : last + 1])
+    order = np.empty(offsets[last] - offsets[first], np.int64)
     if depth <= INSERTION_DEPTH:
-        order = np.empty(np.diff(offsets[first : last + 1]).max(), np.int64)
+        rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
     else:
-        order = np.empty(offsets[last] - offsets[first], np.int64)
-        rank_all(scores, offsets, first, last, order, np.empty(np.diff(offsets[first : last + 1]).max(), np.int64))
-    metric(scores, y, offsets, first, last, depth, ties, order, np.empty(INSERTION_DEPTH), *rest, out)
+        rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
+    metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
 
 
 def normalised_gain(scores: Any, y: Any, offsets: Any, ties: int, discounts: Any, exp2: bool) -> Any:
@@ -101,54 +104,35 @@ def _locked(array: Any, dtype: Any) -> Any:
     return view
 
 
-# -- ranking one query -------------------------------------------------------------------------------------------------
+# -- ranking -----------------------------------------------------------------------------------------------------------
 
 
-@helper
-def _none_positive(y, lo, hi):
-    while lo < hi and y[lo] <= 0.0:
-        lo += 1
-    return lo == hi
-
-
-@helper
-def _rank(scores, lo, hi, base, depth, ties, order, top):
-    """Rank the rows ``lo:hi``: (at, m), ``order[at : at + m]`` are the rows of the first ``depth`` ranks, best first.
-
-    m is more than ``depth`` when ties are averaged and a block of equal scores reaches past it: all of it is given.
-    """
-    n = hi - lo
-    m = depth if depth < n else n
-    if depth <= INSERTION_DEPTH:
-        return 0, _rank_by_insertion(scores, lo, hi, m, ties, order, top)
-    at = lo - base
-    if ties == AVERAGE:
-        while m < n and scores[order[at + m]] == scores[order[at + m - 1]]:
-            m += 1
-    return at, m
-
-
-@helper
-def _rank_by_insertion(scores, lo, hi, m, ties, order, top):
-    last = -math.inf
-    for i in range(lo, hi):
-        s, j = scores[i], i - lo
-        if j >= m and s <= last:
-            continue
-        j = j if j < m else m - 1
-        while j > 0 and s > top[j - 1]:
-            top[j] = top[j - 1]
-            order[j] = order[j - 1]
-            j -= 1
-        top[j] = s
-        order[j] = i
-        last = top[m - 1]
-    if ties == AVERAGE and m < hi - lo:
-        for i in range(order[m - 1] + 1, hi):  # equal scores enter in row order, so those left out come after
-            if scores[i] == last:
-                order[m] = i
-                m += 1
-    return m
+@kernel
+def rank_top(scores, offsets, first, last, depth, ties, order, counts, top):
+    """The best ``depth`` rows of each query, best first, ties in row order; ``top`` is room for their scores."""
+    base = offsets[first]
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        at, m = lo - base, depth if depth < hi - lo else hi - lo
+        lowest = -math.inf
+        for i in range(lo, hi):
+            s, j = scores[i], i - lo
+            if j >= m and s <= lowest:
+                continue
+            j = j if j < m else m - 1
+            while j > 0 and s > top[j - 1]:
+                top[j] = top[j - 1]
+                order[at + j] = order[at + j - 1]
+                j -= 1
+            top[j] = s
+            order[at + j] = i
+            lowest = top[m - 1]
+        if ties == AVERAGE and m < hi - lo:
+            for i in range(order[at + m - 1] + 1, hi):  # equal scores enter in row order, so those left out come after
+                if scores[i] == lowest:
+                    order[at + m] = i
+                    m += 1
+        counts[q - first] = m
 
 
 @kernel
@@ -196,6 +180,13 @@ def _merge(scores, order, spare, start, middle, stop):
 
 
 @helper
+def _none_positive(y, lo, hi):
+    while lo < hi and y[lo] <= 0.0:
+        lo += 1
+    return lo == hi
+
+
+@helper
 def _block_end(scores, order, a, end, ties):
     """Where the block that starts at position ``a`` ends: documents ``order[a:b]`` may stand in any order."""
     b = a + 1
@@ -217,35 +208,38 @@ def _total(y, order, a, b):
 # -- sums of discounted gains: NDCG, DCG, P@k, WTA, RBP ----------------------------------------------------------------
 
 
-@helper
-def _gain(grade, exp2):
-    """2^grade − 1 or the grade itself."""
-    if not exp2:
-        return grade
-    whole = int(grade) if grade < 53.0 else -1
-    if whole == grade:
-        return float((1 << whole) - 1)
-    return 2.0**grade - 1.0 if grade > 1.0 else math.expm1(grade * LN2)
-
-
 @kernel
-def discounted_gain(scores, y, offsets, first, last, depth, ties, order, top, discounts, exp2, out):
-    """Σ_r discounts[r] gain(document at rank r)."""
+def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts, discounts, exp2, out):
+    """Σ_r discounts[r] gain(document at rank r), where the gain is 2^grade − 1 or the grade itself.
+
+    Written without helpers: nearly every first use of the library waits for it to be compiled.
+    """
     base = offsets[first]
     for q in range(first, last):
-        lo, hi = offsets[q], offsets[q + 1]
-        if _none_positive(y, lo, hi):
+        i, hi = offsets[q], offsets[q + 1]
+        while i < hi and y[i] <= 0.0:
+            i += 1
+        if i == hi:
             out[q] = np.nan
             continue
-        at, m = _rank(scores, lo, hi, base, depth, ties, order, top)
-        value, a = 0.0, 0
-        while a < m and a < depth:
-            b = _block_end(scores, order, at + a, at + m, ties) - at
+        at = offsets[q] - base
+        a, end, stop, value = at, at + counts[q - first], at + depth, 0.0
+        while a < end and a < stop:
+            s, b = scores[order[a]], a + 1
+            while ties == AVERAGE and b < end and scores[order[b]] == s:
+                b += 1
             gain, weight = 0.0, 0.0
-            for i in range(a, b):
-                gain += _gain(y[order[at + i]], exp2)
-            for r in range(a, b if b < depth else depth):
-                weight += discounts[r]
+            for place in range(a, b):
+                x = y[order[place]]
+                if exp2:
+                    whole = np.int64(x) if x < 53.0 else -1
+                    if whole == x:
+                        x = np.float64((1 << whole) - 1)
+                    else:
+                        x = 2.0**x - 1.0 if x > 1.0 else math.expm1(x * LN2)
+                gain += x
+            for place in range(a, b if b < stop else stop):
+                weight += discounts[place - at]
             value += gain * weight if b == a + 1 else gain / (b - a) * weight
             a = b
         out[q] = value
@@ -272,7 +266,7 @@ def _block_precisions(a, t, upto, hits, before):
 
 
 @kernel
-def average_precision(scores, y, offsets, first, last, depth, ties, order, top, k, divisor, out):
+def average_precision(scores, y, offsets, first, last, depth, ties, order, counts, k, divisor, out):
     """Σ of the precisions at the relevant documents of the first ranks, divided as ``divisor`` says; y is 0 or 1."""
     base = offsets[first]
     for q in range(first, last):
@@ -283,7 +277,7 @@ def average_precision(scores, y, offsets, first, last, depth, ties, order, top, 
         if relevant == 0.0:
             out[q] = np.nan
             continue
-        at, m = _rank(scores, lo, hi, base, depth, ties, order, top)
+        at, m = lo - base, counts[q - first]
         value, before, a = 0.0, 0.0, 0
         while a < m and a < depth:
             b = _block_end(scores, order, at + a, at + m, ties) - at
@@ -298,7 +292,7 @@ def average_precision(scores, y, offsets, first, last, depth, ties, order, top, 
 
 
 @kernel
-def reciprocal_rank(scores, y, offsets, first, last, depth, ties, order, top, out):
+def reciprocal_rank(scores, y, offsets, first, last, depth, ties, order, counts, out):
     """1 / rank of the first relevant document, 0 when that is below rank ``depth``; y is 0 or 1."""
     base = offsets[first]
     for q in range(first, last):
@@ -306,7 +300,7 @@ def reciprocal_rank(scores, y, offsets, first, last, depth, ties, order, top, ou
         if _none_positive(y, lo, hi):
             out[q] = np.nan
             continue
-        at, m = _rank(scores, lo, hi, base, depth, ties, order, top)
+        at, m = lo - base, counts[q - first]
         value, a = 0.0, 0
         while a < m and a < depth:
             b = _block_end(scores, order, at + a, at + m, ties) - at
@@ -343,7 +337,7 @@ def _mean_products(y, order, a, b, upto, means):
 
 
 @kernel
-def expected_reciprocal_rank(scores, y, offsets, first, last, depth, ties, order, top, out):
+def expected_reciprocal_rank(scores, y, offsets, first, last, depth, ties, order, counts, out):
     """Σ_r 1/r P(the reader stops at rank r); y holds the probability of each document to stop the reader."""
     base = offsets[first]
     means = np.empty(depth + 1)
@@ -352,7 +346,7 @@ def expected_reciprocal_rank(scores, y, offsets, first, last, depth, ties, order
         if _none_positive(y, lo, hi):
             out[q] = np.nan
             continue
-        at, m = _rank(scores, lo, hi, base, depth, ties, order, top)
+        at, m = lo - base, counts[q - first]
         value, reading, a = 0.0, 1.0, 0
         while a < m and a < depth and reading > NEGLIGIBLE:
             b = _block_end(scores, order, at + a, at + m, ties) - at
