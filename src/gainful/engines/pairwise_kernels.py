@@ -188,7 +188,9 @@ def fill_max_average(scores, grades, offsets, order, preferred, first, last, lon
 
 
 @kernel
-def fill_long_max_average(scores, grades, offsets, order, preferred, by_level, tree, first, last, long, t, g, losses, c):
+def fill_long_max_average(
+    scores, grades, offsets, order, preferred, by_level, tree, first, last, long, t, g, losses, c
+):
     """Of long queries; ``by_level`` as above, ``tree`` (2, longest + 1)."""
     base = offsets[first]
     for q in range(first, last):

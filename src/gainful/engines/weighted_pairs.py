@@ -237,7 +237,9 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
     dense = isinstance(X, np.ndarray)
 
     def piece(first: int, last: int) -> Array:
-        return _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
+        return (
+            _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
+        )
 
     values = X.size if dense else X.nnz
     n_pieces = n_threads(threads, float(values))
