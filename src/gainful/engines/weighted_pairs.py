@@ -264,7 +264,7 @@ def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int
 def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int) -> Array:
     work, found = np.zeros((3, X.shape[1])), np.zeros(X.shape[1], dtype=np.uint8)
     _kernels().sparse_varies(*Features(X).parts, first, last, offsets, shares, ROUNDING, work, found)
-    return found > 0
+    return np.asarray(found > 0)
 
 
 def n_threads(threads: int | None, work: float) -> int:
