@@ -245,7 +245,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
     n_pieces = n_threads(threads, float(values))
     cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, data.n_queries
-    return np.logical_or.reduce(each(piece, sorted(set(cuts))))
+    return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
