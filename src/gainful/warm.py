@@ -15,13 +15,18 @@ import numpy as np
 from gainful.binning import AdaptiveBinner
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data import RankingData
+from gainful.engines.pairwise import LOSSES as PAIR_LOSSES
+from gainful.engines.pairwise import GradedPairs, losses_of
 from gainful.formats import read
 from gainful.losses import LOSSES, loss
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
+from gainful.rankers.coordinate_ascent import CoordinateAscent
 from gainful.rankers.linear import LinearRanker
 from gainful.rankers.mcrank import McRank
+from gainful.rankers.rankmm import RankMM
 from gainful.rankers.registry import RANKERS
+from gainful.rankers.rsrank import RSRank
 from gainful.rankers.structured_svm import StructuredSVM
 
 METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
@@ -35,6 +40,7 @@ def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, to
     start = time.perf_counter()
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
     steps["other ways to store features"] = _store_otherwise
+    steps["other solvers and measures"] = _solve_otherwise
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for done, (name, use) in enumerate(steps.items()):
@@ -100,9 +106,23 @@ def _store_otherwise() -> None:
     for stored in (X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
         StructuredSVM(tol=0.1, max_iter=3).fit(RankingData.from_rows(stored, y, qid))
         AdaptiveBinner().fit(stored).transform(stored)
+        RSRank(max_iter=2).fit(RankingData.from_rows(stored, y, qid))
     AdaptiveBinner().fit(data).transform(data)
     McRank("ordinal", n_trees=1).fit(data).predict_proba(data)
+
+
+def _solve_otherwise() -> None:
+    """What the rankers under their own names leave out."""
+    data = RankingData.from_rows(*_rows())
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
+    for name in PAIR_LOSSES:
+        RankMM(loss=name, solver="stochastic", n_steps=3).fit(data)
+    for measure in ("map", "map(ties=worst)"):
+        CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
+    crowded = np.arange(2_100.0)
+    pairs = GradedPairs(crowded, [0, len(crowded)])
+    for name in PAIR_LOSSES:
+        losses_of(pairs, -crowded, name)
 
 
 def _short(name: str) -> dict[str, Any]:

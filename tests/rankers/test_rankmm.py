@@ -64,18 +64,19 @@ def test_the_three_losses_are_ordered(query):
     assert worst_mean >= mean - 1e-9  # the mean over R is a mean of means over the P_k
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("grades", [3, 40, 0])
 @pytest.mark.parametrize("n", [2, 30, 2100])
-def test_sorted_and_listed_pairs_agree(rng, n, grades):
-    y = rng.integers(0, grades, n) / 8 if grades else rng.random(n)
-    pairs = GradedPairs(y, [0, n])
-    t, preferred, tree = 2 * rng.normal(size=n), pairs.preferred, np.empty((2, n + 1))
-    listed, by_sorting = np.zeros(n), np.zeros(n)
-    kernels.count_pairs(t, preferred, listed)
-    by_level = np.argsort(t, kind="stable")
-    kernels.count_sorted(t, preferred, by_level, tree[0], by_sorting)
-    assert np.array_equal(listed, by_sorting)
-    assert kernels.worst_of_pairs(t, preferred) == kernels.worst_sorted(t, preferred, by_level, *tree)
+def test_sorted_and_listed_pairs_agree(rng, monkeypatch, n, grades, loss):
+    y = rng.integers(0, grades, n + 5) / 8 if grades else rng.random(n + 5)
+    pairs, scores = GradedPairs(y, [0, 5, n + 5]), 2 * rng.normal(size=n + 5)
+    found = []
+    for sorted_from in (n + 1, n if n > 5 else 1, 1):  # none, the longer one, both queries
+        monkeypatch.setattr(kernels, "SORTED_FROM", sorted_from)
+        found.append(losses_of(pairs, scores, loss, threads=1))
+    for values, c in found[1:]:
+        assert values == pytest.approx(found[0][0], rel=1e-12)
+        assert np.array_equal(c, found[0][1])
 
 
 def test_long_lists_take_the_sorted_way(rng):

@@ -157,7 +157,9 @@ def test_gradient_with_frozen_weights_by_finite_differences(odd, rng):
 def test_features_that_vary_within_queries(stored):
     x = np.array([[1.0, 0.0, 5.0, 0.1 + 0.2, 0.0], [1.0, 2.0, 5.0, 0.3, 0.0], [7.0, 2.0, 6.0, 0.3, -1.0]])
     X = np.vstack([x, [[7.0, 2.0, 6.0, 0.3, -1.0]], x[:2, ::-1]])
-    data = RankingData.from_rows(stored(X), [1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1, 1, 2, 2, 3, 3], sample_weight=[1, 1, 1, 1, 0, 0])
+    data = RankingData.from_rows(
+        stored(X), [1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1, 1, 2, 2, 3, 3], sample_weight=[1, 1, 1, 1, 0, 0]
+    )
     for threads in (None, 2):
         assert varies_within_queries(data, threads).tolist() == [False, True, False, False, False]
 

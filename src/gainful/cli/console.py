@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
@@ -58,6 +58,18 @@ def key_value_table(rows: list[tuple[str, str]]) -> Table:
     return table
 
 
+_displays: list[Console] = []  # with bars or a spinner: what is printed meanwhile goes through the last
+
+
+@contextmanager
+def _on_display(console: Console) -> Iterator[None]:
+    _displays.append(console)
+    try:
+        yield
+    finally:
+        _displays.remove(console)
+
+
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Bars on stderr that leave no trace once they are done."""
@@ -70,7 +82,8 @@ def progress_bars() -> Iterator[Progress]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
     )
     console = stderr()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with _on_display(console), shown as bars:
         yield bars
 
 
@@ -84,52 +97,83 @@ def progress_note(event: Any) -> str:
 @contextmanager
 def status(message: str) -> Iterator[None]:
     """A spinner for work of unknown length."""
-    with stderr().status(Text(message)):
+    console = stderr()
+    with _on_display(console), console.status(Text(message)):
         yield
 
 
 @contextmanager
 def counting(message: str, what: str) -> Iterator[Callable[[int], None]]:
     """A spinner with a count, for work whose end is not known."""
-    with stderr().status(Text(message)) as shown:
+    console = stderr()
+    with _on_display(console), console.status(Text(message)) as shown:
         yield lambda n: shown.update(Text(f"{message}: {n:,} {what}"))
 
 
+class CompilationNotice:
+    """Says on stderr that kernels are being compiled, once that has taken more than a second.
+
+    A spinner that names the kernel on a terminal, gone when the kernel is ready; one plain line, once, where stderr is
+    not a terminal or shows something else already.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self.count = 0
+        self._clock, self._depth, self._begun, self._seconds, self._name = clock, 0, 0.0, 0.0, ""
+        self._told, self._plain, self._spinner = False, False, ExitStack()
+
+    def start(self, name: str) -> None:
+        """A function begins to be compiled; inside another, it is a part of that one."""
+        if self._depth == 0:
+            self._begun, self._name = self._clock(), name
+            self.count += 1
+        self._depth += 1
+        if self._seconds + self._clock() - self._begun > QUIET_SECONDS:
+            self._tell()
+
+    def end(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._seconds += self._clock() - self._begun
+            self._spinner.close()
+            self._told = self._told and self._plain
+
+    def _tell(self) -> None:
+        if self._told:
+            return
+        self._told = True
+        self._plain = bool(_displays) or not stderr().is_terminal
+        if self._plain:
+            console = _displays[-1] if _displays else stderr()
+            line = f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time"
+            console.print(line, style="dim", soft_wrap=not console.is_terminal, markup=False)
+        else:
+            self._spinner.enter_context(status(f"compiling kernels for first use: {self._name} ({self.count} so far)"))
+
+
 def watch_compilation() -> None:
-    """Say once, on stderr, that kernels are being compiled, if that takes more than a second."""
+    """From here on, tell of compilation that takes long."""
     from numba.core import event
 
-    class Notice(event.Listener):
-        compiled = told = False
-        depth, begun, seconds = 0, 0.0, 0.0
-
+    class Listener(event.Listener):
         def on_start(self, compiling: Any) -> None:
-            if self.depth == 0:
-                self.begun = time.monotonic()
-            self.depth += 1
-            self.compiled = True
-            if not self.told and self.seconds + time.monotonic() - self.begun > QUIET_SECONDS:
-                self.told = True
-                name = compiling.data["dispatcher"].py_func.__module__.removeprefix("gainful.")
-                say(f"compiling kernels ({name} …): once per machine; gainful warm does it ahead of time")
+            notice.start(compiling.data["dispatcher"].py_func.__name__)
 
         def on_end(self, _: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0:
-                self.seconds += time.monotonic() - self.begun
+            notice.end()
 
     global _notice
     if _notice is None:
-        _notice = Notice()
-        event.register("numba:compile", _notice)  # type: ignore[no-untyped-call]
+        notice = _notice = CompilationNotice()
+        event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
 
 
-_notice: Any = None
+_notice: CompilationNotice | None = None
 
 
 def has_compiled() -> bool:
     """Whether kernels were compiled since :func:`watch_compilation`, so that times hold more than training."""
-    return _notice is not None and bool(_notice.compiled)
+    return _notice is not None and _notice.count > 0
 
 
 def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: float = 1.0) -> tuple[bool, bool]:

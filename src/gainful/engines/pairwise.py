@@ -32,6 +32,7 @@ from gainful.rows import Array, checked_grades
 from gainful.streams import Fill, read_only, risk_along, risk_of_features, values_and_gradient
 
 KERNELS = {"average": "fill_average", "maximum": "fill_maximum", "max-average": "fill_max_average"}
+LONG_KERNELS = {"average": "fill_long_average", "max-average": "fill_long_max_average"}  # the same for long queries
 LOSSES = tuple(KERNELS)
 
 
@@ -173,10 +174,19 @@ def _filler(pairs: GradedPairs, loss: str) -> Fill:
     def fill(scores: Array, first: int, last: int, losses: Array, c: Array) -> None:
         from gainful.engines import pairwise_kernels as kernels
 
-        fill_losses = getattr(kernels, KERNELS[loss])
-        levels = _places_by_level(pairs, scores, first, last, kernels.SORTED_FROM)
-        arrays = (pairs.grades, pairs.offsets, pairs.order, pairs.preferred, levels)
-        fill_losses(scores, *arrays, first, last, losses, c)
+        arrays: tuple[Array, ...] = (scores, pairs.grades, pairs.offsets, pairs.order, pairs.preferred)
+        if loss == "average":
+            arrays = (*arrays, pairs.n_pairs)
+        longest = int(np.diff(pairs.offsets[first : last + 1]).max(initial=0))
+        queries: tuple[int, ...] = (first, last)
+        if loss in LONG_KERNELS:
+            queries = (first, last, kernels.SORTED_FROM)
+        room = np.empty(longest), np.empty(longest)
+        getattr(kernels, KERNELS[loss])(*arrays, *queries, *room, losses, c)
+        if loss in LONG_KERNELS and longest >= kernels.SORTED_FROM:
+            levels = _places_by_level(pairs, scores, first, last, kernels.SORTED_FROM)
+            tree = np.empty((2, longest + 1))
+            getattr(kernels, LONG_KERNELS[loss])(*arrays, levels, tree, *queries, *room, losses, c)
 
     return fill
 
@@ -184,9 +194,8 @@ def _filler(pairs: GradedPairs, loss: str) -> Fill:
 def _places_by_level(pairs: GradedPairs, scores: Array, first: int, last: int, long: int) -> Array:
     """The places of each long query by rising level, counted from the query's first; scores begin at ``first``."""
     ends = pairs.offsets[first : last + 1]
-    long_ones = np.flatnonzero(np.diff(ends) >= long)
-    places = np.empty(int(ends[-1] - ends[0]) if len(long_ones) else 0, dtype=np.int64)
-    for q in long_ones:
+    places = np.empty(int(ends[-1] - ends[0]), dtype=np.int64)
+    for q in np.flatnonzero(np.diff(ends) >= long):
         rows = slice(int(ends[q]), int(ends[q + 1]))
         here = slice(rows.start - int(ends[0]), rows.stop - int(ends[0]))
         levels = scores[here][pairs.order[rows]] - pairs.by_grade[rows]

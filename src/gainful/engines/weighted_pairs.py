@@ -237,13 +237,15 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
     dense = isinstance(X, np.ndarray)
 
     def piece(first: int, last: int) -> Array:
-        return _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
+        return (
+            _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
+        )
 
     values = X.size if dense else X.nnz
     n_pieces = n_threads(threads, float(values))
     cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, data.n_queries
-    return np.logical_or.reduce(each(piece, sorted(set(cuts))))
+    return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
@@ -262,7 +264,7 @@ def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int
 def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int) -> Array:
     work, found = np.zeros((3, X.shape[1])), np.zeros(X.shape[1], dtype=np.uint8)
     _kernels().sparse_varies(*Features(X).parts, first, last, offsets, shares, ROUNDING, work, found)
-    return found > 0
+    return np.asarray(found > 0)
 
 
 def n_threads(threads: int | None, work: float) -> int:

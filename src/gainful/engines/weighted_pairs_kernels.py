@@ -16,7 +16,7 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, own, r
     """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
 
     Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
-    Workspaces as long as the longest query: ``own`` scores best grade first, ``ranks`` places by rank (0) and spare (1).
+    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank (0) and spare (1).
     """
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]

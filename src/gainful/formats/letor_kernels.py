@@ -19,8 +19,10 @@ import sys
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from gainful.compiled import helper, kernel
 
 LF, CR, TAB, SPACE, HASH, COLON = 10, 13, 9, 32, 35, 58
 MINUS, PLUS, DOT, ZERO, NINE, EQUALS = 45, 43, 46, 48, 57, 61
@@ -159,12 +161,12 @@ def _as_double(typing_context, bits):
 # -- bytes -------------------------------------------------------------------------------------------------------------
 
 
-@njit
+@helper
 def _byte(buf, at):
     return np.int64(_load1(buf, at)) if at < buf.size else np.int64(LF)
 
 
-@njit
+@helper
 def _word(buf, at):
     if at + 8 <= buf.size:
         return _load8(buf, at)
@@ -174,19 +176,19 @@ def _word(buf, at):
     return word
 
 
-@njit
+@helper
 def _bytes_equal(word, pattern):
     """The high bit of every byte of ``word`` that equals the byte ``pattern`` repeats."""
     differs = word ^ pattern
     return ~(((differs & LOW_BITS) + LOW_BITS) | differs) & HIGH_BITS
 
 
-@njit
+@helper
 def _ends_token(c):
     return c <= HASH and ((ENDS_TOKEN >> np.uint64(c)) & ONE) != 0
 
 
-@njit
+@helper
 def _skip_blanks(buf, at):
     while at < buf.size:
         c = _load1(buf, at)
@@ -196,14 +198,14 @@ def _skip_blanks(buf, at):
     return at
 
 
-@njit
+@helper
 def _token_end(buf, at):
     while not _ends_token(_byte(buf, at)):
         at += 1
     return at
 
 
-@njit
+@helper
 def _line_end(buf, at):
     """Where the line feed is, or the end of the buffer."""
     while at < buf.size:
@@ -214,7 +216,7 @@ def _line_end(buf, at):
     return np.int64(buf.size)
 
 
-@njit
+@helper
 def _is_empty_line(buf, at):
     """Whether the line holds nothing, or a comment only, from ``at``, its first byte that is not blank."""
     c = _byte(buf, at)
@@ -224,7 +226,7 @@ def _is_empty_line(buf, at):
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-@njit
+@helper
 def _digits(word):
     """How many of the eight bytes, from the lowest, are digits in a row, and the number that they make."""
     t = word ^ ASCII_ZEROS
@@ -237,7 +239,7 @@ def _digits(word):
     return np.int64(n), np.int64(number)
 
 
-@njit
+@helper
 def _short_number(buf, at):
     """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point; else -1."""
     negative = _byte(buf, at) == MINUS
@@ -259,7 +261,7 @@ def _short_number(buf, at):
     return (-value if negative else value), at
 
 
-@njit
+@helper
 def _by_product(mantissa, power):
     """mantissa · 10**power as a double, from the leading bits of the product; HARD where they do not settle it."""
     if power < LOWEST_POWER:
@@ -295,7 +297,7 @@ def _by_product(mantissa, power):
     return GOOD, _as_double((bits & np.uint64((1 << 52) - 1)) | (np.uint64(exponent) << np.uint64(52)))
 
 
-@njit
+@helper
 def _nearest_double(mantissa, power, cut_off):
     """The double nearest to mantissa · 10**power; ``cut_off`` says that more digits followed."""
     if mantissa == 0:
@@ -311,7 +313,7 @@ def _nearest_double(mantissa, power, cut_off):
     return status, value
 
 
-@njit
+@helper
 def _is_word(buf, at, a, b, c, d):
     """Whether the letters (given in lower case; d may be 0 for three letters) stand at ``at``, in any case."""
     return (
@@ -322,7 +324,7 @@ def _is_word(buf, at, a, b, c, d):
     )
 
 
-@njit
+@helper
 def _exponent(buf, at):
     """The exponent after the letter e and where it ends, or -1 where there is none."""
     negative = _byte(buf, at) == MINUS
@@ -338,7 +340,7 @@ def _exponent(buf, at):
     return (-power if negative else power), (at if at > first else np.int64(-1))
 
 
-@njit
+@helper
 def _number(buf, at):
     """Any decimal number, NULL or nan at ``at``: (status, value, where it ends)."""
     negative = _byte(buf, at) == MINUS
@@ -381,7 +383,7 @@ def _number(buf, at):
     return status, (-value if negative else value), at
 
 
-@njit
+@helper
 def _value(buf, at):
     value, end = _short_number(buf, at)
     if end >= 0:
@@ -389,7 +391,7 @@ def _value(buf, at):
     return _number(buf, at)
 
 
-@njit
+@helper
 def _index(buf, at):
     """The feature index at ``at`` and where its value starts, or -1 where there is no ``digits:``."""
     n, index = _digits(_word(buf, at))
@@ -408,7 +410,7 @@ def _index(buf, at):
 # -- ids and comments --------------------------------------------------------------------------------------------------
 
 
-@njit
+@helper
 def _is_text(buf, at, end):
     """Whether the bytes are UTF-8 without NUL."""
     while at < end:
@@ -437,7 +439,7 @@ def _is_text(buf, at, end):
     return True
 
 
-@njit
+@helper
 def _document(buf, at, end):
     """Start and length of the document id in the comment ``buf[at:end]``."""
     at = _skip_blanks(buf, at)
@@ -457,7 +459,7 @@ def _document(buf, at, end):
     return at, end - at
 
 
-@njit
+@helper
 def _same(buf, a, b, length):
     for i in range(length):  # noqa: SIM110 - all() over a generator does not compile
         if _load1(buf, a + i) != _load1(buf, b + i):
@@ -468,13 +470,13 @@ def _same(buf, a, b, length):
 # -- entry points ------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def next_line(buf, at):
     """Where the line after the one that holds ``at`` starts, or the end of the buffer."""
     return min(_line_end(buf, at) + 1, buf.size)
 
 
-@njit
+@helper
 def _last_index(buf, first, end):
     """The index of the last feature of ``buf[first:end]``, -1 where there is none."""
     at = end - 1
@@ -491,7 +493,7 @@ def _last_index(buf, first, end):
     return index
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan(buf, start, stop):
     """Rows, lines, values (at most) and the largest last index (-1 without features) of ``buf[start:stop]``.
 
@@ -526,7 +528,7 @@ def scan(buf, start, stop):
     return rows, lines, values, widest
 
 
-@njit
+@helper
 def _sort_row(indices, out64, out32, single, start, stop):
     """Shell sort of one sparse row by index. True where an index is there twice."""
     gap = 1
@@ -557,7 +559,7 @@ def _sort_row(indices, out64, out32, single, start, stop):
     return False
 
 
-@njit
+@helper
 def _repeats_feature(buf, at, stamps, stamp):
     """Whether the well-formed features from ``at`` to the end of the line name one twice. Indices from 0 or 1."""
     while True:
@@ -572,7 +574,7 @@ def _repeats_feature(buf, at, stamps, stamp):
         at = _token_end(buf, at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse(
     buf, start, stop, n_features, limit, base, dense, single,
     y, out64, out32, indices, row_sizes, stamps, heads, qid_at, qid_size, doc_at, doc_size, hard,
@@ -700,7 +702,7 @@ def parse(
     return np.int64(-1), row, slot, n_hard, widest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(buf, at, size, out):
     """Copy the tokens at ``at`` into the rows of ``out``, (n, width) uint8 and zero. True if all of it is ASCII."""
     seen = np.uint8(0)

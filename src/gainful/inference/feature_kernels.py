@@ -6,53 +6,45 @@ Sums are float64 whatever X is stored in. Row ``i`` of X belongs to entry ``i âˆ
 
 from __future__ import annotations
 
-from numba import njit
-
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
+from gainful.compiled import LOOSE, kernel
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@kernel(fastmath=LOOSE)
 def dense_scores(X, w, lo, hi, out):
     """out = X[lo:hi] w, row by row: reading several rows at once was three times slower from memory."""
-    d = len(w)
     for i in range(lo, hi):
-        x, total = X[i], 0.0
-        for j in range(d):
-            total += x[j] * w[j]
+        total = 0.0
+        for j in range(len(w)):
+            total += X[i, j] * w[j]
         out[i - lo] = total
 
 
-@njit(cache=True, nogil=True, fastmath=LOOSE)
+@kernel(fastmath=LOOSE)
 def dense_gradient(X, c, lo, hi, gradient):
     """gradient += X[lo:hi]' c, four rows at a time so that the gradient is read and written once for them."""
-    d = len(gradient)
-    i0 = i1 = i2 = lo
-    waiting = 0
-    for i in range(lo, hi):
-        if c[i - lo] == 0.0:
-            continue
-        if waiting < 3:
-            if waiting == 0:
-                i0 = i
-            elif waiting == 1:
-                i1 = i
-            else:
-                i2 = i
-            waiting += 1
-            continue
-        x0, x1, x2, x3 = X[i0], X[i1], X[i2], X[i]
-        c0, c1, c2, c3 = c[i0 - lo], c[i1 - lo], c[i2 - lo], c[i - lo]
-        for j in range(d):
-            gradient[j] += (x0[j] * c0 + x1[j] * c1) + (x2[j] * c2 + x3[j] * c3)
-        waiting = 0
-    for k in range(waiting):
-        i = i0 if k == 0 else (i1 if k == 1 else i2)
-        x0, c0 = X[i], c[i - lo]
-        for j in range(d):
-            gradient[j] += x0[j] * c0
+    i = lo
+    while i < hi:
+        i0, i1, i2, i3 = i, i, i, i
+        found = 0
+        while i < hi and found < 4:
+            if c[i - lo] != 0.0:
+                i0, i1, i2, i3 = i1, i2, i3, i
+                found += 1
+            i += 1
+        if found == 0:
+            break
+        i2 = i2 if found > 1 else i3  # the last few: rows named twice count once
+        i1 = i1 if found > 2 else i3
+        i0 = i0 if found > 3 else i3
+        c0 = c[i0 - lo] if found > 3 else 0.0
+        c1 = c[i1 - lo] if found > 2 else 0.0
+        c2 = c[i2 - lo] if found > 1 else 0.0
+        c3 = c[i3 - lo]
+        for j in range(len(gradient)):
+            gradient[j] += (X[i0, j] * c0 + X[i1, j] * c1) + (X[i2, j] * c2 + X[i3, j] * c3)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sparse_scores(data, indices, indptr, w, lo, hi, out):
     for i in range(lo, hi):
         total = 0.0
@@ -61,7 +53,7 @@ def sparse_scores(data, indices, indptr, w, lo, hi, out):
         out[i - lo] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sparse_gradient(data, indices, indptr, c, lo, hi, gradient):
     for i in range(lo, hi):
         if c[i - lo] != 0.0:

@@ -20,7 +20,8 @@ COUNTED = 200  # up to this many relevant documents, only they are sorted
 SELECTED = 64  # up to this depth the first ranks are picked out of the query before they are sorted
 
 # -- rankings ----------------------------------------------------------------------------------------------------------
-# reals: scores (0), the best of them (1). ints: documents in order (0), spare (1), those at the first ranks (2).
+# reals: scores at the step (0), the best of them (1), scores (2) and slopes (3) of the query.
+# ints: documents in order (0), spare (1), those at the first ranks (2).
 
 
 @helper
@@ -102,17 +103,18 @@ def _rank(scores, x, lo, n, step, depth, fresh, gains, ties, reals, ints):
 
     ``fresh``: the ranking before it was of another query.
     """
+    if fresh:
+        for c in range(n):
+            ints[0, c] = c
+            reals[2, c], reals[3, c] = scores[lo + c], x[lo + c]
     for c in range(n):
-        reals[0, c] = scores[lo + c] + step * x[lo + c]
+        reals[0, c] = reals[2, c] + step * reals[3, c]
     select = 3 * depth < n and depth <= SELECTED
     count = n
     if select:
         if fresh:
             _first_top(n, depth, reals, ints)
         count = _contenders(n, depth, reals, ints)
-    elif fresh:
-        for c in range(n):
-            ints[0, c] = c
     _sort(count, reals, gains, lo, ties, ints)
     if select:
         for r in range(depth):
@@ -185,13 +187,14 @@ def precisions_along(scores, x, gains, offsets, scales, steps, first, last, ties
             out[t] += scales[q] * total
 
 
-# Where few documents are relevant only these are sorted. ``rows`` are the rows of each query, the relevant ones first.
-# reals: scores (0), those of the relevant ones in order (1), scores (2) and slopes (3) in the order of ``rows``.
+# Where few documents are relevant only these are sorted. ``rows`` are the rows of each query, the relevant ones first;
+# ``n_hits[q]`` are relevant.
+# reals: scores at the step (0), those of the relevant ones in order (1), scores (2) and slopes (3).
 # ints: the relevant documents in order (0), documents between two of them (1) and tied with them (2).
 
 
 @kernel
-def few_precisions_along(scores, x, rows, n_relevant, offsets, scales, steps, first, last, ties, most, reals, ints, out):
+def few_precisions_along(scores, x, rows, n_hits, offsets, scales, steps, first, last, ties, most, reals, ints, out):
     """As :func:`precisions_along`, where ties are averaged or go by row.
 
     Every document that is not relevant is counted in the gap between two relevant ones that it falls into, or as tied
@@ -200,7 +203,7 @@ def few_precisions_along(scores, x, rows, n_relevant, offsets, scales, steps, fi
     for q in range(first, last):
         if scales[q] == 0.0:
             continue
-        lo, n, relevant = offsets[q], offsets[q + 1] - offsets[q], n_relevant[q]
+        lo, n, relevant = offsets[q], offsets[q + 1] - offsets[q], n_hits[q]
         depth = most if most < n else n
         for c in range(n):
             ints[0, c] = c

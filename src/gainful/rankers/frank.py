@@ -158,7 +158,7 @@ class FidelityLoss:
         potentials, arrays = np.empty(len(scores)), self._pairs.arrays()
 
         def piece(first: int, last: int) -> float:
-            return float(kernel(scores, *arrays, first, last, *self._roots, potentials))
+            return float(kernel(scores, *arrays, first, last, *self._roots, self._pairs.work(), potentials))
 
         return float(sum(in_pieces(piece, len(self._pairs.shares), self._n_pieces))), potentials
 
@@ -170,7 +170,7 @@ class FidelityLoss:
         arrays = self._pairs.arrays()
 
         def piece(first: int, last: int) -> tuple[float, float]:
-            sides = kernel(scores, *arrays, first, last, *self._roots, above)
+            sides = kernel(scores, *arrays, first, last, *self._roots, above, self._pairs.work())
             return float(sides[0]), float(sides[1])
 
         found = in_pieces(piece, len(self._pairs.shares), self._n_pieces)

@@ -52,11 +52,11 @@ class LineMeasure:
                 query = self._rows, self._n_relevant, self._offsets, some
                 kernels.few_precisions_along(*line, *query, steps, first, last, ties, self._depth, *room, out)
             if others[first:last].any():
-                query = self._gains, self._offsets, others, steps, first, last, ties
+                rest = self._gains, self._offsets, others, steps, first, last, ties
                 if self._measure.kind == "map":
-                    kernels.precisions_along(*line, *query, self._depth, *room, out)
+                    kernels.precisions_along(*line, *rest, self._depth, *room, out)
                 else:
-                    kernels.gains_along(*line, *query, self._discounts, *room, out)
+                    kernels.gains_along(*line, *rest, self._discounts, *room, out)
             return out
 
         found = in_pieces(piece, self._data.n_queries, len(scores) // ROWS_PER_THREAD)

@@ -138,7 +138,7 @@ def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]
     potentials, arrays = np.empty(len(scores)), pairs.arrays()
 
     def piece(first: int, last: int) -> float:
-        return float(kernel(scores, *arrays, first, last, potentials))
+        return float(kernel(scores, *arrays, first, last, pairs.work(), potentials))
 
     losses = in_pieces(piece, len(pairs.shares), len(scores) // ROWS_PER_THREAD)
     return float(sum(losses)), potentials

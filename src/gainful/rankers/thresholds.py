@@ -87,7 +87,8 @@ class Codes:
         codes, potentials = locked(self.codes), locked(potentials)
 
         def piece(first: int, last: int) -> None:
-            threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, sums, places)
+            histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
+            threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
         in_pieces(piece, n_features, self.codes.size // VALUES_PER_THREAD)
         return sums, places
@@ -141,6 +142,10 @@ class CriticalPairs:
     def empty(self) -> bool:
         """Whether no pair has any weight."""
         return not bool((self.shares * self.n_pairs).any())
+
+    def work(self) -> Array:
+        """Room for the compiled loops over a query: three numbers for each document, and one more place."""
+        return np.empty((3, int(np.diff(self.offsets).max(initial=0)) + 1))
 
     def arrays(self) -> tuple[Array, ...]:
         return locked(self.order), locked(self.below), locked(self.offsets), locked(self.shares)

@@ -18,13 +18,13 @@ The compiler's cache looks at this file only, so every helper of an entry point 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
+from gainful.compiled import helper, kernel
+
 NONE = -1
 
 
-@njit(**HELPER)
+@helper
 def _slope(V, b, w, i):
     total = b[i]
     for k in range(w.shape[0]):
@@ -32,7 +32,7 @@ def _slope(V, b, w, i):
     return total
 
 
-@njit(**HELPER)
+@helper
 def _improve(q, V, b, alpha, head, link, asleep, active_set, caps, load, w, tol, max_steps):
     """Steps within one query; returns what it contributed to the gap before them."""
     first_gap = 0.0
@@ -84,11 +84,12 @@ def _improve(q, V, b, alpha, head, link, asleep, active_set, caps, load, w, tol,
                 w[k] -= move * V[down, k]
         elif move == held:
             load[q] = caps[q]
-        load[q] = min(max(load[q], 0.0), caps[q])
+        load[q] = load[q] if load[q] > 0.0 else 0.0
+        load[q] = load[q] if load[q] < caps[q] else caps[q]
     return first_gap
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
     """Whether each found column is news: its slope exceeds that of its query's columns at w by more than ``least``.
 
@@ -99,7 +100,7 @@ def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
     for r in range(queries.shape[0]):
         q = queries[r]
         violation = _slope(found, offsets, w, r)
-        total += caps[q] * max(violation, 0.0)
+        total += caps[q] * violation if violation > 0.0 else 0.0
         known, top = NONE, -np.inf
         i = head[q]
         while i != NONE:
@@ -107,21 +108,21 @@ def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
             if s > top:
                 known, top = i, s
             i = link[i]
-        if violation > max(top, 0.0) + least:
+        if violation > (top if top > 0.0 else 0.0) + least:
             news[r] = caps[q] > 0.0
         elif known != NONE and top > 0.0:
             asleep[known] = False
     return news, total
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def improve_queries(queries, V, b, alpha, head, link, asleep, active_set, caps, load, w):
     """One exact step for each of these queries."""
     for r in range(queries.shape[0]):
         _improve(queries[r], V, b, alpha, head, link, asleep, active_set, caps, load, w, 0.0, 1)
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def ascend(V, b, alpha, head, link, asleep, active_set, caps, load, w, tol, max_sweeps, order):
     """Sweeps over all queries until what they contribute to the gap sums to at most ``tol``; returns (gap, sweeps).
 

@@ -8,14 +8,13 @@ together, those of the first document with any first. t are the levels: a pair's
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
-LOOSE = {"reassoc", "contract", "arcp", "nsz"}
+from gainful.compiled import LOOSE, helper, kernel
+
 MOST_STEPS = 100
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def box_steps(levels, rates, preferred, cap, alpha, c):
     """α = clip(α + η (t_k − t_j), 0, cap) for each row of ``levels``; then c, the sums of α by document."""
     for step in range(len(rates)):
@@ -23,18 +22,20 @@ def box_steps(levels, rates, preferred, cap, alpha, c):
     _sums(preferred, alpha, False, c)
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _box_step(t, rate, preferred, cap, alpha):
     start = 0
     for k in range(len(t)):
         mine = t[k]
         row = alpha[start : start + preferred[k]]
         for j in range(len(row)):
-            row[j] = min(max(row[j] + rate * (mine - t[j]), 0.0), cap)
+            a = row[j] + rate * (mine - t[j])
+            a = a if a > 0.0 else 0.0
+            row[j] = a if a < cap else cap
         start += preferred[k]
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def ball_steps(levels, rates, preferred, radius, alpha, c):
     """α = projection of α + η (t_k − t_j)/|P_k|, for each row of ``levels``; then c, with the pairs of k over |P_k|."""
     gamma = np.empty(len(preferred))
@@ -44,7 +45,7 @@ def ball_steps(levels, rates, preferred, radius, alpha, c):
     _sums(preferred, alpha, True, c)
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _gradient_step(t, rate, preferred, alpha):
     start = 0
     for k in range(len(t)):
@@ -57,10 +58,11 @@ def _gradient_step(t, rate, preferred, alpha):
         start += preferred[k]
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _sums(preferred, alpha, by_preferred, c):
-    c[:] = 0.0
     start = 0
+    for k in range(len(c)):
+        c[k] = 0.0
     for k in range(len(c)):
         scale = 1.0 / preferred[k] if by_preferred and preferred[k] > 0 else 1.0
         row, total = alpha[start : start + preferred[k]], 0.0
@@ -74,7 +76,7 @@ def _sums(preferred, alpha, by_preferred, c):
 # -- projection ----------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def project(values, sizes, radius, gamma):
     """The nearest point of {0 ≤ v_jk ≤ γ_k, Σ_k γ_k ≤ radius}, in place; ``gamma`` is filled.
 
@@ -121,22 +123,22 @@ def project(values, sizes, radius, gamma):
     return theta
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _clip_negatives(row):
     top = 0.0
     for j in range(len(row)):
-        row[j] = max(row[j], 0.0)
-        top = max(top, row[j])
+        row[j] = row[j] if row[j] > 0.0 else 0.0
+        top = row[j] if row[j] > top else top
     return top
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _cap(row, level):
     for j in range(len(row)):
-        row[j] = min(row[j], level)
+        row[j] = row[j] if row[j] < level else level
 
 
-@njit(**HELPER)
+@helper
 def _cut(row, level, theta):
     """γ with Σ (v − γ)_+ = θ and the number of entries above it, from a first guess; (0, 0) where Σ v ≤ θ.
 
@@ -158,16 +160,18 @@ def _cut(row, level, theta):
     return level, count
 
 
-@njit(**HELPER)
+@helper
 def _largest(row):
     """Sum and number of the entries equal to the largest."""
-    top, count = row.max(), 0.0
+    top, count = row[0], 0.0
     for j in range(len(row)):
-        count += row[j] == top
+        top = row[j] if row[j] > top else top
+    for j in range(len(row)):
+        count += 1.0 if row[j] == top else 0.0
     return top * count, count
 
 
-@njit(**HELPER, fastmath=LOOSE)
+@helper(fastmath=LOOSE)
 def _above(row, level):
     """Sum and number of the entries above the level."""
     total, count = 0.0, 0.0

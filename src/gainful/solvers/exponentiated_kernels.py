@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-HELPER = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by kernels only
+from gainful.compiled import helper, kernel
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@kernel
 def marginals(z, preferred, c):
     """c_i = Σ_k α_ik − Σ_j α_ji; returns α_0.
 
@@ -39,7 +38,7 @@ def marginals(z, preferred, c):
     return np.exp(-norm)
 
 
-@njit(**HELPER)
+@helper
 def _grow(top, rest, value):
     """exp(top)·rest + exp(value), in the same form with top the larger exponent."""
     if value > top:
