@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -87,8 +87,8 @@ def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
     findings = [*_of_queries(glance), *_of_grades(glance)]
-    whole = data if isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or data.is_sparse) else None
-    findings += _of_features(glance, whole)
+    in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
+    findings += _of_features(glance, cast(RankingData, data) if in_one_piece else None)
     if valid is not None:
         findings += _of_shared_queries(data, valid)
     return findings
