@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------
 
-GRACE = 30.0  # seconds that threads and processes have to end once they were asked to
+GRACE = 120.0  # seconds; a busy machine closes connections slowly
 
 # Pools that a library keeps for the life of the process, and that do nothing between calls.
 POOLS = ("Dask-Offload", "TCP-Executor", "asyncio_")
