@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from gainful import DataError
 from gainful import spread as module
 from gainful.spread import feature_spread, feature_sums, first_row, spread_of_sums
 
@@ -81,3 +82,18 @@ def test_offsets_and_extremes(form, factor, offset, rng):
 @pytest.mark.parametrize("values", [[3e9] * 5, [0.1 + 0.2, 0.3, 0.3, 0.3], [5e-324, 0.0, 1e-320], [0.0, 0.0]])
 def test_what_is_constant_but_for_rounding_and_what_is_too_small_to_divide_by(values):
     assert feature_spread(np.array(values)[:, None]).deviation.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_rows_without_weight_do_not_matter_wherever_they_stand(rng, form):
+    X, weights = rng.normal(size=(60, 4)), np.ones(60)
+    X[:6], weights[:6] = 1e8, 0.0
+    found, expected = feature_spread(FORMS[form](X), weights), feature_spread(FORMS[form](X[6:]))
+    np.testing.assert_allclose(found.deviation, expected.deviation, rtol=1e-12)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+
+
+def test_features_whose_differences_overflow_are_refused():
+    X = np.array([[1.7e308], [-1.7e308], [0.0]])
+    with pytest.raises(DataError, match="overflow"), np.errstate(all="ignore"):
+        feature_spread(X)

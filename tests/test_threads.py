@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -330,3 +331,27 @@ def test_only_one_module_loads_lightgbm():
     loads = {p.name for p in home.rglob("*.py") for line in p.read_text().splitlines()
              if line.strip().startswith(("import lightgbm", "from lightgbm"))}  # fmt: skip
     assert loads == {"lightgbm_library.py"}
+
+
+class OldLibrary:
+    """One setting for all threads."""
+
+    levels = 1
+
+    def omp_get_max_active_levels(self):
+        return self.levels
+
+    def omp_set_max_active_levels(self, levels):
+        self.levels = levels
+
+
+def test_trainings_in_several_threads_restore_the_setting_together(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    library = OldLibrary()
+    one, other = (threads.paced(library, None, 2)() for _ in range(2))
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(one)
+        second.enter_context(other)
+        assert library.levels == 0
+        first.close()
+    assert library.levels == 1

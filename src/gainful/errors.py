@@ -7,6 +7,7 @@ command line prints the message and exits with 2; nothing else in the package pr
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -158,7 +159,8 @@ def option(name: str, value: object = ...) -> str:
         python = repr(value)
         shell = str(value).lower() if isinstance(value, bool) else str(value)
     if name not in OWN_OPTIONS:
-        return worded(f"{name}={python}", f"--read {name}={shell}")
+        setting = f"{name}={shell}"
+        return worded(f"{name}={python}", f"--read {setting if value is ... else shlex.quote(setting)}")
     return worded(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
 
 

@@ -40,6 +40,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "batch_size": ("batch",),
     "hidden": ("hidden_layer_sizes", "hidden_sizes", "layers"),
     "loss": ("objective", "criterion"),
+    "scale": ("standardize", "standardise", "normalize", "normalise"),
     "alpha": ("ridge", "lambda", "reg_lambda", "l2"),
     # of fit and its relatives
     "qid": ("groups", "group_id", "query", "query_id", "queries", "qids"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.errors import DataError
 from gainful.rows import BLOCK_VALUES, Array
 
 NOISE = 1e-12  # part of the sum of squares that may be rounding
@@ -62,13 +63,14 @@ class Sums:
 
 def feature_spread(X: Any, weights: Array | None = None) -> Spread:
     """Of the rows of X, dense or CSR, without a copy of it."""
-    shift = first_row(X)
+    shift = first_row(X, weights)
     return spread_of_sums([feature_sums(X, shift, weights)], shift)
 
 
-def first_row(X: Any) -> Array:
-    """A point among the values, from which sums of squares lose few digits."""
-    row = X[:1]
+def first_row(X: Any, weights: Array | None = None) -> Array:
+    """The first row that counts: a point among the values, from which sums of squares lose few digits."""
+    first = 0 if weights is None else int((weights > 0.0).argmax())
+    row = X[first : first + 1]
     return np.asarray(row if isinstance(X, np.ndarray) else row.toarray(), dtype=np.float64).ravel()
 
 
@@ -76,7 +78,16 @@ def feature_sums(X: Any, shift: Array, weights: Array | None = None) -> Sums:
     """The sums about ``shift``, block by block."""
     omega = np.ones(X.shape[0]) if weights is None else weights
     sums = _dense_sums if isinstance(X, np.ndarray) else _sparse_sums
-    return functools.reduce(Sums.__add__, (sums(X[rows], shift, omega[rows]) for rows in _row_blocks(X)))
+    nothing = Sums(0.0, np.full(X.shape[1], SMALLEST), np.zeros(X.shape[1]), np.zeros(X.shape[1]))
+    blocks = ((X[rows], omega[rows]) for rows in _row_blocks(X))
+    counting = (_rows_that_count(*block) for block in blocks)
+    return functools.reduce(Sums.__add__, (sums(block, shift, own) for block, own in counting if len(own)), nothing)
+
+
+def _rows_that_count(block: Any, omega: Array) -> tuple[Any, Array]:
+    """Without the rows of weight 0, whose values must not matter."""
+    counts = omega > 0.0
+    return (block, omega) if counts.all() else (block[counts], omega[counts])
 
 
 def spread_of_sums(parts: list[Sums], shift: Array) -> Spread:
@@ -84,6 +95,8 @@ def spread_of_sums(parts: list[Sums], shift: Array) -> Spread:
     sums = functools.reduce(Sums.__add__, parts)
     mean, square = sums.first / sums.total, sums.second / sums.total
     variance = square - mean * mean
+    if not np.isfinite(variance).all():
+        raise DataError("the features are too far apart to be scaled: their differences overflow; divide them first")
     deviation = sums.unit * np.sqrt(np.where(variance > NOISE * square, variance, 0.0))
     mean = shift + sums.unit * mean
     constant = deviation <= np.maximum(ROUNDING * np.abs(mean), SMALLEST)

@@ -218,6 +218,8 @@ class CallerAlone:
                 self._set(before)
 
 
+_caller_alone = cache(CallerAlone)  # one for each library: trainings in several threads share what to restore
+
 Clock = Callable[[], float]
 
 
@@ -288,5 +290,5 @@ class Pace:
 
 def paced(library: Any, n_jobs: int | None, n_threads: int) -> Callable[[], AbstractContextManager[None]]:
     """What to put around each step of a training: a :class:`Pace` where the number of threads is ours to choose."""
-    alone = CallerAlone(library)
+    alone = _caller_alone(library)
     return Pace(alone).step if n_threads > 1 and is_open(n_jobs) and alone.possible else nullcontext

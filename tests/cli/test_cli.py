@@ -114,7 +114,7 @@ def test_compare_trains_a_useful_few_and_shows_the_best_first(capsys, folder):
 def test_semicolons_are_read_and_noticed(capsys, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("query;grade;a\n1;0;0.5\n1;2;1.5\n")
-    assert "pass --read sep=;" in refused(capsys, "data", "info", path)
+    assert "pass --read 'sep=;'" in refused(capsys, "data", "info", path)
     code, out, _ = call(capsys, "data", "info", path, "--read", "sep=;", "--json")
     assert (code, json.loads(out)["documents"]) == (0, 2)
     path.write_text("query,grade,a\n1,0,0.5\n1,2,1.5\n")

@@ -76,6 +76,8 @@ class ScaledRisk:
         self.n_features = inner.n_features
 
     def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet, as in a copy that is being made
+            raise AttributeError(name)
         return getattr(self.inner, name)
 
     def unscaled(self, v: Array) -> Array:
@@ -108,7 +110,9 @@ class ScaledRisk:
 def sharded_spread(data: ShardedData) -> Spread:
     """Mean and standard deviation of each feature over all blocks."""
     source = data.source
-    shift = source.run(_first_row, Kept(source.data.parts[:1]))[0]
+    weights = (facts.query_weights for facts in data.facts)
+    first = next(i for i, own in enumerate(weights) if own is None or own.any())
+    shift = source.run(_first_row, Kept(source.data.parts[first : first + 1]))[0]
     return spread_of_sums(source.run(_feature_sums, source.data, shift), shift)
 
 
@@ -116,7 +120,7 @@ def sharded_spread(data: ShardedData) -> Spread:
 
 
 def _first_row(data: RankingData) -> Array:
-    return first_row(data.X)
+    return first_row(data.X, data.row_weights)
 
 
 def _feature_sums(data: RankingData, shift: Array) -> Sums:

@@ -361,11 +361,11 @@ def first_iterations(booster: Any, iterations: int) -> Any:
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=iterations))
 
 
-def predict_rows(booster: Any, X: Any, iterations: int, **how: Any) -> Array:
+def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None, **how: Any) -> Array:
     """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
     if isinstance(X, Pieces):
-        return np.concatenate([predict_rows(booster, part, iterations, **how) for part in X.parts])
-    how = {"num_threads": openmp_threads(None, X.shape[0] / FEW_ROWS)} | how
+        return np.concatenate([predict_rows(booster, part, iterations, n_jobs, **how) for part in X.parts])
+    how = {"num_threads": openmp_threads(n_jobs, X.shape[0] / FEW_ROWS)} | how
     if X.dtype in CODES:
         from gainful.engines.codes import predict_blocks
 
@@ -373,14 +373,14 @@ def predict_rows(booster: Any, X: Any, iterations: int, **how: Any) -> Array:
     return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 
-def contributions_of_rows(booster: Any, X: Any, iterations: int) -> Array:
+def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None) -> Array:
     """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.engines.lightgbm_library import lgb
 
     rows = as_lightgbm(without_codes(X))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # LightGBM would answer with a list of matrices
     try:
-        threads = openmp_threads(None, len(rows))
+        threads = openmp_threads(n_jobs, len(rows))
         found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, num_threads=threads)
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error

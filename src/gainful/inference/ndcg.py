@@ -185,17 +185,7 @@ class Run:
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
         """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""
         kernels, p = _kernels(), self.problem
-        about = (
-            self.part.first,
-            self.part.last,
-            p.offsets,
-            p.blocks,
-            _locked(gains),
-            p.position_weights,
-            p.discounts,
-            way,
-            top,
-        )
+        about = (*self._about(gains), way, top)
         found = (self.ends, self.slots)
         if (way == PATHS).any():
             kernels.rank_by_paths(*about, *found, self.reals, self.ints)

@@ -180,6 +180,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
+    @explains_keywords
     def predict(self, X: Any) -> Any:
         """Scores, higher is better, in the order of the rows given; of a Dask array or frame, a Dask array.
 

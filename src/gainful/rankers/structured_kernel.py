@@ -185,14 +185,16 @@ class KernelStructuredSVM(FitsPath, Ranker):
         """Rows as the kernel sees them, in float64: the small eigenvalues of a float32 kernel are rounding."""
         if not isinstance(X, np.ndarray):
             if not self.shift_.any():
-                return X.astype(np.float64).multiply(self.factor_).tocsr()
+                with np.errstate(over="ignore"):
+                    scaled = X.astype(np.float64).multiply(self.factor_).tocsr()
+                _refuse_overflow(scaled.data)
+                return scaled
             X = X.toarray()
         with np.errstate(over="ignore"):
             scaled = X.astype(np.float64)
             scaled -= self.shift_
             scaled *= self.factor_
-        if not np.isfinite(scaled).all():
-            raise DataError("X holds values that overflow in units of the training data's standard deviations")
+        _refuse_overflow(scaled)
         return scaled
 
     def _predict(self, X: Any) -> Array:
@@ -227,6 +229,11 @@ class KernelStructuredSVM(FitsPath, Ranker):
         if callable(self.position_weights) and self.position_weights_ is not None:
             params["position_weights"] = self.position_weights_.tolist()
         return params
+
+
+def _refuse_overflow(scaled: Array) -> None:
+    if not np.isfinite(scaled).all():
+        raise DataError("X holds values that overflow in units of the training data's standard deviations")
 
 
 def _variance(X: Any) -> float:

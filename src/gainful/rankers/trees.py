@@ -291,7 +291,7 @@ class TreeRanker(Ranker):
         self._lightgbm_params()
 
     def _predict(self, X: Any) -> Array:
-        return self._to_scores(predict_rows(self.booster_, X, self.best_iteration_))
+        return self._to_scores(predict_rows(self.booster_, X, self.best_iteration_, self.n_jobs))
 
     @property
     def feature_importances_(self) -> Array:
@@ -304,7 +304,7 @@ class TreeRanker(Ranker):
         return None
 
     def _contributions(self, X: Any) -> Array:
-        return contributions_of_rows(self.booster_, X, self.best_iteration_)
+        return contributions_of_rows(self.booster_, X, self.best_iteration_, self.n_jobs)
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

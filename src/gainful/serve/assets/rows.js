@@ -12,7 +12,7 @@ function readRows(text, model, roles) {
   const at = lines.findIndex((line) => line.split("#")[0].trim());
   if (at < 0) throw new Error("there are no rows");
   if (/(^|\s)(qid:\S|\d+:\S)/.test(lines[at].split("#")[0])) return readLetor(lines, model);
-  if (/[,;\t]/.test(lines[at])) return readCsv(text, model, roles);
+  if (/[,;\t]/.test(lines[at])) return readCsv(lines.map((line, i) => (i < at ? "" : line)).join("\n"), model, roles);
   throw new Error(`line ${at + 1} is not a row: ${shorten(lines[at])}; ${EXPECTED}`);
 }
 
