@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ LEAVES = {
 
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "conftest.py").write_text(CONFTEST.read_text().replace("GRACE = 30.0", "GRACE = 0.5"))
+    text, n = re.subn(r"^GRACE = .*$", "GRACE = 0.5", CONFTEST.read_text(), flags=re.MULTILINE)
+    assert n == 1
+    (folder / "conftest.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", *options, str(folder)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
