@@ -29,6 +29,11 @@ def test_a_constant_is_compiled_as_any_other_number():
     assert len(_first.signatures) == 1
 
 
+def test_a_helper_is_compiled_alike_for_every_kernel():
+    """numba would compile it by the rules of the first kernel that calls it, and the last digits would follow."""
+    assert (_first.targetoptions["fastmath"], _first.targetoptions["error_model"]) == (False, "python")
+
+
 def test_the_cache_keeps_a_kernel_with_helpers():
     first_sums(np.ones(5), 4)
     assert sum(first_sums.stats.cache_hits.values()) + sum(first_sums.stats.cache_misses.values()) == 1

@@ -36,7 +36,12 @@ def kernel(function: Any = None, **options: Any) -> Any:
 
 
 def helper(function: Any = None, **options: Any) -> Any:
-    """Compile a function that only kernels and other helpers call."""
+    """Compile a function that only kernels and other helpers call.
+
+    What numba would take over from the kernel that happens to be compiled first is said here, so that results do not
+    depend on which one that is.
+    """
+    options = {"fastmath": False, "error_model": "python"} | options
 
     def decorate(function: Any) -> Any:
         compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)

@@ -160,7 +160,8 @@ def option(name: str, value: object = ...) -> str:
         shell = str(value).lower() if isinstance(value, bool) else str(value)
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
-        return worded(f"{name}={python}", f"--read {setting if value is ... else shlex.quote(setting)}")
+        plain = setting.replace("…", "")  # a gap to fill in needs no quotes
+        return worded(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
     return worded(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
 
 
