@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.inference.features import locked
 from gainful.inference.problem import COUNTS, NO_WAY, PATHS, SQUARE, RankingProblem
 from gainful.rows import Array
 
@@ -180,7 +181,7 @@ class Run:
     def _about(self, gains: Array) -> tuple[Any, ...]:
         """What the stages after the candidates begin with."""
         p, part = self.problem, self.part
-        return part.first, part.last, p.offsets, p.blocks, _locked(gains), p.position_weights, p.discounts
+        return part.first, part.last, p.offsets, p.blocks, locked(gains), p.position_weights, p.discounts
 
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
         """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""
@@ -254,13 +255,6 @@ class Run:
         blocks = self.problem.blocks
         a, b = (int(blocks[self.part.first + q + i] - blocks[self.part.first]) for i in (0, 1))
         return np.asarray(self.part.lows[q] + np.concatenate([[0], self.ends[a:b]]))
-
-
-def _locked(array: Array) -> Array:
-    """Read-only, as the kernels take what they do not write: the compiler tells the two apart."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _kernels() -> Any:
