@@ -41,13 +41,13 @@ test: $(VENV)/.dev
 
 # Tests that could disturb others (clusters, servers, threads, signals) and tests that are easily disturbed (Hypothesis),
 # in one process, N times in different orders.
-TOGETHER := tests/scale tests/serve tests/cli tests/rankers/test_rankboost.py tests/losses/test_losses.py tests/metrics
+TOGETHER := tests/cluster tests/data/test_blocks.py tests/serve tests/cli tests/rankers/test_rankboost.py tests/losses/test_losses.py tests/metrics
 test-repeat: $(VENV)/.dev
 	for i in $$(seq $(N)); do $(BIN)/python -m pytest --mixed $(or $(PYTEST),$(TOGETHER)) || exit 1; done
 
 # Those that wait for minutes: workers of a cluster that hang and are restarted.
 test-slow: $(VENV)/.dev
-	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/scale $(SEED_OPTION) $(PYTEST)
+	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster $(SEED_OPTION) $(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -17,8 +17,8 @@ import numpy as np
 
 import gainful
 from bench_structured import large
-from gainful.selection.layout import read_splits
-from gainful.selection.splits import Split
+from gainful.data.splits import Split
+from gainful.formats.layout import read_splits
 from harness import Row, main, peak_memory
 
 NAMES = ("adarank-map", "rankboost", "frank", "coordinate-ascent")

@@ -27,8 +27,8 @@ import distributed
 import numpy as np
 
 import gainful
-from gainful.engines.summed import linear_risk
-from gainful.sharded import as_sharded
+from gainful.data.sharded import as_sharded
+from gainful.linear.blockwise import linear_risk
 from harness import Row
 
 FEATURES, DOCUMENTS, BLOCKS = 136, 100, 4

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gainful
-from gainful.engines import cluster_trees
+from gainful.trees.cluster import train as cluster_trees
 from harness import Row
 
 CASES = ("lambdamart", "lambdamart-plain", "tree-regression")

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import gainful
-from gainful.model_file import save
+from gainful.rankers.model_file import save
 from harness import Row, main
 
 RANKER_LIMIT, METRIC_LIMIT = 5.0, 2.0

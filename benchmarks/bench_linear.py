@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 
 import gainful
 from bench_structured import DOCUMENTS, FEATURES, large
-from gainful.engines.linear import LinearRisk
-from gainful.engines.shares import pair_shares
+from gainful.data.query_weights import pair_shares
+from gainful.linear.risk import LinearRisk
 from gainful.losses import loss
 from harness import Row, best_time, main, peak_memory
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from harness import Row, best_time, main
 
 DOCUMENTS, FEATURES, HIDDEN = 120, 136, 64
@@ -73,7 +73,7 @@ def bandwidth(device: str) -> float:
 
 
 def net_settings(device: str, **changed: Any) -> Any:
-    from gainful.engines.nets import NetSettings
+    from gainful.nets.train import NetSettings
 
     usual = {
         "hidden": (HIDDEN,), "activation": "relu", "dropout": 0.0, "batch_queries": BATCH_QUERIES,
@@ -84,8 +84,8 @@ def net_settings(device: str, **changed: Any) -> Any:
 
 
 def epoch_of_net(name: str, data: RankingData, device: str) -> Callable[[], object]:
-    from gainful.engines.nets import Batches, Inputs, Net, _optimizer, run_epoch
     from gainful.losses import loss
+    from gainful.nets.train import Batches, Inputs, Net, _optimizer, run_epoch
 
     settings = net_settings(device)
     net = Net(FEATURES, settings)
@@ -101,11 +101,11 @@ def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[
 
     w = 0.1 * np.random.default_rng(1).standard_normal(FEATURES)
     if device == "cpu":
-        from gainful.engines.linear import LinearRisk
+        from gainful.linear.risk import LinearRisk
 
         risk: Any = LinearRisk(loss(name), data)
         return lambda: risk.objective(w, 1.0), data.X.nbytes
-    from gainful.engines.tensor_linear import TensorLinearRisk
+    from gainful.linear.tensor_risk import TensorLinearRisk
 
     held = TensorLinearRisk(loss(name), data, device=device)
     return lambda: held.objective(w, 1.0), held.X.nbytes
@@ -280,10 +280,10 @@ def ragged(n_queries: int) -> RankingData:
 
 
 def net_weights(name: str, data: RankingData, device: str) -> list[np.ndarray]:
-    from gainful.engines.nets import Inputs, train_net
     from gainful.losses import loss
     from gainful.metrics import metric
-    from gainful.monitor import Monitor
+    from gainful.nets.train import Inputs, train_net
+    from gainful.training.monitor import Monitor
 
     settings = net_settings(
         device.replace("torch-", ""), epochs=5, dtype="float64", batch_queries=50, activation="tanh"
@@ -297,11 +297,11 @@ def net_weights(name: str, data: RankingData, device: str) -> list[np.ndarray]:
 def linear_of(chosen: Any, data: RankingData, device: str) -> np.ndarray:
     w = 0.3 * np.random.default_rng(3).standard_normal(20)
     if device == "cpu":
-        from gainful.engines.linear import LinearRisk
+        from gainful.linear.risk import LinearRisk
 
         value, gradient, _ = LinearRisk(chosen, data).value_and_gradient(w)
     else:
-        from gainful.engines.tensor_linear import TensorLinearRisk
+        from gainful.linear.tensor_risk import TensorLinearRisk
 
         value, gradient, _ = TensorLinearRisk(chosen, data, device=device).value_and_gradient(w)
     return np.append(gradient, value)

@@ -49,8 +49,8 @@ def make_file(path: str, n_bytes: float) -> None:
     """Grades that a linear target explains in part, in a .gnf of about so many bytes."""
     import numpy as np
 
-    from gainful.data import RankingData
-    from gainful.formats.binary import Writer
+    from gainful.data.dataset import RankingData
+    from gainful.formats.binary.reader import Writer
 
     rng = np.random.default_rng(0)
     target = rng.normal(size=FEATURES).astype(np.float32)

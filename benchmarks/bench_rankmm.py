@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import gainful
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
 from gainful.solvers.dual_projection_kernels import project
 from gainful.solvers.exponentiated_kernels import marginals
 from harness import Row, best_time, main, peak_memory

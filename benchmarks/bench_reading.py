@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from gainful.formats import read, write
-from gainful.formats.streaming import convert
+from gainful.formats.convert import convert
 from harness import Row, best_time, main, peak_memory
 
 N_ROWS, N_FEATURES, PER_QUERY = 75_000, 136, 120
@@ -91,7 +91,7 @@ def convert_rows(path: Path, what: str) -> Iterator[Row]:
     target, small = path.parent / "target.gnf", path.parent / "small.txt"
     one, other = (f"convert({str(path)!r}, {str(target)!r})", f"write(read({str(path)!r}), {str(target)!r})")
     setup = (
-        "from gainful.formats import read, write\nfrom gainful.formats.streaming import convert\nimport pyarrow\n"
+        "from gainful.formats import read, write\nfrom gainful.formats.convert import convert\nimport pyarrow\n"
         f"convert({str(small)!r}, {str(target)!r})"
     )
     subject = f"convert LETOR text{what} to .gnf, {N_ROWS:,} × {N_FEATURES}"

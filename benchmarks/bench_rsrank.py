@@ -10,8 +10,8 @@ import numpy as np
 
 import gainful
 from bench_structured import DOCUMENTS, FEATURES, large
-from gainful.engines.weighted_pairs import WeightedHuber
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
+from gainful.linear.weighted_pairs import WeightedHuber
 from harness import Row, best_time, main, peak_memory
 
 

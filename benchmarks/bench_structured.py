@@ -16,10 +16,10 @@ import lightgbm as lgb
 import numpy as np
 
 import gainful
-from gainful.engines.shares import query_shares
-from gainful.engines.structured import StructuredRisk
-from gainful.inference import RankingProblem
-from gainful.selection.layout import read_splits
+from gainful.data.query_weights import query_shares
+from gainful.formats.layout import read_splits
+from gainful.linear.structured import StructuredRisk
+from gainful.losses.structured import RankingProblem
 from gainful.solvers.bundle import minimize_bundle
 from harness import Row, best_time, main, peak_memory
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.memory import PeakGrowth
+from gainful.compute.memory import PeakGrowth
 
 LINEAR = {"max_iter": 8, "tol": 1e-300}
 TREES = {"n_trees": 4, "early_stopping": None}

@@ -1,7 +1,7 @@
 """The model of what training costs, from the measurements of ``bench_cost.py``; and the exponents they show.
 
-A ranker's seconds are a sum of terms times constants (``gainful.costs.TERMS``). Which terms it may have is said here by
-family; the constants, none of them negative, come from least squares on relative errors over the sweeps of rows,
+A ranker's seconds are a sum of terms times constants (``gainful.costs.model.TERMS``). Which terms it may have is said
+here by family; the constants, none of them negative, come from least squares on relative errors over the sweeps of rows,
 features and documents a query. Two shapes outside the sweeps tell how well the sum predicts.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.costs import TERMS, Problem, total, trees_an_iteration
+from gainful.costs.model import TERMS, Problem, total, trees_an_iteration
 
 Measurement = dict[str, Any]
 Points = Sequence[tuple[float, float]]

@@ -16,7 +16,7 @@ import gainful
 from cost_model import Measurement, by_ranker, checks, exponents, in_sweeps, model_of, parallel_part, worst
 from cost_plots import panels, plot
 from gainful.cluster.shards import block_count
-from gainful.costs import Problem, costs, estimate, size_text, time_text, trees_an_iteration
+from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_an_iteration
 
 HOME = Path(__file__).parents[1]
 RESULTS = HOME / "docs" / "results"

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gainful
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
 
 GRID = [0.1, 1.0, 10.0, 100.0, 1000.0]
 CURVE = [f"ndcg@{k}" for k in range(1, 11)]

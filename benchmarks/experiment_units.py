@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import gainful
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
 
 KINDS = ("linear", "kernel", "net")
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.md"

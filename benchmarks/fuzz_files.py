@@ -40,8 +40,8 @@ import numpy as np
 
 import gainful
 from gainful.errors import DataError, FormatError, GainfulError
-from gainful.formats import letor
-from gainful.model_file import MANIFEST
+from gainful.formats.letor import reader as letor
+from gainful.rankers.model_file import MANIFEST
 
 MAX_BYTES = 16 << 20  # what a model file of this test may unpack to
 N_FEATURES = 5

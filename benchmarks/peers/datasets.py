@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
 
 FACTORS = 8  # hidden properties of a document that its features tell of
 

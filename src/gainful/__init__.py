@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gainful.binning import AdaptiveBinner
-    from gainful.checkpoint import Checkpoint
-    from gainful.checks import Finding, check_data
     from gainful.comparison import Comparison, LossMatrix, loss_grid
     from gainful.comparison.compare import CompareProgress, compare
-    from gainful.costs import Estimate, estimate
-    from gainful.data import RankingData
+    from gainful.costs.model import Estimate, estimate
+    from gainful.data.checks import Finding, check_data
+    from gainful.data.dataset import RankingData
+    from gainful.data.sharded import ShardedData
+    from gainful.data.splits import Split, folds, split
+    from gainful.data.synthetic import make_artificial
     from gainful.errors import (
         ClusterError,
         DataError,
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
         ParameterError,
         RedundantFeaturesWarning,
     )
-    from gainful.explanation import Explanation, PairExplanation, explain, explain_pair
+    from gainful.explanation.explain import Explanation, PairExplanation, explain, explain_pair
     from gainful.exports import Exported, export
     from gainful.formats import read, write
     from gainful.formats.shards import open_shards
-    from gainful.formats.table import from_frame
+    from gainful.formats.table.reader import from_frame
     from gainful.losses import LOSSES, Loss, loss
     from gainful.metrics import Metric, metric
-    from gainful.model_file import load, model_info, save
-    from gainful.monitor import Progress
+    from gainful.metrics.scorer import scorer
+    from gainful.parameters.space import IntRange, Range, Values
     from gainful.rankers import RANKERS, ranker
     from gainful.rankers.adarank import AdaRank
     from gainful.rankers.base import Ranker
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from gainful.rankers.lambdamart import LambdaMART
     from gainful.rankers.linear import LinearRanker, RankSVM
     from gainful.rankers.mcrank import McRank
+    from gainful.rankers.model_file import load, model_info, save
     from gainful.rankers.ndcg_reduction import NDCGReduction
     from gainful.rankers.neural import NeuralRanker
     from gainful.rankers.rankboost import RankBoost
@@ -56,21 +58,19 @@ if TYPE_CHECKING:
     from gainful.rankers.smooth_dcg import SmoothDCG
     from gainful.rankers.structured_kernel import KernelStructuredSVM
     from gainful.rankers.structured_svm import StructuredSVM
-    from gainful.scoring import scorer
-    from gainful.selection import Split, folds, split
-    from gainful.sharded import ShardedData
-    from gainful.space import IntRange, Range, Values
-    from gainful.synthetic import make_artificial
+    from gainful.training.checkpoint import Checkpoint
+    from gainful.training.monitor import Progress
+    from gainful.trees.binning import AdaptiveBinner
     from gainful.tuning import TuneProgress, TuneResult
     from gainful.tuning.tune import tune
 
 _HOME = {
-    "gainful.binning": ("AdaptiveBinner",),
-    "gainful.checkpoint": ("Checkpoint",),
-    "gainful.checks": ("Finding", "check_data"),
+    "gainful.trees.binning": ("AdaptiveBinner",),
+    "gainful.training.checkpoint": ("Checkpoint",),
+    "gainful.data.checks": ("Finding", "check_data"),
     "gainful.comparison": ("Comparison", "CompareProgress", "LossMatrix", "compare", "loss_grid"),
-    "gainful.costs": ("Estimate", "estimate"),
-    "gainful.data": ("RankingData",),
+    "gainful.costs.model": ("Estimate", "estimate"),
+    "gainful.data.dataset": ("RankingData",),
     "gainful.errors": (
         "ClusterError",
         "DataError",
@@ -81,15 +81,15 @@ _HOME = {
         "ParameterError",
         "RedundantFeaturesWarning",
     ),
-    "gainful.explanation": ("Explanation", "PairExplanation", "explain", "explain_pair"),
+    "gainful.explanation.explain": ("Explanation", "PairExplanation", "explain", "explain_pair"),
     "gainful.exports": ("Exported", "export"),
     "gainful.formats": ("read", "write"),
     "gainful.formats.shards": ("open_shards",),
-    "gainful.formats.table": ("from_frame",),
+    "gainful.formats.table.reader": ("from_frame",),
     "gainful.losses": ("LOSSES", "Loss", "loss"),
     "gainful.metrics": ("Metric", "metric"),
-    "gainful.model_file": ("load", "model_info", "save"),
-    "gainful.monitor": ("Progress",),
+    "gainful.rankers.model_file": ("load", "model_info", "save"),
+    "gainful.training.monitor": ("Progress",),
     "gainful.rankers": ("RANKERS", "ranker"),
     "gainful.rankers.adarank": ("AdaRank",),
     "gainful.rankers.base": ("Ranker",),
@@ -109,11 +109,11 @@ _HOME = {
     "gainful.rankers.smooth_dcg": ("SmoothDCG",),
     "gainful.rankers.structured_kernel": ("KernelStructuredSVM",),
     "gainful.rankers.structured_svm": ("StructuredSVM",),
-    "gainful.scoring": ("scorer",),
-    "gainful.selection": ("Split", "folds", "split"),
-    "gainful.sharded": ("ShardedData",),
-    "gainful.space": ("IntRange", "Range", "Values"),
-    "gainful.synthetic": ("make_artificial",),
+    "gainful.metrics.scorer": ("scorer",),
+    "gainful.data.splits": ("Split", "folds", "split"),
+    "gainful.data.sharded": ("ShardedData",),
+    "gainful.parameters.space": ("IntRange", "Range", "Values"),
+    "gainful.data.synthetic": ("make_artificial",),
     "gainful.tuning": ("TuneProgress", "TuneResult", "tune"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

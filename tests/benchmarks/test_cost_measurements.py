@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gainful
-from gainful import costs
-from gainful.costs import TERMS
+from gainful.costs import model as costs
+from gainful.costs.model import TERMS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -10,15 +10,15 @@ import sys
 SCRIPT = """
 import os, signal, sys
 from gainful.cli import run
-import gainful.monitor
-inner, seen = gainful.monitor.Monitor.step, []
+import gainful.training.monitor
+inner, seen = gainful.training.monitor.Monitor.step, []
 def step(self, **told):
     stop = inner(self, **told)
     seen.append(1)
     if len(seen) == int(sys.argv[2]):
         os.kill(os.getpid(), int(sys.argv[1]))
     return stop
-gainful.monitor.Monitor.step = step
+gainful.training.monitor.Monitor.step = step
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(run(sys.argv[3:]))
 """

@@ -9,8 +9,8 @@ from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
-from gainful.container import write_container
 from gainful.errors import FormatError
+from gainful.persistence.container import write_container
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_way_on_is_told_only_where_there_is_one(data, tmp_path, capsys, monkey
     def fail(*_):
         raise FormatError("cannot be written: no space", path=tmp_path / "run.ckpt")
 
-    monkeypatch.setattr("gainful.checkpoint.write_container", fail)
+    monkeypatch.setattr("gainful.training.checkpoint.write_container", fail)
     monkeypatch.setattr("gainful.cli.console.progress_note", lambda event: event.iteration == 4 and interrupt())
 
     def interrupt():
@@ -129,7 +129,7 @@ def test_a_checkpoint_that_fails_is_told_while_training_runs(data, tmp_path, cap
             heard.append(capsys.readouterr().err)
         write_container(*arguments)
 
-    monkeypatch.setattr("gainful.checkpoint.write_container", fail)
+    monkeypatch.setattr("gainful.training.checkpoint.write_container", fail)
     assert run(linear(data, tmp_path, "--checkpoint-every", "0")) == 0
     assert heard[0].count("note: the checkpoint is not up to date") == 1
     assert "not up to date" not in capsys.readouterr().err

@@ -14,7 +14,7 @@ from gainful.cli import run
 SCRIPT = """
 import os, signal, sys
 from gainful.cli import run
-from gainful.formats.binary import Writer
+from gainful.formats.binary.reader import Writer
 inner = Writer.append
 def append(self, *given, **how):
     inner(self, *given, **how)

@@ -6,7 +6,7 @@ import numpy as np
 
 import gainful
 from gainful.comparison.result import Comparison, Run
-from gainful.selection.splits import Split
+from gainful.data.splits import Split
 
 METRICS = tuple(gainful.metric(name) for name in ("ndcg@10", "ndcg@1", "map"))
 CURVE = tuple(gainful.metric(f"ndcg@{k}") for k in range(1, 11))

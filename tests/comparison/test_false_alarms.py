@@ -9,7 +9,7 @@ from scipy import stats
 
 import gainful
 from gainful.comparison import result
-from gainful.parameters import Seed
+from gainful.parameters.constraints import Seed
 from gainful.rankers.base import LinearScores, Ranker
 
 RUNS, LEVEL = 200, 0.05

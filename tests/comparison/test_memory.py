@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from gainful.memory import PeakGrowth, available, workers_that_fit
+from gainful.compute.memory import PeakGrowth, available, workers_that_fit
 
 MIB = 2**20
 
 
 SCRIPT = """
 import numpy as np
-from gainful.memory import PeakGrowth
+from gainful.compute.memory import PeakGrowth
 for size in {sizes}:
     with PeakGrowth() as growth:
         array = np.ones(size, dtype=np.uint8)
@@ -67,14 +67,14 @@ def test_workers_are_as_many_as_there_is_room_for():
 
 
 def test_free_memory_keeps_to_the_limit_of_a_container(tmp_path, monkeypatch):
-    import gainful.memory
+    import gainful.compute.memory
 
     free = available()
     assert free is None or free > MIB
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 50\n")
-    assert gainful.memory._free_in_container(tmp_path) == 350
+    assert gainful.compute.memory._free_in_container(tmp_path) == 350
     (tmp_path / "memory.max").write_text("max\n")
-    assert gainful.memory._free_in_container(tmp_path) is None
-    assert gainful.memory._free_in_container(tmp_path / "absent") is None
+    assert gainful.compute.memory._free_in_container(tmp_path) is None
+    assert gainful.compute.memory._free_in_container(tmp_path / "absent") is None

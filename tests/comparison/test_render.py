@@ -12,7 +12,7 @@ from rich.console import Console
 
 import gainful
 from gainful.comparison import render
-from gainful.comparison.sheets import differences_sheet, means_sheet, seconds
+from gainful.comparison.tables import differences_sheet, means_sheet, seconds
 
 NASTY = "50%_a & <b>|x|*y* $z^{2}$ \\frac [k] #1 `c` ~"
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import gainful
-from gainful.space import Values
+from gainful.parameters.space import Values
 from gainful.tuning.tune import tuned_space
 
 # What bounds the time of one fit; not what is tuned.

@@ -10,10 +10,10 @@ import pytest
 from scipy import sparse
 
 import gainful
-from gainful.blocks import LocalBlocks
-from gainful.checks import already_checked
+from gainful.data.blocks import LocalBlocks
+from gainful.data.checks import already_checked
+from gainful.data.sharded import ShardedData
 from gainful.errors import command_line_words
-from gainful.sharded import ShardedData
 
 STORED = {
     "dense": lambda X: X,

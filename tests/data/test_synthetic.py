@@ -39,7 +39,7 @@ def test_same_seed_same_data_other_seed_other_data():
 
 def test_a_later_block_continues_the_first(monkeypatch):
     whole = make_artificial(10, n_docs=10, n_features=5, seed=4)
-    monkeypatch.setattr("gainful.synthetic.BLOCK_ROWS", 7)
+    monkeypatch.setattr("gainful.data.synthetic.BLOCK_ROWS", 7)
     assert make_artificial(10, n_docs=10, n_features=5, seed=4).equals(whole)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 
 SINGLES = st.floats(width=32, allow_nan=True, allow_infinity=False)
 DOUBLES = st.floats(allow_nan=True, allow_infinity=False)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, ParameterError
 from gainful.formats import read, write
-from gainful.formats.binary import MAGIC, PREFIX
+from gainful.formats.binary.reader import MAGIC, PREFIX
 
 
 def some_data(kind: str = "dense") -> RankingData:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, UnknownNameError
 from gainful.formats import FORMATS, read, write
 from gainful.formats.files import atomic_write

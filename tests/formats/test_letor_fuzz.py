@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gainful.errors import FormatError
-from gainful.formats import letor
-from gainful.formats.letor_lines import MalformedLine, Rules, read_line
+from gainful.formats.letor import reader as letor
+from gainful.formats.letor.lines import MalformedLine, Rules, read_line
 
 VALID = (
     b"2 qid:10 1:0.5 3:1e-5 12:-7 #docid = D1 inc = 1\n\n# note\r\n0.5 qid:10 2:NULL 1:nan\r\n"

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gainful.errors import FormatError
-from gainful.formats import letor, letor_kernels
+from gainful.formats.letor import kernels as letor_kernels
+from gainful.formats.letor import reader as letor
 
 LARGEST = 1.7976931348623157e308
 

@@ -12,7 +12,8 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from gainful.errors import FormatError, ParameterError
-from gainful.formats import letor, read
+from gainful.formats import read
+from gainful.formats.letor import reader as letor
 
 NAN = float("nan")
 

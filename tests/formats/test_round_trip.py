@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 from strategies import ranking_data
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import FormatError
 from gainful.formats import read, write
 
@@ -97,7 +97,8 @@ def blocks_of_data(rng: np.random.Generator, kind: str) -> RankingData:
 @pytest.mark.parametrize("suffix", [".txt", ".gnf", ".parquet", ".arrow"])
 def test_several_blocks(tmp_path: Path, rng: np.random.Generator, kind: str, suffix: str,
                         monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    from gainful.formats import letor_writer, table_writer
+    from gainful.formats.letor import writer as letor_writer
+    from gainful.formats.table import writer as table_writer
 
     monkeypatch.setattr(table_writer, "BLOCK_VALUES", 50_000)
     monkeypatch.setattr(letor_writer, "BLOCK_VALUES", 50_000)

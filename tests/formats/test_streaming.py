@@ -16,10 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import ranking_data
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, GainfulError, ParameterError
-from gainful.formats import letor, letor_stream, read, sources, table_stream, write
-from gainful.formats.streaming import convert, iter_blocks
+from gainful.formats import read, sources, write
+from gainful.formats.convert import convert, iter_blocks
+from gainful.formats.letor import reader as letor
+from gainful.formats.letor import stream as letor_stream
+from gainful.formats.table import stream as table_stream
 
 NAMES = ["a.txt", "a.svm.gz", "a.dat.zst", "a.parquet", "a.arrow", "a.csv", "a.tsv.zst", "a.gnf"]
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import ranking_data
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats import binary_writer, read, write
-from gainful.formats.binary import Opened, Writer
-from gainful.formats.binary_writer import Queries
+from gainful.formats import read, write
+from gainful.formats.binary import writer as binary_writer
+from gainful.formats.binary.reader import Opened, Writer
+from gainful.formats.binary.writer import Queries
 
 
 @pytest.fixture(autouse=True)
@@ -191,9 +192,9 @@ ALLOWED = 48 << 20
 MEASURE = """
 import sys
 import numpy as np
-from gainful.formats.streaming import convert, iter_blocks
+from gainful.formats.convert import convert, iter_blocks
 from gainful.formats import read
-from gainful.memory import PeakGrowth
+from gainful.compute.memory import PeakGrowth
 import pyarrow.parquet, scipy.sparse
 small, large, target, work = sys.argv[1:]
 def run(source):

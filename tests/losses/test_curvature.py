@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_formulas import FORMULAS, call, lambda_weights, lambdaloss_weights, pairs
 
+from gainful.compute.query_loop import gradient_and_curvature, values_and_gradient
 from gainful.losses import loss, weighted_kernels
 from gainful.losses.pairwise import sweep_hinges
 from gainful.losses.weighted import rank_by_sorting
-from gainful.streams import gradient_and_curvature, values_and_gradient
 
 CURVED = [text for text in FORMULAS if loss(text).entry.newton is not None]
 KERNEL_LOSSES = {

@@ -11,9 +11,9 @@ from loss_formulas import FORMULAS, FROZEN, pairs, structured_ndcg
 
 import gainful
 from gainful import DataError, ParameterError
+from gainful.compute.query_loop import values_and_gradient
 from gainful.losses import LOSSES, custom_loss, loss
 from gainful.losses.pairwise import sweep_hinges
-from gainful.streams import values_and_gradient
 
 STRUCTURED = ["structured-ndcg", "structured-ndcg-tight"]
 SMOOTH = [text for text in FORMULAS if loss(text).smooth]

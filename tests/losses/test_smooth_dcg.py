@@ -13,13 +13,13 @@ from loss_formulas import hinge_above, hinge_below, ideal, moving_cutoff, sigmoi
 
 import gainful
 from gainful import DataError, LinearRanker, ParameterError
-from gainful.engines.linear import LinearRisk
+from gainful.compute.query_loop import values_and_gradient
+from gainful.linear.risk import LinearRisk
 from gainful.losses import LOSSES, loss, smooth_dcg_kernels
 from gainful.losses.base import ByGrade
 from gainful.losses.smooth_dcg import in_bands, regression_share
 from gainful.losses.smooth_dcg import smooth_ranks as ranks_of
 from gainful.solvers.momentum import descend_stages
-from gainful.streams import values_and_gradient
 
 NAMES = ("sdcg", "shf-sdcg", "reg-shf-sdcg")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.metrics import metric
 
 SPECS = (

@@ -9,7 +9,7 @@ import pytest
 
 import gainful
 from gainful import RankingData
-from gainful.engines.shares import query_shares
+from gainful.data.query_weights import query_shares
 from gainful.rankers.frank import FidelityLoss
 from gainful.rankers.thresholds import CriticalPairs
 

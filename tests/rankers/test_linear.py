@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 
 import gainful
 from gainful import LinearRanker, ParameterError
-from gainful.engines.linear import LinearRisk
-from gainful.engines.shares import pair_counts, pair_shares, query_shares
+from gainful.data.query_weights import pair_counts, pair_shares, query_shares
+from gainful.linear.risk import LinearRisk
 from gainful.losses import LOSSES, loss
 
 CS = [0.01, 1.0, 100.0, 1000.0]
@@ -45,7 +45,7 @@ def small():
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("stored", ["float64", "float32", "csr"])
 def test_the_risk_is_the_weighted_sum_over_queries(small, name, stored, rng, monkeypatch):
-    monkeypatch.setattr("gainful.streams.CHUNK_BYTES", 500)
+    monkeypatch.setattr("gainful.compute.query_loop.CHUNK_BYTES", 500)
     X = {"float64": small.X, "float32": small.X.astype(np.float32), "csr": sparse.csr_array(small.X)}[stored]
     data = gainful.RankingData.from_rows(X, small.y, small.qid)
     weights, w = rng.random(data.n_queries), rng.normal(size=data.n_features)

@@ -15,7 +15,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import gainful
 from gainful import DataError, GainfulError, McRank, ParameterError, RankingData
-from gainful.engines.grades import CumulativeLogits, Grades, proper_probabilities, relevance_of
+from gainful.trees.grades import CumulativeLogits, Grades, proper_probabilities, relevance_of
 
 QUICK = {"n_trees": 15, "n_leaves": 6, "learning_rate": 0.1, "n_jobs": 1}
 MODES = ("classification", "ordinal", "regression")

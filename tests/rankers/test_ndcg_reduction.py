@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gainful
 from gainful import NDCGReduction, ParameterError, RankingData
-from gainful.engines.weighted_pairs import WeightedPairs, importance_weights
+from gainful.linear.weighted_pairs import WeightedPairs, importance_weights
 from gainful.rankers.ndcg_reduction import differences
 
 

@@ -17,12 +17,12 @@ from scipy import sparse
 
 import gainful
 from gainful import DataError, NeuralRanker, ParameterError, RankingData
-from gainful.engines.linear import LinearRisk
-from gainful.engines.nets import Batches, Inputs, Net, NetSettings, run_epoch, scores_of
-from gainful.engines.shares import query_shares
-from gainful.engines.tensor_linear import TensorLinearRisk
+from gainful.data.query_weights import query_shares
+from gainful.linear.risk import LinearRisk
+from gainful.linear.tensor_risk import TensorLinearRisk
 from gainful.losses import LOSSES, loss
 from gainful.losses.tensors import FORMS
+from gainful.nets.train import Batches, Inputs, Net, NetSettings, run_epoch, scores_of
 from gainful.rankers import linear
 from gainful.rankers.neural import BLOCK_ROWS, activate
 from gainful.solvers.certificate import ConvergenceWarning
@@ -242,7 +242,7 @@ import gainful
 data = gainful.make_artificial(60, n_docs=15, n_features=4)
 gainful.NeuralRanker(epochs=2, device="cpu").fit(data, eval_set=data)
 print(torch.get_num_threads(), numba.np.ufunc.parallel._is_initialized)
-from gainful.threads import thread_count
+from gainful.compute.threads import thread_count
 assert thread_count() == numba.config.NUMBA_NUM_THREADS
 numba.set_num_threads(1)
 assert thread_count() == 1
@@ -438,7 +438,7 @@ def test_a_refit_that_fails_leaves_the_model_as_it_was(parts):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["ranknet", "lambda", "listmle", "softrank", "pairwise-hinge"])
 def test_the_tensor_risk_is_the_linear_risk(name, dtype, monkeypatch):
-    monkeypatch.setattr("gainful.engines.tensor_linear.BLOCK_BYTES", 8 * 4 * 10)  # several blocks
+    monkeypatch.setattr("gainful.linear.tensor_risk.BLOCK_BYTES", 8 * 4 * 10)  # several blocks
     data = small(n_queries=30, weights=True)
     data = RankingData.from_rows(data.X.astype(dtype), data.y, data.qid, sample_weight=data.row_weights)
     ours, theirs = LinearRisk(loss(name), data), TensorLinearRisk(loss(name), data, device="torch-cpu")

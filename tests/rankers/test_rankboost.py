@@ -13,7 +13,7 @@ from scipy import sparse
 
 import gainful
 from gainful import RankingData
-from gainful.engines.shares import query_shares
+from gainful.data.query_weights import query_shares
 from gainful.rankers.rankboost import exponential_loss
 from gainful.rankers.thresholds import Codes, Columns, CriticalPairs, cuts_of
 

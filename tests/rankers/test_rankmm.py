@@ -13,9 +13,9 @@ from scipy import sparse
 
 import gainful
 from gainful import InterruptedFitWarning, ParameterError, RankingData
-from gainful.engines import pairwise_kernels as kernels
-from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk, losses_of
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
+from gainful.linear import pairwise_kernels as kernels
+from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, losses_of
 from gainful.solvers.certificate import ConvergenceWarning
 
 CS = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]

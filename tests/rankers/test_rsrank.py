@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 
 import gainful
 from gainful import ParameterError, RankingData, RSRank
-from gainful.engines.weighted_pairs import WeightedHuber, WeightedPairs, importance_weights, varies_within_queries
-from gainful.selection.layout import read_splits
+from gainful.formats.layout import read_splits
+from gainful.linear.weighted_pairs import WeightedHuber, WeightedPairs, importance_weights, varies_within_queries
 from gainful.solvers.truncated_gradient import descend_fixed, descend_safeguarded, truncate
 
 

@@ -9,8 +9,8 @@ from scipy import sparse
 import gainful
 from gainful import RankingData
 from gainful.cli import run
-from gainful.engines.linear import LinearRisk
-from gainful.engines.scaling import ScaledRisk
+from gainful.linear.risk import LinearRisk
+from gainful.linear.scaling import ScaledRisk
 from gainful.losses import loss
 from gainful.solvers.certificate import Certificate
 

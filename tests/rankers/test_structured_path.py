@@ -11,7 +11,7 @@ import pytest
 import gainful
 from gainful import InterruptedFitWarning, ParameterError
 from gainful.cli import run
-from gainful.engines.structured import StructuredRisk
+from gainful.linear.structured import StructuredRisk
 from gainful.rankers import structured_svm
 from gainful.rankers.position_weights import LEARNABLE, POWERS
 from gainful.rankers.structured_svm import StructuredSVM

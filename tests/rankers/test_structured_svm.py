@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 import gainful
 from gainful import ParameterError, RankingData
-from gainful.inference import RankingProblem, risk, tight_violations, violations
+from gainful.losses.structured import RankingProblem, risk, tight_violations, violations
 from gainful.rankers import structured_svm
 from gainful.solvers.certificate import ConvergenceWarning
 

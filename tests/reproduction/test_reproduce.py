@@ -131,7 +131,7 @@ def test_figures_are_letors(folder, tmp_path):
     experiment = Ohsumed(folder, rankers="ranksvm", trials=3, select="ndcg@10", store=tmp_path)
     experiment.run()
     result = experiment.result()
-    from gainful.selection.layout import read_splits
+    from gainful.formats.layout import read_splits
 
     chooses, measure = (gainful.metric(name, convention="letor3") for name in ("ndcg@10", "map"))
     means, values = [], []

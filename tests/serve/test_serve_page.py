@@ -12,7 +12,7 @@ import pytest
 from serve_examples import client_of, train_data
 
 import gainful
-from gainful.formats.table_writer import WELL_KNOWN
+from gainful.formats.table.writer import WELL_KNOWN
 
 ASSETS = files("gainful.serve") / "assets"
 NAMED = {

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import metric
-from gainful.monitor import Monitor
 from gainful.solvers.bundle import Bundle, minimize_bundle, minimize_path
 from gainful.solvers.certificate import ConvergenceWarning
+from gainful.training.monitor import Monitor
 
 EVERY_C = [1e-8, 1e-4, 1e-2, 1.0, 1e2, 1e4, 1e8]
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gainful.errors import ParameterError
 from gainful.metrics import metric
-from gainful.monitor import Monitor
 from gainful.solvers.bundle import minimize_bundle
 from gainful.solvers.certificate import ConvergenceWarning
 from gainful.solvers.cutting_plane import minimize_cutting_plane
+from gainful.training.monitor import Monitor
 
 SCHEDULES = ["pass", "query", 3]
 

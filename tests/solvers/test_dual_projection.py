@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gainful import ParameterError
-from gainful.engines.pairwise import GradedPairs, PairwiseRisk
+from gainful.linear.pairwise import GradedPairs, PairwiseRisk
 from gainful.solvers.certificate import ConvergenceWarning
 from gainful.solvers.dual_projection import ProjectionRule, minimize_dual_projection, project_nonnegative_l1_inf
 from gainful.solvers.stochastic_dual import best_multiple, largest_curvature

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gainful.engines.pairwise import GradedPairs, PairwiseRisk
+from gainful.linear.pairwise import GradedPairs, PairwiseRisk
 from gainful.solvers.exponentiated import ExponentiatedRule, largest_pair, minimize_exponentiated
 from gainful.solvers.exponentiated_kernels import marginals
 

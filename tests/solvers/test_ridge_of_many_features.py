@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from gainful.data.spread import feature_spread
 from gainful.solvers import ridge
-from gainful.spread import feature_spread
 
 
 def problem(n, d, low, high, seed=0):

@@ -9,10 +9,10 @@ from scipy.optimize import rosen, rosen_der
 
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import metric
-from gainful.monitor import Monitor
 from gainful.solvers.bundle import minimize_bundle
 from gainful.solvers.certificate import Certificate, ConvergenceWarning
 from gainful.solvers.subgradient import METHODS, minimize_subgradient
+from gainful.training.monitor import Monitor
 
 
 def objective(risk, C):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 import gainful
-from gainful.monitor import Monitor
-from gainful.parameters import Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.constraints import Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.space import Range, Space
 from gainful.rankers.base import Ranker
-from gainful.space import Range, Space
+from gainful.training.monitor import Monitor
 
 TRUE_ANGLE = 0.6
 

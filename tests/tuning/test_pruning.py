@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from known_rankers import Curve, Height
 
 import gainful
-from gainful.space import Values
+from gainful.parameters.space import Values
 from gainful.tuning.pruning import extend, hopeless, reached
 from gainful.tuning.search import Search
 from gainful.tuning.trials import Budget, Trials

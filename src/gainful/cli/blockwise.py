@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gainful.blocks import Kept, Task
-from gainful.data import RankingData
+from gainful.data.blocks import Kept, Task
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData, as_sharded
 from gainful.metrics import Metric
-from gainful.rows import Array
-from gainful.sharded import ShardedData, as_sharded
 
 BLOCKS_AT_ONCE = 16  # of a cluster, whose workers would wait for each other otherwise
 

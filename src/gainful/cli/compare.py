@@ -11,7 +11,7 @@ from gainful.cli import options
 
 if TYPE_CHECKING:
     from gainful.comparison import Comparison
-    from gainful.selection.splits import Split
+    from gainful.data.splits import Split
 
 EMBEDDED_QUERIES = 1000
 DEFAULT_RANKERS = "few"
@@ -84,8 +84,8 @@ def compare(
     from gainful.comparison.compare import CURVE, check_comparison, how_to_choose
     from gainful.comparison.contestants import entries
     from gainful.comparison.protocol import as_splits, division
+    from gainful.data.splits import first_look
     from gainful.formats.files import prepare_folder
-    from gainful.selection.splits import first_look
 
     # Everything that can be wrong with the request is checked before the data is read.
     entered = entries(_contestants(rankers, losses, models))
@@ -175,9 +175,9 @@ def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[st
     """The keywords of ``as_splits`` that name the data."""
     from gainful.cli.console import say
     from gainful.cli.inputs import load_data, load_splits
+    from gainful.data.synthetic import make_artificial
     from gainful.errors import ParameterError
-    from gainful.selection.layout import align_features
-    from gainful.synthetic import make_artificial
+    from gainful.formats.layout import align_features
 
     if data is None:
         if test is not None or valid is not None:

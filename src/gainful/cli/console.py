@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from gainful.jsonable import plain
+from gainful.persistence.jsonable import plain
 
 QUIET_SECONDS = 1.0  # compiling this long is not worth a line
 WIDTH_WITHOUT_TERMINAL = 140  # a file or a pipe has no width; tables are not to be wrapped at 80

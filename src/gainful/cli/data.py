@@ -23,9 +23,9 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Describe a data file: queries, documents, grades, features, missing values, and what is likely a mistake."""
-    from gainful.checks import check_data
     from gainful.cli.console import key_value_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
+    from gainful.data.checks import check_data
     from gainful.formats import columns_of
 
     how = read_options(format, merge, read)
@@ -77,7 +77,7 @@ def convert(
     """
     from gainful.cli.console import counting, say, watch_compilation
     from gainful.cli.inputs import parse_format_options, read_options
-    from gainful.formats.streaming import convert as convert_data
+    from gainful.formats.convert import convert as convert_data
 
     reading = read_options(format, merge, read)
     how = parse_format_options(write)
@@ -119,12 +119,12 @@ def generate(
     """Make artificial data with a known target (linear, quadratic and cubic part), as McRank's paper does."""
     from gainful.cli.console import say, status, watch_compilation
     from gainful.cli.inputs import parse_numbers
+    from gainful.data.splits import split as split_queries
+    from gainful.data.synthetic import make_artificial
     from gainful.errors import ParameterError
     from gainful.formats import FORMATS, check_format
     from gainful.formats import write as write_data
     from gainful.formats.files import refuse_unwritable
-    from gainful.selection import split as split_queries
-    from gainful.synthetic import make_artificial
 
     shares = None if grade_shares is None else parse_numbers(grade_shares, "--grade-shares")
     parts = None if split is None else parse_numbers(split, "--split")

@@ -10,10 +10,10 @@ from gainful.cli import options
 from gainful.cli.models import Model
 
 if TYPE_CHECKING:
-    from gainful.data import RankingData
-    from gainful.explanation import PairExplanation
+    from gainful.data.dataset import RankingData
+    from gainful.data.rows import Array
+    from gainful.explanation.explain import PairExplanation
     from gainful.rankers.base import Ranker
-    from gainful.rows import Array
 
 
 def explain(
@@ -67,7 +67,7 @@ def _best_documents(model: Ranker, rows: RankingData, query: int, most: int) -> 
     """(rank, row, explanation) of the best documents of a query."""
     import numpy as np
 
-    from gainful.explanation import explain as explain_rows
+    from gainful.explanation.explain import explain as explain_rows
 
     start, end = int(rows.offsets[query]), int(rows.offsets[query + 1])
     order = np.argsort(-model.predict(rows.X[start:end]), kind="stable")[:most]
@@ -76,7 +76,7 @@ def _best_documents(model: Ranker, rows: RankingData, query: int, most: int) -> 
 
 
 def _pair(model: Ranker, rows: RankingData, places: list[int]) -> PairExplanation:
-    from gainful.explanation import explain_pair
+    from gainful.explanation.explain import explain_pair
 
     a, b = (_values(rows, place) for place in places)
     return explain_pair(model, a, b)

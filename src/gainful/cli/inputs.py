@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.checks import check_data
 from gainful.cli.console import status, warn, watch_compilation
-from gainful.data import RankingData
+from gainful.data.checks import check_data
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
 from gainful.errors import FormatError, ParameterError
 from gainful.formats import read
 from gainful.formats.shards import open_shards
 from gainful.metrics import Metric, metric
-from gainful.parameters import split_outside_brackets
-from gainful.rows import Array
-from gainful.sharded import ShardedData
+from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
+    from gainful.data.splits import Split
     from gainful.rankers.base import Ranker
-    from gainful.selection.splits import Split
 
 
 def read_options(format: str | None, merge: bool, settings: list[str] | None) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def warn_of_data(data: RankingData | ShardedData, valid: RankingData | ShardedDa
 
 
 def load_splits(folder: Path, options: dict[str, Any], *, needs_test: bool = True) -> list[Split]:
-    from gainful.selection.layout import read_splits
+    from gainful.formats.layout import read_splits
 
     watch_compilation()
     with status(f"reading {folder}"):
@@ -90,7 +90,7 @@ def is_model(path: Path) -> bool:
 
 
 def load_model(path: Path) -> Ranker:
-    from gainful.model_file import load
+    from gainful.rankers.model_file import load
 
     return load(path)
 

@@ -17,12 +17,12 @@ from gainful.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gainful.checkpoint import Checkpoint
-    from gainful.data import RankingData
+    from gainful.data.dataset import RankingData
+    from gainful.data.rows import Array
+    from gainful.data.sharded import ShardedData
     from gainful.metrics import Metric
     from gainful.rankers.base import Ranker
-    from gainful.rows import Array
-    from gainful.sharded import ShardedData
+    from gainful.training.checkpoint import Checkpoint
 
 Model = Annotated[Path, typer.Argument(help="Model file written by gainful train.", show_default=False)]
 
@@ -56,14 +56,14 @@ def train(
     json: options.Json = False,
 ) -> None:
     """Train one ranker and write it to a model file. Ctrl-C keeps the best model so far."""
-    from gainful.checkpoint import Checkpoint
     from gainful.cli.console import key_value_table, print_json, say, stdout
     from gainful.cli.inputs import open_data, read_options
     from gainful.comparison.contestants import ranker_with_settings
-    from gainful.data import RankingData
+    from gainful.data.dataset import RankingData
     from gainful.formats.files import refuse_unwritable
-    from gainful.model_file import save
-    from gainful.selection.layout import align_features
+    from gainful.formats.layout import align_features
+    from gainful.rankers.model_file import save
+    from gainful.training.checkpoint import Checkpoint
 
     model = ranker_with_settings(ranker, set or []) if start is None else _model_to_go_on(start, ranker, set or [])
     model._check_parameters()
@@ -204,7 +204,7 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
     from gainful.cli.inputs import load_model
     from gainful.comparison.contestants import ranker_with_settings
     from gainful.errors import ParameterError
-    from gainful.parameters import parse_setting
+    from gainful.parameters.constraints import parse_setting
     from gainful.rankers.registry import RANKERS
 
     named = ranker_with_settings(ranker, settings)
@@ -230,10 +230,10 @@ def _fit_with_bar(
     name: str,
     checkpoint: Checkpoint | None,
 ) -> None:
-    from gainful.checks import already_checked
     from gainful.cli.console import progress_bars, progress_note, say
     from gainful.cli.inputs import warn_of_data
-    from gainful.monitor import Progress
+    from gainful.data.checks import already_checked
+    from gainful.training.monitor import Progress
 
     warn_of_data(data, valid)
     with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, already_checked():
@@ -253,7 +253,7 @@ def _fit_with_bar(
 @contextmanager
 def _warnings_as_notes(console: Console) -> Iterator[list[str]]:
     """The texts of warnings, each once, to be said later. That a checkpoint cannot be written is said at once."""
-    from gainful.checkpoint import CheckpointWarning
+    from gainful.training.checkpoint import CheckpointWarning
 
     later: list[str] = []
     told: list[str] = []

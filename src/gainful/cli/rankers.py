@@ -57,7 +57,7 @@ def rankers(
 def warm() -> None:
     """Compile the kernels ahead of time: for containers, servers and impatient users."""
     from gainful.cli.console import progress_bars, say
-    from gainful.warm import warm_kernels
+    from gainful.cli.warm import warm_kernels
 
     with progress_bars() as bars:
         task = bars.add_task("compiling kernels", total=None, note="")
@@ -68,10 +68,10 @@ def warm() -> None:
 def _print_estimate(name: str | None, text: str, json: bool) -> None:
     from dataclasses import asdict
 
-    from gainful import costs
     from gainful.cli.console import print_json, stdout
+    from gainful.costs import model as costs
     from gainful.errors import ParameterError, UnknownNameError
-    from gainful.parameters import parse_setting, split_outside_brackets
+    from gainful.parameters.constraints import parse_setting, split_outside_brackets
     from gainful.rankers import RANKERS
 
     if name is None:

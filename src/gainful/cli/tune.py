@@ -61,11 +61,11 @@ def tune(
     """Choose the parameters of a ranker on validation data. Ctrl-C shows the best so far."""
     from gainful.cli.console import progress_bars, run_interruptibly
     from gainful.cli.inputs import parse_metrics, read_options, warn_of_data
+    from gainful.data.splits import first_look
     from gainful.formats.files import refuse_unwritable
+    from gainful.parameters.space import parse_dimension
     from gainful.rankers.registry import ranker as make
     from gainful.rankers.specs import parse_settings
-    from gainful.selection.splits import first_look
-    from gainful.space import parse_dimension
     from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuningJob
     from gainful.tuning.tune import check_refit, prepared, training_parts, tuned_space
 
@@ -110,7 +110,7 @@ def tune(
 def _finish(choosing: Any, found: TuneResult, parts: Any, whole: Any, output: Path | None, json: bool) -> None:
     """Train and write the model, unless the search was interrupted. Then show what was found."""
     from gainful.cli.console import print_json, say, status, stdout
-    from gainful.model_file import save
+    from gainful.rankers.model_file import save
 
     written = None if found.interrupted else output
     if output is not None and written is None:
@@ -130,7 +130,7 @@ def _finish(choosing: Any, found: TuneResult, parts: Any, whole: Any, output: Pa
 def _load(data: Path, valid: Path | None, how: dict[str, Any]) -> dict[str, Any]:
     """The keywords of ``training_parts`` that name the data."""
     from gainful.cli.inputs import load_data, load_splits
-    from gainful.selection.layout import align_features
+    from gainful.formats.layout import align_features
 
     if data.is_dir():
         if valid is not None:

@@ -20,12 +20,12 @@ import distributed
 import numpy as np
 from dask.sizeof import sizeof
 
-from gainful.blocks import Kept, Task, n_parts
 from gainful.cluster.clients import first_line
-from gainful.data import RankingData
+from gainful.compute.threads import at_most
+from gainful.data.blocks import Kept, Task, n_parts
+from gainful.data.dataset import RankingData
 from gainful.errors import ClusterError, GainfulError
 from gainful.formats.files import forget_pages
-from gainful.threads import at_most
 
 LONG_ARGUMENTS = 1 << 16  # bytes: more are sent once and handed on between workers, not once for each block
 LOOK_SECONDS = 1.0  # between two looks at a cluster that has not answered

@@ -15,11 +15,11 @@ import numpy as np
 
 from gainful.cluster.blocks import DaskBlocks, gathered
 from gainful.cluster.clients import current_client, first_line
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.frames import as_features
+from gainful.data.rows import Array, first_repeated
+from gainful.data.sharded import BlockFacts, ShardedData
 from gainful.errors import DataError, GainfulError, ParameterError
-from gainful.frames import as_features
-from gainful.rows import Array, first_repeated
-from gainful.sharded import BlockFacts, ShardedData
 
 GRADE, QUERY, WEIGHT, PLACE = "gainful:grade", "gainful:qid", "gainful:weight", "gainful:place"
 

@@ -13,13 +13,13 @@ import distributed
 import numpy as np
 
 from gainful.cluster.blocks import DaskBlocks, Shard, gathered, plain_errors
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
 from gainful.formats import FORMATS, read
-from gainful.formats.binary import Opened
+from gainful.formats.binary.reader import Opened
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
-from gainful.sharded import ShardedData
 
 ROWS_OF_ROOT = 128  # rows of a block for each √rows of the data: 8 blocks for 10⁶ rows, 256 for 10⁹
 UNBIND_SECONDS = 30.0

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gainful.checks import warn_of
 from gainful.comparison.contestants import entries, refuse_data_as_rankers
 from gainful.comparison.protocol import as_splits, division, opened_parts
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
-from gainful.data import RankingData
+from gainful.data.checks import warn_of
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
-from gainful.monitor import Progress
-from gainful.parameters import explains_keywords, split_outside_brackets
+from gainful.parameters.constraints import explains_keywords, split_outside_brackets
 from gainful.rankers.base import Ranker
-from gainful.selection.splits import Split, first_look
+from gainful.training.monitor import Progress
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
 from gainful.tuning.store import StoreError
 from gainful.tuning.trials import why

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split
 from gainful.errors import ParameterError
-from gainful.parameters import split_outside_brackets
+from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
 from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
-from gainful.selection.splits import Split
 
 __all__ = ["contestants", "entries", "ranker_from_spec", "ranker_with_settings"]
 

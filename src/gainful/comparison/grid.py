@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.result import Comparison
-from gainful.comparison.sheets import Cell, Sheet, seconds
+from gainful.comparison.tables import Cell, Sheet, seconds
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.losses import LOSSES, Loss, loss
-from gainful.parameters import split_outside_brackets
+from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
 

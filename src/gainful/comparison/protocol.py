@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split, folds, split
 from gainful.errors import DataError, ParameterError
 from gainful.formats import read
-from gainful.selection.layout import align_features, read_splits
-from gainful.selection.splits import Split, folds, split
+from gainful.formats.layout import align_features, read_splits
 from gainful.tuning.store import fingerprint
 
 

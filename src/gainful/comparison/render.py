@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
-from gainful.comparison.sheets import Cell, Sheet, differences_sheet, legend, means_sheet, notes, percent
+from gainful.comparison.tables import Cell, Sheet, differences_sheet, legend, means_sheet, notes, percent
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}

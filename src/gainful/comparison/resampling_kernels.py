@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
+from gainful.compute.compiled import helper, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -23,11 +23,11 @@ from gainful.comparison.statistics import (
     smallest_p,
     superiority,
 )
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.splits import Split
 from gainful.errors import GainfulError, UnknownNameError
 from gainful.metrics import Metric, headings, mean_over_queries
-from gainful.rows import Array
-from gainful.selection.splits import Split
 
 CURVE_SUM = "sum of ndcg@1…10"
 ROUNDING = 1e-11
@@ -354,7 +354,7 @@ class Comparison:
     @cached_property
     def cautions(self) -> tuple[str, ...]:
         """What the number of test queries cannot support, in sentences."""
-        from gainful.comparison.claims import cautions
+        from gainful.comparison.cautions import cautions
 
         return tuple(cautions(self))
 
@@ -390,7 +390,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain values: what :meth:`to_json` writes."""
-        from gainful.comparison.record import record
+        from gainful.comparison.to_dict import record
 
         return record(self)
 
@@ -412,7 +412,7 @@ class Comparison:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The report: one page that needs nothing else, written to ``path`` where one is given."""
-        from gainful.comparison.report import page
+        from gainful.report.page import page
 
         return _written(page(self), path)
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from gainful.checks import already_checked
 from gainful.comparison.result import Run, path_of
-from gainful.data import RankingData
+from gainful.compute.memory import PeakGrowth
+from gainful.data.checks import already_checked
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split
 from gainful.errors import InterruptedFitWarning
-from gainful.jsonable import plain
-from gainful.memory import PeakGrowth
 from gainful.metrics import Metric
-from gainful.monitor import Progress
+from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
-from gainful.selection.splits import Split
+from gainful.training.monitor import Progress
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
 from gainful.tuning.tune import Choosing, prepared, tuned_space
 

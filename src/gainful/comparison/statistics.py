@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 N_FLIPS = 10_000
 N_RESAMPLES = 10_000

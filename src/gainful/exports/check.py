@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
 from gainful.exports.formats import Written
 from gainful.exports.scorers import LARGEST, Ensemble, Kernel, Linear, Net, Scorer
-from gainful.rows import Array
 
 MADE_UP = 2000
 MOST_ROWS = 10_000
@@ -177,8 +177,8 @@ def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -
 
 def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
     """Values as given, as float32, and the offsets of the queries: of the first whole queries up to 10,000 rows."""
-    from gainful.data import RankingData
-    from gainful.frames import as_features
+    from gainful.data.dataset import RankingData
+    from gainful.data.frames import as_features
 
     if isinstance(data, RankingData):
         X, names, offsets = data.X, data.feature_names, data.offsets

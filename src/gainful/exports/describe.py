@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ExportError, ParameterError
 from gainful.exports.floats import FARTHEST
 from gainful.exports.lightgbm_text import trees_of
 from gainful.exports.scorers import LARGEST, Ensemble, Expectation, Inputs, Kernel, Linear, Net, Scorer, Tree
-from gainful.rows import Array
 
 
 @dataclass(frozen=True)

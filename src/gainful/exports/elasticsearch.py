@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import UnknownNameError
 from gainful.exports import ranklib
 from gainful.exports.describe import Described
@@ -20,7 +21,6 @@ from gainful.exports.floats import above, below, single
 from gainful.exports.formats import Settings, Written, check_trees, nest, refuse
 from gainful.exports.scorers import Ensemble, Linear, Tree
 from gainful.exports.walk import Nodes, Split, flatten
-from gainful.rows import Array
 
 REQUEST = ".request.json"
 TYPES = {"linear": "model/linear", "xgboost": "model/xgboost+json", "ranklib": "model/ranklib"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 LARGEST = np.finfo(np.float32).max
 FARTHEST = float(np.finfo(np.float64).max)  # stands for infinity, which JSON has not

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
 from gainful.exports.scorers import Ensemble, Kernel, Linear, Net, Tree
-from gainful.rows import Array
 
 DEEPEST = 400  # splits above a leaf in a nested text; readers of JSON refuse a thousand levels, two a split
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse
 from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
-from gainful.rows import Array
 
 # Old enough for runtimes of the last years; nothing newer is used.
 IR_VERSION, OPSET, ML_OPSET = 8, 17, 3

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.exports.describe import Described
 from gainful.exports.formats import Settings, Written
 from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
 from gainful.exports.walk import Nodes
-from gainful.rows import Array
 
 FORMAT, VERSION = "gainful-scorer", 1
 STANDARDISED = "x is first replaced by (x - shift) / scale, where those are given"

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.exports.floats import below, text
 from gainful.exports.formats import nest
 from gainful.exports.scorers import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
-from gainful.rows import Array
 
 
 def text_of(ensemble: Ensemble) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 LARGEST = float(np.finfo(np.float64).max)
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
 from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
 from gainful.exports.formats import Settings, Written, check_trees, kind_of, nest, refuse
 from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
 from gainful.exports.walk import Nodes, Split, flatten
-from gainful.rows import Array
 
 MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"
 SLACK = np.float32(1e-6)

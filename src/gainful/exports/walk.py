@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 # (values of the rows' features, places of the splits they are at) → which rows go left
 Decide = Callable[[Array, Array], Array]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.frames import without_codes
 from gainful.errors import FormatError, UnknownNameError, option
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable
-from gainful.frames import without_codes
 
 __all__ = ["FORMATS", "check_format", "known_suffixes", "read", "write"]
 
@@ -32,12 +32,12 @@ class Format:
 
 
 FORMATS = {
-    "letor": Format("letor", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
-    "parquet": Format("table", (".parquet",), fixed={"kind": "parquet"}),
-    "arrow": Format("table", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
-    "csv": Format("table", (".csv",), compressible=True, fixed={"kind": "csv"}),
-    "tsv": Format("table", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
-    "binary": Format("binary", (".gnf",)),
+    "letor": Format("letor.reader", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
+    "parquet": Format("table.reader", (".parquet",), fixed={"kind": "parquet"}),
+    "arrow": Format("table.reader", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
+    "csv": Format("table.reader", (".csv",), compressible=True, fixed={"kind": "csv"}),
+    "tsv": Format("table.reader", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
+    "binary": Format("binary.reader", (".gnf",)),
 }
 
 
@@ -60,7 +60,7 @@ def columns_of(path: PathLike, format: str | None = None, **options: Any) -> dic
     chosen = format_of(path, format)
     if chosen.module != "table":
         return None
-    from gainful.formats import table
+    from gainful.formats.table import reader as table
 
     return table.columns(path, **options, **chosen.fixed)
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gainful.blocks import LocalBlocks, in_blocks
-from gainful.data import RankingData
+from gainful.compute.memory import available
+from gainful.data.blocks import LocalBlocks, in_blocks
+from gainful.data.dataset import RankingData
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
 from gainful.formats import FORMATS, known_suffixes, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
-from gainful.memory import available
-from gainful.sharded import ShardedData
 
 MOST_OF_MEMORY = 0.5  # that shards which cannot be mapped may take
 EXPANDED = 4.0  # what compressed values grow to, about

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError
-from gainful.formats.binary import Opened
-from gainful.formats.binary_writer import Queries
+from gainful.formats.binary.reader import Opened
+from gainful.formats.binary.writer import Queries
 from gainful.formats.ids import integers_if_canonical, string_array
 
 Array = npt.NDArray[Any]

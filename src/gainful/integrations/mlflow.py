@@ -18,9 +18,9 @@ import numpy as np
 
 import gainful
 from gainful.errors import GainfulError, MissingExtraError, ParameterError, shorten
-from gainful.model_file import save
-from gainful.monitor import AFTER_FIT
 from gainful.rankers.base import Ranker
+from gainful.rankers.model_file import save
+from gainful.training.monitor import AFTER_FIT
 
 LONGEST_VALUE = 250  # what every version of MLflow's stores takes
 FILE_NAME = "model.gainful"

@@ -1,7 +1,7 @@
 """``Loss``: a ranking loss as a value.
 
 A loss maps the scores and grades of one query to a value and to its gradient by score. It knows nothing of features and
-nothing of other queries: the loop over queries, threads and weights belong to :mod:`gainful.streams`.
+nothing of other queries: the loop over queries, threads and weights belong to :mod:`gainful.compute.query_loop`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gainful import streams
+from gainful.compute import query_loop
+from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.data.rows import Array, checked_grades
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
-from gainful.parameters import Constraint
-from gainful.rows import Array, checked_grades
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
+from gainful.parameters.constraints import Constraint
 
 Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
 BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
@@ -37,7 +37,7 @@ class LossEntry:
 
     ``convex`` and ``smooth`` (a continuous gradient) are meant in the scores. ``frozen``: the loss has weights that
     depend on the present ranking and count as constants in the gradient, so that it is no derivative. All losses are
-    ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.streams` drives.
+    ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.compute.query_loop` drives.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: it has next to no gradient where all scores are equal, so models should start elsewhere.
@@ -124,7 +124,7 @@ class Loss:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != y.shape:
             raise DataError(f"there are {len(y)} grades, but scores of shape {scores.shape}")
-        return streams.values_and_gradient(self.bind(y, offsets), offsets, read_only(scores), self.entry.threads)
+        return query_loop.values_and_gradient(self.bind(y, offsets), offsets, read_only(scores), self.entry.threads)
 
     def bind(self, y: Array, offsets: Array) -> Fill:
         """This loss on a training set: what does not depend on the scores is computed here, once."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gainful.compute.query_loop import Fill, read_only
+from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
 from gainful.losses.base import Loss, LossEntry
-from gainful.rows import Array
-from gainful.streams import Fill, read_only
 
 PREFIX = "custom:"
 ROUNDING = 1e-9  # a value of a convex loss this little below 0 counts as 0

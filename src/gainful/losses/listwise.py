@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.data.rows import Array
 from gainful.losses.base import ByGrade, LossEntry, Parameter
-from gainful.parameters import Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.parameters.constraints import Integer, Maybe, Real
 
 
 def _per_query(values: Array, offsets: Array, of: Any) -> Array:

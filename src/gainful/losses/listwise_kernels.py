@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
+from gainful.compute.compiled import helper, kernel
 
 # Each loss has kernels of its own, so that using one compiles no other.
 

@@ -21,7 +21,7 @@ import math
 
 from numpy import uint64
 
-from gainful.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
 
 BATCH = 512  # factors in [½, 1] whose product is an ordinary number
 

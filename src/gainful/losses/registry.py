@@ -13,9 +13,9 @@ from gainful.losses.custom import PREFIX, custom_loss, missing_loss
 from gainful.losses.listwise import LISTWISE
 from gainful.losses.pairwise import PAIRWISE
 from gainful.losses.smooth_dcg import SMOOTH_DCG
-from gainful.losses.structured import STRUCTURED
+from gainful.losses.structured.margin import STRUCTURED
 from gainful.losses.weighted import WEIGHTED
-from gainful.parameters import Constraint, split_outside_brackets
+from gainful.parameters.constraints import Constraint, split_outside_brackets
 
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
     {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}

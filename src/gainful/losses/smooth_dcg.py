@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from gainful.compute.query_loop import Fill, read_only
+from gainful.data.rows import Array
 from gainful.errors import DataError
 from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill, centred
-from gainful.parameters import Choice, Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, read_only
+from gainful.parameters.constraints import Choice, Integer, Maybe, Real
 
 FIRST_SHARE = 0.999999  # of regression, in the first iteration
 PAPER = (

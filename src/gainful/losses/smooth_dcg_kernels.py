@@ -21,7 +21,7 @@ import math
 
 from numpy import uint64
 
-from gainful.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
 
 BAND = 128.0
 UP, DOWN = math.exp(BAND), math.exp(-BAND)

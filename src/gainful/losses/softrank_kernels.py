@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from gainful.compiled import LOOSE, kernel
+from gainful.compute.compiled import LOOSE, kernel
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")

@@ -23,10 +23,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gainful.data.rows import Array
 from gainful.losses import smooth_dcg
 from gainful.losses.base import ByGrade, Loss
 from gainful.losses.listwise import gain_shares, top_one
-from gainful.rows import Array
 
 PAIRS_AT_ONCE = 1 << 25  # of (query, document, document) in one step: bounds the memory of a step
 FEW_PAIRS = 1 << 25  # so few are done in one step: launching more would take longer

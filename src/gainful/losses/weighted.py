@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.data.rows import Array
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
-from gainful.parameters import Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.parameters.constraints import Integer, Maybe, Real
 
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)

@@ -18,7 +18,7 @@ import math
 
 from numpy import uint64
 
-from gainful.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
 
 LONG_LIST = 500  # from here on sorting beats counting who is above
 

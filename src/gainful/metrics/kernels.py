@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
-from gainful.threads import thread_count
+from gainful.compute.compiled import helper, kernel
+from gainful.compute.threads import thread_count
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
 BY_MIN, BY_ALL = 0, 1  # what average precision is divided by

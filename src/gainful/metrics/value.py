@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.frames import column_to_numpy
+from gainful.data.rows import Array, checked_doc_ids, checked_grades, checked_query_weights, group_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.frames import column_to_numpy
 from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
@@ -28,7 +29,6 @@ from gainful.metrics.conventions import (
     options_of,
     show,
 )
-from gainful.rows import Array, checked_doc_ids, checked_grades, checked_query_weights, group_rows
 
 SPEC = re.compile(r"\s*([a-z]\w*)\s*(?:@\s*([^\s()]*))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
 SHAPE = "like 'ndcg@10', 'map', 'rbp(0.8)' or 'ndcg@10(gain=linear, ties=input)'"
@@ -92,8 +92,8 @@ class Metric:
         """The mean over queries, weighted where there are weights; NaN when every query is skipped.
 
         ``y`` holds one grade per row and ``qid`` the query of each row, in any order; or ``y`` is a
-        :class:`~gainful.data.RankingData` or :class:`~gainful.ShardedData`, which brings its queries, weights and
-        document ids itself.
+        :class:`~gainful.data.dataset.RankingData` or :class:`~gainful.ShardedData`, which brings its queries,
+        weights and document ids itself.
         ``query_weights`` has one weight per query, in order of first appearance.
         """
         values = self.per_query(scores, y, qid=qid, doc_ids=doc_ids)

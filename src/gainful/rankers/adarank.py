@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE, Scaling
-from gainful.engines.shares import query_shares
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import Array, linear_scores
 from gainful.errors import ParameterError
+from gainful.linear.scaling import SCALE, Scaling
 from gainful.metrics import Metric, metric
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.space import Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.thresholds import Columns
-from gainful.rows import Array, linear_scores
-from gainful.space import Space, Values
+from gainful.training.monitor import Monitor
 
 LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight
 UNCHANGED = 1e-12

@@ -12,9 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 import gainful
-from gainful.checkpoint import Checkpoint, data_facts
-from gainful.checks import warn_of
-from gainful.data import RankingData
+from gainful.data.checks import warn_of
+from gainful.data.dataset import RankingData
+from gainful.data.frames import as_features, refuse_dask, without_codes
+from gainful.data.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
+from gainful.data.sharded import ShardedData
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -25,13 +27,11 @@ from gainful.errors import (
 )
 from gainful.formats import read
 from gainful.formats.shards import open_shards
-from gainful.frames import as_features, refuse_dask, without_codes
 from gainful.metrics import Metric, metric
-from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
-from gainful.parameters import Constraint, check_parameters, explains_keywords, refuse_unknown_parameters
-from gainful.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
-from gainful.sharded import ShardedData
-from gainful.space import Space
+from gainful.parameters.constraints import Constraint, check_parameters, explains_keywords, refuse_unknown_parameters
+from gainful.parameters.space import Space
+from gainful.training.checkpoint import Checkpoint, data_facts
+from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]

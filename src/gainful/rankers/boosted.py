@@ -7,15 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from gainful.data import RankingData
-from gainful.engines.boosting import LossObjective
-from gainful.engines.recipes import Recipe, grades
+from gainful.data.dataset import RankingData
+from gainful.data.sharded import ShardedData
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss, loss_text
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Either, Integer, Real
+from gainful.parameters.constraints import Choice, Constraint, Either, Integer, Real
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
-from gainful.sharded import ShardedData
+from gainful.training.monitor import Monitor
+from gainful.trees.objective import LossObjective
+from gainful.trees.objective_factory import Recipe, grades
 
 STEP_PARAMETERS: dict[str, Constraint] = {
     "scale": Either(

@@ -6,18 +6,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE, Scaling
-from gainful.engines.weighted_pairs import varies_within_queries
+from gainful.compute.randomness import seed_from
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array, linear_scores
+from gainful.linear.scaling import SCALE, Scaling
+from gainful.linear.weighted_pairs import varies_within_queries
 from gainful.metrics import Metric, metric
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
-from gainful.randomness import seed_from
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.line_measure import LineMeasure
 from gainful.rankers.thresholds import Columns
-from gainful.rows import Array, linear_scores
-from gainful.space import Range, Space, Values
+from gainful.training.monitor import Monitor
 
 LEAST_GAIN = 1e-9  # anything below is rounding
 

@@ -13,7 +13,7 @@ count from ``lo``, its first row.
 
 from __future__ import annotations
 
-from gainful.compiled import helper, kernel
+from gainful.compute.compiled import helper, kernel
 
 AVERAGE, INPUT, WORST = 0, 1, 2
 COUNTED = 200  # up to this many relevant documents, only they are sorted

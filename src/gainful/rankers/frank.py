@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.shares import query_shares
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import Array
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import Watched
 from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores, in_pieces
-from gainful.rows import Array
-from gainful.space import IntRange, Range, Space, Values
+from gainful.training.monitor import Monitor
 
 SMALLEST_SIDE = 1e-6  # of both together: a weak ranker without a fault would have infinite weight
 HALVINGS = 30

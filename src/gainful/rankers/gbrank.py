@@ -9,20 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful import streams
-from gainful.data import RankingData
-from gainful.engines.recipes import Recipe, grades
-from gainful.engines.shares import pair_counts, weights_of_mean_one
+from gainful.compute import query_loop
+from gainful.compute.query_loop import read_only
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import pair_counts, weights_of_mean_one
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
 from gainful.errors import ParameterError
 from gainful.losses import loss
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Real
+from gainful.parameters.constraints import Choice, Constraint, Real
+from gainful.parameters.space import Space
 from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
-from gainful.rows import Array
-from gainful.sharded import ShardedData
-from gainful.space import Space
-from gainful.streams import read_only
+from gainful.training.monitor import Monitor
+from gainful.trees.objective_factory import Recipe, grades
 
 
 class PullingPairs:
@@ -51,7 +51,7 @@ class PullingPairs:
 
     def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
         h = scores / iteration if self.average else np.asarray(scores, dtype=np.float64)
-        slope, curvature = streams.gradient_and_curvature(
+        slope, curvature = query_loop.gradient_and_curvature(
             self.hinge, self.offsets, read_only(np.ascontiguousarray(h / self.tau)), self.threads
         )
         distance, count = -0.5 * self.tau * slope * self.pulls, 0.5 * curvature * self.pulls

@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.grades import Tally
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Flag, Integer, Real
+from gainful.parameters.constraints import Choice, Constraint, Flag, Integer, Real
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
-from gainful.rows import Array
-from gainful.sharded import ShardedData
+from gainful.training.monitor import Monitor
+from gainful.trees.grades import Tally
 
 LARGEST_PLAIN_GRADE = 100.0
 MOST_DOCUMENTS = 10_000  # LightGBM's own limit for its built-in ranking objectives

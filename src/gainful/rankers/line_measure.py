@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.shares import query_shares
-from gainful.inference.features import locked
+from gainful.compute.features import locked
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import Array
 from gainful.metrics import Metric, mean_over_queries
 from gainful.rankers.thresholds import in_pieces
-from gainful.rows import Array
 
 ROWS_PER_THREAD = 20_000
 COMPILED = ("ndcg", "dcg", "p", "wta", "rbp", "map")

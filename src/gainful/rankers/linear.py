@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.journal import Journal, recorded
-from gainful.engines.scaling import SCALE, ScaledRisk, Scaling
-from gainful.engines.shares import pair_shares, query_shares
-from gainful.engines.summed import SummedRisk, linear_risk
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import pair_shares, query_shares
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import ParameterError
+from gainful.linear.blockwise import SummedRisk, linear_risk
+from gainful.linear.journal import Journal, recorded
+from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.nets.device import DeviceName, chosen_device, pytorch
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
 from gainful.rankers.spaces import C_RANGE
-from gainful.rows import Array
-from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import Objective, descend_stages, minimize_momentum
-from gainful.space import Range, Space, Values
+from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
-    from gainful.engines.tensor_linear import TensorLinearRisk
+    from gainful.linear.tensor_risk import TensorLinearRisk
 
 USUAL_TOL = {"bundle": 1e-3, "lbfgs": 1e-7, "gradient": 1e-4}
 # What each solver asks of a loss, in the words of the error that refuses it.
@@ -249,7 +249,7 @@ class LinearRanker(PathOverC, Ranker):
                 "files train with device='cpu'"
             )
         pytorch(f"{type(self).__name__} with device={device!r}")
-        from gainful.engines.tensor_linear import TensorLinearRisk
+        from gainful.linear.tensor_risk import TensorLinearRisk
 
         shares = pair_shares(whole) if self._by_pairs() else query_shares(whole)
         return TensorLinearRisk(self.loss_, whole, shares, device=device)

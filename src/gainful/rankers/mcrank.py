@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
-from gainful.engines.recipes import Recipe, grades
-from gainful.engines.trees import predict_rows
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, NoAttributeError, ParameterError
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
-from gainful.rows import Array
-from gainful.sharded import ShardedData
+from gainful.training.monitor import Monitor
+from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
+from gainful.trees.grow import predict_rows
+from gainful.trees.objective_factory import Recipe, grades
 
 MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
 

@@ -12,17 +12,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE, Scaling
-from gainful.engines.weighted_pairs import WeightedPairs, row_scores
+from gainful.compute.features import Features
+from gainful.compute.randomness import seed_from
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.inference.features import Features
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
-from gainful.randomness import seed_from
+from gainful.linear.scaling import SCALE, Scaling
+from gainful.linear.weighted_pairs import WeightedPairs, row_scores
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
+from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rows import Array
-from gainful.space import IntRange, Space
+from gainful.training.monitor import Monitor
 
 BLOCK_VALUES = 1 << 20
 PROBE = 32  # pairs on which a classifier first shows whether it is linear

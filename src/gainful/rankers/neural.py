@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.device import DeviceName, chosen_device, pytorch
-from gainful.engines.scaling import SCALE
+from gainful.compute.randomness import seed_from
+from gainful.compute.threads import few_enough
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.spread import feature_spread
+from gainful.linear.scaling import SCALE
 from gainful.losses import LossSpec, loss
 from gainful.losses.registry import loss_text
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, ListOf, Maybe, MetricSpec, Real, Seed
-from gainful.randomness import seed_from
+from gainful.nets.device import DeviceName, chosen_device, pytorch
+from gainful.parameters.constraints import Choice, Constraint, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.spaces import NET_SPACE
-from gainful.rows import Array
-from gainful.space import Space
-from gainful.spread import feature_spread
-from gainful.threads import few_enough
+from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
-    from gainful.engines.nets import NetSettings
+    from gainful.nets.train import NetSettings
 
 BLOCK_ROWS = 256  # scored together; always so many, so that a score does not depend on its neighbours
 LARGEST = 1e6  # of steps and factors: their products fit into float32
@@ -134,7 +134,7 @@ class NeuralRanker(Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         torch = pytorch(type(self).__name__)
-        from gainful.engines.nets import Inputs, train_net
+        from gainful.nets.train import Inputs, train_net
 
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
         shift, scale = self._standard(data)
@@ -156,7 +156,7 @@ class NeuralRanker(Ranker):
         self.weights_, self.shift_, self.scale_ = weights, shift, scale
 
     def _settings(self, device: str) -> NetSettings:
-        from gainful.engines.nets import NetSettings
+        from gainful.nets.train import NetSettings
 
         return NetSettings(
             hidden=tuple(int(units) for units in self.hidden),

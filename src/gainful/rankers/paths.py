@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gainful.checkpoint import Checkpoint
-from gainful.engines.summed import linear_scores_of
+from gainful.data.rows import Array, linear_scores
+from gainful.data.sharded import ShardedData
 from gainful.errors import ParameterError
-from gainful.monitor import Monitor, ProgressCallback
-from gainful.parameters import Either, ListOf, Real
+from gainful.linear.blockwise import linear_scores_of
+from gainful.parameters.constraints import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
-from gainful.rows import Array, linear_scores
-from gainful.sharded import ShardedData
 from gainful.solvers.certificate import FEATURES, Certificate
+from gainful.training.checkpoint import Checkpoint
+from gainful.training.monitor import Monitor, ProgressCallback
 
 C_CONSTRAINT = Either(
     of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),

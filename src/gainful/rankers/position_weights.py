@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.parameters import Choice, Either, Function, ListOf, Real
-from gainful.rows import Array
+from gainful.parameters.constraints import Choice, Either, Function, ListOf, Real
 
 Family = Callable[[Array, int], Array]
 

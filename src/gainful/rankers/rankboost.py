@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.shares import query_shares
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import Array
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec
+from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, in_pieces
-from gainful.rows import Array
-from gainful.space import IntRange, Space, Values
+from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
 NOTHING_LEFT = 1e-12  # of the loss: every pair is in order, by a wide margin

@@ -9,26 +9,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.journal import Journal, recorded
-from gainful.engines.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
-from gainful.engines.scaling import SCALE, ScaledRisk, Scaling
-from gainful.engines.shares import block_shares
-from gainful.engines.summed import SummedRisk
+from gainful.compute.randomness import seed_from
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import block_shares
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import ParameterError
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
-from gainful.randomness import seed_from
+from gainful.linear.blockwise import SummedRisk
+from gainful.linear.journal import Journal, recorded
+from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
+from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
 from gainful.rankers.spaces import C_RANGE
-from gainful.rows import Array
-from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import Certificate, ConvergenceWarning
 from gainful.solvers.dual_projection import minimize_dual_projection
 from gainful.solvers.exponentiated import minimize_exponentiated
-from gainful.space import Space
+from gainful.training.monitor import Monitor
 
 CLOSER = 1e-2  # part of the tolerance tried where the weights found are all 0
 MOST_HALVINGS = 100

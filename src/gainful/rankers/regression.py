@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE, Scaling
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import DataError
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, MetricSpec, Real
+from gainful.linear.scaling import SCALE, Scaling
+from gainful.parameters.constraints import Choice, Constraint, MetricSpec, Real
+from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.paths import validation_of
-from gainful.rows import Array
-from gainful.sharded import ShardedData, as_sharded
-from gainful.space import Range, Space, Values
+from gainful.training.monitor import Monitor
 
 LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 

@@ -11,18 +11,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE, Scaling
-from gainful.engines.weighted_pairs import WeightedHuber, query_order, row_scores
+from gainful.compute.features import Features
+from gainful.compute.randomness import seed_from
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.inference.features import Features
-from gainful.monitor import Monitor, ProgressCallback
-from gainful.parameters import Choice, Constraint, Either, Integer, ListOf, Maybe, MetricSpec, Real, Seed
-from gainful.randomness import seed_from
+from gainful.linear.scaling import SCALE, Scaling
+from gainful.linear.weighted_pairs import WeightedHuber, query_order, row_scores
+from gainful.parameters.constraints import Choice, Constraint, Either, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rows import Array
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
-from gainful.space import IntRange, Range, Space, Values
+from gainful.training.monitor import Monitor, ProgressCallback
 
 HELD_OUT = 0.25  # of the training queries, where several l1 have no validation data to be chosen on
 AUTO_PATH = (0.0, *np.logspace(-3.0, -0.25, 16).tolist())  # times the l1 at which the first weight leaves zero

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gainful.losses import Loss, loss
-from gainful.parameters import Choice, Constraint, Integer, Maybe, Real
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, Real
+from gainful.parameters.space import Space
 from gainful.rankers.boosted import STEP_PARAMETERS, LossTrees
 from gainful.rankers.spaces import SMOOTH_DCG_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS
-from gainful.space import Space
 
 VARIANTS = {"sdcg": "sdcg", "shf": "shf-sdcg", "reg-shf": "reg-shf-sdcg"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from gainful.space import IntRange, Range, Space, Values
+from gainful.parameters.space import IntRange, Range, Space, Values
 
 C_RANGE = Range(
     1e-2, 1e4, log=True, why="the papers' grids are powers of ten; below, no weight moves; above, the penalty is gone"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gainful.errors import UnknownNameError
-from gainful.parameters import parse_setting, split_outside_brackets
+from gainful.parameters.constraints import parse_setting, split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, ranker
 

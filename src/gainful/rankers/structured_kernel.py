@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from gainful.data import RankingData
-from gainful.engines.scaling import SCALE
+from gainful.compute.randomness import seed_from
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.spread import feature_spread
 from gainful.errors import DataError
+from gainful.linear.scaling import SCALE
 from gainful.metrics import Metric
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Either, Integer, Maybe, Real
-from gainful.randomness import seed_from
+from gainful.parameters.constraints import Choice, Constraint, Either, Integer, Maybe, Real
+from gainful.parameters.space import Range, Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.paths import FitsPath, stored_certificate
 from gainful.rankers.structured_svm import StructuredSVM
-from gainful.rows import Array
-from gainful.space import Range, Space
-from gainful.spread import feature_spread
+from gainful.training.monitor import Monitor
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
 MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB

@@ -9,28 +9,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.blocks import LocalBlocks
-from gainful.data import RankingData
-from gainful.engines.journal import Journal
-from gainful.engines.scaling import SCALE, Scaling
-from gainful.engines.structured import Losses, ShiftedRisk, StructuredBlocks
+from gainful.compute.randomness import seed_from
+from gainful.data.blocks import LocalBlocks
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData, as_sharded
+from gainful.data.splits import split
 from gainful.errors import ParameterError
+from gainful.linear.journal import Journal
+from gainful.linear.scaling import SCALE, Scaling
+from gainful.linear.structured import Losses, ShiftedRisk, StructuredBlocks
 from gainful.metrics import Metric, metric
-from gainful.monitor import Monitor
-from gainful.parameters import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
-from gainful.randomness import seed_from
+from gainful.parameters.constraints import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
 from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, Family, position_weights
-from gainful.rows import Array
-from gainful.selection.splits import split
-from gainful.sharded import ShardedData, as_sharded
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import ConvergenceWarning, warn_not_converged
 from gainful.solvers.cutting_plane import minimize_cutting_plane
 from gainful.solvers.risk import Risk
 from gainful.solvers.subgradient import minimize_subgradient
-from gainful.space import Range, Space, Values
+from gainful.training.monitor import Monitor
 
 MOST_INNER_ITERATIONS = 1000  # of the convex problem of one step of CCCP
 HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data

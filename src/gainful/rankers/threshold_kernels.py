@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from gainful.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
 
 REACH = 300.0  # scores further than this from the middle of their query count as this far: exp stays finite
 

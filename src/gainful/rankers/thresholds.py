@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.inference.features import locked
-from gainful.parameters import Choice, Either, Integer
+from gainful.compute.features import locked
+from gainful.compute.query_loop import each
+from gainful.compute.threads import thread_count
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
-from gainful.rows import Array
-from gainful.streams import each
-from gainful.threads import thread_count
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")

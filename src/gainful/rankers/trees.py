@@ -9,22 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data import RankingData
-from gainful.engines.booster_text import check_booster_text
-from gainful.engines.draws import refuse_not_resumed
-from gainful.engines.pieces import joined
-from gainful.engines.recipes import Labels, Recipe
-from gainful.engines.trees import (
-    contributions_of_rows,
-    first_iterations,
-    grow_trees,
-    lightgbm_params,
-    predict_rows,
-    training_threads,
-)
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.monitor import Monitor
-from gainful.parameters import (
+from gainful.parameters.constraints import (
     Choice,
     Constraint,
     Either,
@@ -38,11 +27,22 @@ from gainful.parameters import (
     Seed,
     Settings,
 )
+from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.spaces import TREE_SPACE
-from gainful.rows import Array
-from gainful.sharded import ShardedData
-from gainful.space import Space
+from gainful.training.monitor import Monitor
+from gainful.trees.booster_text import check_booster_text
+from gainful.trees.grow import (
+    contributions_of_rows,
+    first_iterations,
+    grow_trees,
+    lightgbm_params,
+    predict_rows,
+    training_threads,
+)
+from gainful.trees.objective_factory import Labels, Recipe
+from gainful.trees.query_sampling import refuse_not_resumed
+from gainful.trees.row_chunks import joined
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
 FEATURE = Either(of=(Integer(low=0), Name()))
@@ -179,7 +179,7 @@ class TreeRanker(Ranker):
         }
         scale: float | None
         if isinstance(data, ShardedData):
-            from gainful.engines.cluster_trees import grow_on_cluster
+            from gainful.trees.cluster.train import grow_on_cluster
 
             about |= {"recipe": recipe, "threads": self._threads()}
             booster, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
@@ -197,7 +197,7 @@ class TreeRanker(Ranker):
         """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
-        from gainful.engines.lightgbm_library import lgb
+        from gainful.trees.lightgbm_library import lgb
 
         if data.n_features != self.booster_.num_feature():
             raise DataError(
@@ -315,7 +315,7 @@ class TreeRanker(Ranker):
         }
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        from gainful.engines.lightgbm_library import lgb
+        from gainful.trees.lightgbm_library import lgb
 
         self.best_iteration_ = int(state["best_iteration"])
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
@@ -324,6 +324,6 @@ class TreeRanker(Ranker):
 
 
 def _scores_by(data: RankingData, trees: str, to_scores: Callable[[Array], Array]) -> Array:
-    from gainful.engines.lightgbm_library import lgb
+    from gainful.trees.lightgbm_library import lgb
 
     return to_scores(predict_rows(lgb.Booster(model_str=trees), data.X, -1))

@@ -18,14 +18,14 @@ import numpy as np
 from gainful.comparison import Comparison, ComparisonJob
 from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison
 from gainful.comparison.contestants import entries
+from gainful.data.splits import Split
+from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError
-from gainful.jsonable import plain
 from gainful.metrics import metric
+from gainful.persistence.jsonable import plain
 from gainful.reproduction.ohsumed import YARDSTICK, Figure, standard_error
 from gainful.reproduction.origin import cache_folder, code_print, origin
 from gainful.reproduction.published import ARTIFICIAL
-from gainful.selection.splits import Split
-from gainful.synthetic import make_artificial
 from gainful.tuning.store import fingerprint
 
 HEADLINE = "ndcg@10"

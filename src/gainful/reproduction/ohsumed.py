@@ -18,14 +18,14 @@ from gainful.comparison import Comparison, ComparisonJob
 from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, how_to_choose
 from gainful.comparison.contestants import entries
 from gainful.comparison.protocol import as_splits, division
+from gainful.data.rows import Array
+from gainful.data.splits import Split
 from gainful.errors import UnknownNameError
-from gainful.jsonable import plain
+from gainful.formats.layout import read_splits
 from gainful.metrics import metric
+from gainful.persistence.jsonable import plain
 from gainful.reproduction.origin import cache_folder, code_print, origin
 from gainful.reproduction.published import CLAIMS, OHSUMED, TABLE_1, Claim, Published
-from gainful.rows import Array
-from gainful.selection.layout import read_splits
-from gainful.selection.splits import Split
 from gainful.tuning.store import fingerprint
 
 CONVENTION = "letor3"

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gainful.comparison.record import versions
+from gainful.comparison.to_dict import versions
 
 PACKAGE = Path(__file__).parents[1]
 NOT_TRAINING = ("cli", "comparison", "reproduction")  # folders that no trained model depends on

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gainful.comparison.render import MARKS, markdown_table, markdown_text, rich_table
-from gainful.comparison.sheets import Cell, Sheet
+from gainful.comparison.tables import Cell, Sheet
 from gainful.reproduction.artificial import HEADLINE, ArtificialResult
 from gainful.reproduction.ohsumed import JUDGED, TESTED, Figure, OhsumedResult
 from gainful.reproduction.origin import origin

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from gainful import __version__
 from gainful.errors import GainfulError
-from gainful.jsonable import plain
+from gainful.persistence.jsonable import plain
 from gainful.serve import schema
 from gainful.serve.gate import Gate, Receive, Scope, Send
 from gainful.serve.holder import Holder, Served

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from gainful.errors import FormatError, GainfulError
-from gainful.explanation import feature_names
-from gainful.model_file import load
+from gainful.explanation.explain import feature_names
 from gainful.rankers.base import Ranker
+from gainful.rankers.model_file import load
 from gainful.serve.monitoring import tell
 
 Stamp = tuple[int, int, int]  # inode, time of change, size

@@ -15,7 +15,7 @@ from typing import Any
 @cache
 def page() -> tuple[str, str]:
     """The page, and the content security policy that lets nothing but its own style and script run."""
-    from gainful.formats.table_writer import WELL_KNOWN
+    from gainful.formats.table.writer import WELL_KNOWN
 
     style, rows, form = _asset("page.css"), _asset("rows.js"), _asset("page.js")
     script = f"{rows}\nconst ROLES = {json.dumps(WELL_KNOWN)};\n{form}"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
+from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError
-from gainful.explanation import explanation_of, pair_of, row_of
-from gainful.rows import Array
+from gainful.explanation.explain import explanation_of, pair_of, row_of
 from gainful.serve.holder import Served
 from gainful.serve.schema import (
     Document,

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
-from gainful.rows import Array
 from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
 from gainful.solvers.certificate import (
     TINY,

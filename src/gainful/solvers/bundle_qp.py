@@ -28,7 +28,7 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dgeqrf, dpotrf, dpotrs, dtrtrs
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing

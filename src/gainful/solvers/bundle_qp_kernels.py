@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gainful.compiled import kernel
+from gainful.compute.compiled import kernel
 
 
 @kernel

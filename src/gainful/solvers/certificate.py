@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.rows import Array
 
 TINY = float(np.finfo(np.float64).tiny)
 FEATURES = {"standard": "on standardised features", None: "on the features as given"}

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.rows import Array
 from gainful.solvers.certificate import (
     Certificate,
     Solution,

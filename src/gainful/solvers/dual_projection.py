@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, Watch
 from gainful.solvers.stochastic_dual import PairDual, ascend, largest_curvature
 

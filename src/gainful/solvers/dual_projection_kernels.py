@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
 
 MOST_STEPS = 100
 

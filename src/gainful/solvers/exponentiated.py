@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, Watch
 from gainful.solvers.stochastic_dual import PairDual, ascend, some_queries
 

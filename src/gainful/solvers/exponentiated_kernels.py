@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compiled import helper, kernel
+from gainful.compute.compiled import helper, kernel
 
 
 @kernel

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, check_settings, warn_not_converged
 
 MEMORY = 20  # corrections kept

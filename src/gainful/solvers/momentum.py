@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, check_settings
 from gainful.solvers.lbfgs import Visit
 

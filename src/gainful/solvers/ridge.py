@@ -14,8 +14,8 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from gainful.rows import Array
-from gainful.spread import Spread, feature_spread
+from gainful.data.rows import Array
+from gainful.data.spread import Spread, feature_spread
 
 BLOCK_VALUES = 1 << 21
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 
 
 class Risk(Protocol):

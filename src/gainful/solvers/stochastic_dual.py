@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gainful.rows import Array
+from gainful.data.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
 from gainful.solvers.risk import Risk
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
-from gainful.rows import Array
 from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
 
 SUFFICIENT = 1e-4  # part of the decrease a straight line promises that a step must bring (Armijo)

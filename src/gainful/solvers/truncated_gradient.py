@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.rows import Array
 
 GROWTH = 1.5  # of the step, while the objective falls
 SHRINK = 0.5  # of the step, where it is too long, or where new ranks raised the objective

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gainful.jsonable import plain
 from gainful.metrics import Metric
+from gainful.parameters.space import Space
+from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
-from gainful.space import Space
 
 
 @dataclass(eq=False, repr=False)

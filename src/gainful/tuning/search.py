@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import MissingExtraError, ParameterError, UnknownNameError
-from gainful.space import Dimension, IntRange, Range, Space, Values
+from gainful.parameters.space import Dimension, IntRange, Range, Space, Values
 
 Params = dict[str, Any]
 SEARCHES = ("random", "grid", "optuna")

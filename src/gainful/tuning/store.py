@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data import RankingData
+from gainful.data.dataset import RankingData
 from gainful.errors import FormatError
 from gainful.formats.files import reason
-from gainful.jsonable import plain
 from gainful.losses import Loss
+from gainful.persistence.jsonable import plain
 
 FORMAT = 2
 WHAT = {

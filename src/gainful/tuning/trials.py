@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gainful.checks import already_checked
+from gainful.compute.memory import PeakGrowth, available, workers_that_fit
+from gainful.data.checks import already_checked
+from gainful.data.splits import Split
 from gainful.errors import GainfulError
-from gainful.jsonable import plain
-from gainful.memory import PeakGrowth, available, workers_that_fit
 from gainful.metrics import Metric, metric
-from gainful.monitor import Progress
+from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
-from gainful.selection.splits import Split
+from gainful.training.monitor import Progress
 from gainful.tuning.pruning import Curve, extend, hopeless
 from gainful.tuning.search import Search
 from gainful.tuning.store import Store

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gainful.checks import already_checked, warn_of
-from gainful.data import RankingData
+from gainful.data.checks import already_checked, warn_of
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.metrics import Metric, metric
-from gainful.parameters import explains_keywords
+from gainful.parameters.constraints import explains_keywords
+from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
-from gainful.selection.splits import Split, first_look, folds, split
-from gainful.space import Dimension, Space
 from gainful.tuning.result import TuneResult
 from gainful.tuning.search import DRAWS, Search
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version

@@ -1,0 +1,131 @@
+"""Compile every kernel by using it once on a tiny problem; numba keeps the machine code on disk."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gainful.comparison.statistics import bootstrap_intervals, randomization
+from gainful.data.dataset import RankingData
+from gainful.formats import read
+from gainful.linear.pairwise import LOSSES as PAIR_LOSSES
+from gainful.linear.pairwise import GradedPairs, losses_of
+from gainful.losses import LOSSES, loss
+from gainful.metrics import metric
+from gainful.rankers.boosted import BoostedRanker
+from gainful.rankers.coordinate_ascent import CoordinateAscent
+from gainful.rankers.linear import LinearRanker
+from gainful.rankers.mcrank import McRank
+from gainful.rankers.rankmm import RankMM
+from gainful.rankers.registry import RANKERS
+from gainful.rankers.rsrank import RSRank
+from gainful.rankers.structured_svm import StructuredSVM
+from gainful.trees.binning import AdaptiveBinner
+
+METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
+
+
+def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
+    """Use every kernel once; seconds it took, next to none when the machine code was on disk already.
+
+    ``tell`` hears what is used next, how many are done and how many there are.
+    """
+    start = time.perf_counter()
+    steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
+    steps["other ways to store features"] = _store_otherwise
+    steps["other solvers and measures"] = _solve_otherwise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for done, (name, use) in enumerate(steps.items()):
+            tell(name, done, len(steps))
+            use()
+    return time.perf_counter() - start
+
+
+def _read() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tiny.txt")
+        path.write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.125 2:NULL #docid = a\n2 qid:2 1:3 2:1\n")
+        for sparse in (False, True):
+            for dtype in ("float64", "float32"):
+                read(path, sparse=sparse, dtype=dtype)
+
+
+def _evaluate() -> None:
+    """Every metric cut off near the top, and over lists long enough to be sorted."""
+    n = 40
+    for name in METRICS:
+        metric(name)(np.arange(n), np.arange(n) % 3, qid=np.zeros(n))
+
+
+def _resample() -> None:
+    randomization(np.ones(2))
+    bootstrap_intervals(np.ones((2, 1)))
+
+
+def _rows() -> tuple[Any, Any, Any]:
+    return np.random.default_rng(0).random((48, 3)), np.tile([0.0, 1.0, 2.0], 16), np.repeat([1, 2, 3, 4], 12)
+
+
+def _rankers() -> dict[str, Callable[[], object]]:
+    data = RankingData.from_rows(*_rows())
+
+    def use(name: str) -> None:
+        RANKERS[name].create(**_short(name)).fit(data, eval_set=data).predict(data)
+
+    return {name: partial(use, name) for name, entry in RANKERS.items() if entry.installed}
+
+
+def _losses() -> dict[str, Callable[[], object]]:
+    """Every loss with its slope and its curvature; hinges over a list so crowded that it is sorted, too."""
+    data = RankingData.from_rows(*_rows())
+    crowded = np.arange(2_100.0)
+
+    def use(name: str) -> None:
+        LinearRanker(loss=name, max_iter=2).fit(data)
+        if LOSSES[name].newton is not None:
+            BoostedRanker(loss=name, n_trees=1).fit(data)
+        if name.startswith("pairwise"):
+            loss(name)(-crowded, crowded)
+
+    return {f"loss {name}": partial(use, name) for name in LOSSES}
+
+
+def _store_otherwise() -> None:
+    from scipy import sparse
+
+    X, y, qid = _rows()
+    data = RankingData.from_rows(X, y, qid)
+    for stored in (X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))):
+        StructuredSVM(tol=0.1, max_iter=3).fit(RankingData.from_rows(stored, y, qid))
+        AdaptiveBinner().fit(stored).transform(stored)
+        RSRank(max_iter=2).fit(RankingData.from_rows(stored, y, qid))
+    AdaptiveBinner().fit(data).transform(data)
+    McRank("ordinal", n_trees=1).fit(data).predict_proba(data)
+
+
+def _solve_otherwise() -> None:
+    """What the rankers under their own names leave out."""
+    data = RankingData.from_rows(*_rows())
+    StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
+    for name in PAIR_LOSSES:
+        RankMM(loss=name, solver="stochastic", n_steps=3).fit(data)
+    for measure in ("map", "map(ties=worst)"):
+        CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
+    crowded = np.arange(2_100.0)
+    pairs = GradedPairs(crowded, [0, len(crowded)])
+    for name in PAIR_LOSSES:
+        losses_of(pairs, -crowded, name)
+
+
+def _short(name: str) -> dict[str, Any]:
+    """Settings that end a training early, of those the ranker has."""
+    few = {"max_iter": 3, "n_rounds": 2, "n_trees": 2, "n_restarts": 1, "n_sweeps": 1, "epochs": 2, "n_landmarks": 10}
+    return {parameter: value for parameter, value in few.items() if parameter in RANKERS[name].cls.parameters}

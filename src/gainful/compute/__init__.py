@@ -1,0 +1,1 @@
+"""What the numerical code shares: the loop over queries, feature products, threads, memory, devices."""

@@ -1,0 +1,166 @@
+"""One pass over queries: runs of queries per thread, chunks of features that fit in the cache.
+
+Every loss that is a sum over queries is driven from here, whatever it computes inside a query. What it brings is a
+*fill*: ``fill(scores, first, last, values, gradient)`` takes the scores of the rows of the queries ``first`` to
+``last − 1`` and writes the value of each of these queries to ``values[q]`` and, for these rows, the gradient by score.
+It must be safe to call from several threads for different queries.
+
+The queries are cut into one piece per thread, a piece into chunks whose features fit in the cache. For each chunk the
+scores, the loss and the product of features and coefficients follow each other, so every feature is read from memory
+once. Each thread sums a gradient of its own; these are added in the order of the queries, so a result depends on the
+number of threads in the last digits, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gainful.compute.threads import thread_count
+from gainful.data.rows import Array, chunks
+
+if TYPE_CHECKING:
+    from gainful.compute.features import Features
+
+CHUNK_BYTES = 1 << 21  # features of one chunk: fewer calls, and still in the last-level cache
+CHUNK_ROWS = 1 << 14  # and its rows at most
+ROWS_PER_THREAD = 5_000  # fewer rows than this are not worth a thread
+
+Fill = Callable[[Array, int, int, Array, Array], None]
+NewtonFill = Callable[[Array, int, int, Array, Array], None]  # (scores, first, last, gradient, curvature)
+
+
+def values_and_gradient(fill: Fill, offsets: Array, scores: Array, threads: int | None = None) -> tuple[Array, Array]:
+    """The value of each query, and the gradient of each by the scores of its rows: (n_queries,), (n_rows,)."""
+    values, c = np.empty(len(offsets) - 1), np.empty(int(offsets[-1]))
+
+    def piece(first: int, last: int) -> None:
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        fill(scores[rows], first, last, values, c[rows])
+
+    in_pieces(offsets, threads, piece)
+    return values, c
+
+
+def gradient_and_curvature(
+    fill: NewtonFill, offsets: Array, scores: Array, threads: int | None = None
+) -> tuple[Array, Array]:
+    """The gradient by the score of each row, and the second derivative by the same score: (n_rows,), (n_rows,)."""
+    gradient, curvature = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
+
+    def piece(first: int, last: int) -> None:
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        fill(scores[rows], first, last, gradient[rows], curvature[rows])
+
+    in_pieces(offsets, threads, piece)
+    return gradient, curvature
+
+
+def risk_of_features(
+    fill: Fill,
+    offsets: Array,
+    features: Features,
+    w: Array,
+    weights: Array | None = None,
+    *,
+    want_scores: bool = False,
+    threads: int | None = None,
+) -> tuple[float, Array, Array | None]:
+    """Σ_q ω_q L_q(X_q w), a gradient (n_features,), and the scores (n_rows,) if wanted; one pass over X.
+
+    Without weights ω = 1.
+    """
+    w = read_only(np.ascontiguousarray(w, dtype=np.float64))
+    values = np.empty(len(offsets) - 1)
+    scores = np.empty(int(offsets[-1])) if want_scores else None
+    step = max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(features.row_bytes, 1.0))))
+
+    def piece(first: int, last: int) -> Array:
+        cuts = chunks(offsets, first, last, step)
+        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
+        own_scores, own_c, gradient = np.empty(longest), np.empty(longest), np.zeros(features.n_features)
+        for a, b in pairwise(cuts):
+            lo, hi = int(offsets[a]), int(offsets[b])
+            s = own_scores[: hi - lo] if scores is None else scores[lo:hi]
+            c = own_c[: hi - lo]
+            features.scores(w, lo, hi, s)
+            fill(read_only(s), a, b, values, c)
+            if weights is not None:
+                c *= np.repeat(weights[a:b], np.diff(offsets[a : b + 1]))
+            features.add_gradient(c, lo, hi, gradient)
+        return gradient
+
+    gradient = np.sum(in_pieces(offsets, threads, piece), axis=0)
+    total = float(values.sum()) if weights is None else float(weights @ values)
+    return total, gradient, scores
+
+
+def risk_along(
+    fill: Fill,
+    offsets: Array,
+    scores: Array,
+    direction: Array,
+    t: float,
+    weights: Array | None = None,
+    threads: int | None = None,
+) -> tuple[float, float]:
+    """Σ_q ω_q L_q at the scores s + t·d and its derivative by t, chunk by chunk, without arrays as long as the data."""
+    values = np.empty(len(offsets) - 1)
+    weights = np.ones(len(values)) if weights is None else weights
+
+    def piece(first: int, last: int) -> float:
+        slope = 0.0
+        cuts = chunks(offsets, first, last, CHUNK_ROWS)
+        longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
+        own_scores, own_c = np.empty(longest), np.empty(longest)
+        for a, b in pairwise(cuts):
+            lo, hi = int(offsets[a]), int(offsets[b])
+            here, c = own_scores[: hi - lo], own_c[: hi - lo]
+            np.multiply(direction[lo:hi], t, out=here)
+            here += scores[lo:hi]
+            fill(read_only(here), a, b, values, c)
+            c *= direction[lo:hi]
+            slope += float(weights[a:b] @ np.add.reduceat(c, offsets[a:b] - lo))
+        return slope
+
+    slopes = in_pieces(offsets, threads, piece)
+    return float(weights @ values), float(sum(slopes))
+
+
+# -- pieces and chunks -------------------------------------------------------------------------------------------------
+
+
+def n_pieces(n_rows: int, threads: int | None) -> int:
+    """How many threads so many rows are worth; all of them, where ``threads`` says so."""
+    wanted = thread_count() if threads is None else threads
+    return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
+
+
+def in_pieces(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
+    """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
+    n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
+    pieces = n_pieces(n_rows, threads)
+    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
+    cuts[0], cuts[-1] = 0, n_queries
+    return each(piece, sorted(set(cuts)))
+
+
+def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
+    """``piece`` for every run between two cuts, each in a thread of its own."""
+    runs = list(pairwise(cuts))
+    if len(runs) == 1:
+        return [piece(*runs[0])]
+    with ThreadPoolExecutor(len(runs) - 1) as pool:
+        waiting = [pool.submit(piece, *run) for run in runs[1:]]
+        return [piece(*runs[0]), *(future.result() for future in waiting)]
+
+
+def read_only(array: Array) -> Array:
+    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view

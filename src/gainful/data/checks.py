@@ -1,0 +1,477 @@
+"""One look at the data before training: what cannot be learned from, and what is likely a mistake.
+
+Everything about features starts from a sample of at most ``SAMPLE_ROWS`` rows, spread evenly over the data. Only the
+columns that stand out there are then looked at in full, so that a check costs less than one pass over the matrix. Data
+in blocks (:class:`ShardedData`, Dask) are judged by one task per block, which sends its grades' summary and its share
+of the sample; what a sample cannot prove (constant and duplicate features, shuffled row numbers) is left out there.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from gainful.data.dataset import RankingData
+from gainful.data.frames import CODES
+from gainful.data.rows import Array
+from gainful.data.sharded import ShardedData
+from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, worded
+
+SAMPLE_ROWS = 4096
+SAMPLE_VALUES = 1 << 22  # of a sparse matrix, whose sample is made dense; a wider one gives fewer rows
+SAMPLE_QUERIES = 64  # whose first and last rows are compared
+LEAST_ROWS = 12  # fewer rows than this fall into a pattern by chance
+BLOCK_ROWS = 1 << 15  # rows of a column looked at together
+MANY_GRADES, MANY_FRACTIONS = 100, 32  # more distinct grades than this are scores; fewer where they are not integers
+HIGH_GRADE = 31  # 2^g − 1 of a higher grade outweighs any number of lower ones
+MOSTLY = 0.9  # "nearly all"
+UNIQUE_ROWS = 10_000  # so many integers that all differ are no count or price
+SHARED_QUERIES = 20  # of those with the same id in training and validation data, whose rows are compared
+NAMED = 3  # features that a message names
+
+ID_NAME = re.compile(
+    r"(?:.*[_\-. ])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)|(?:doc|document|query|row|product|item|user|url|u|q)id"
+    r"|index|row|row[_ ]?(?:number|num|no|index)|unnamed: ?\d+|level_\d|__index_level_\d+__"
+)
+REDUNDANT = ("constant-features", "duplicate-features")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about the data that a person should know before training. ``str`` gives it in one line.
+
+    ``code`` names the kind, ``message`` says what was found, ``advice`` what to do. ``features`` are the names of the
+    features concerned, or their numbers from 1 where they have no names.
+    """
+
+    code: str
+    message: str
+    advice: str
+    features: tuple[str, ...] = ()
+
+    @property
+    def category(self) -> type[DataWarning]:
+        """The warning that ``fit`` gives."""
+        return RedundantFeaturesWarning if self.code in REDUNDANT else DataWarning
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "advice": self.advice, "features": list(self.features)}
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.advice}"
+
+
+def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData | None = None) -> list[Finding]:
+    """What is wrong with training data, or likely a mistake; an empty list where nothing is.
+
+    ``valid`` is validation data; only queries that it shares with the training data are looked for in it.
+
+    >>> import gainful
+    >>> data = gainful.make_artificial(50)
+    >>> gainful.check_data(data)
+    []
+    >>> rows = gainful.RankingData.from_rows(data.X, data.y, qid=range(data.n_rows))
+    >>> print(gainful.check_data(rows)[0])
+    every query has one row, so there is nothing to rank; check the query ids (qid): is it a number of the row?
+    """
+    for name, given in (("data", data), ("valid", valid)):
+        if not isinstance(given, (RankingData, ShardedData)) and not (name == "valid" and given is None):
+            raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
+    glance = _glance(data)
+    findings = [*_of_queries(glance), *_of_grades(glance)]
+    in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
+    findings += _of_features(glance, cast(RankingData, data) if in_one_piece else None)
+    if valid is not None:
+        findings += _of_shared_queries(data, valid)
+    return findings
+
+
+# -- warnings of fit ---------------------------------------------------------------------------------------------------
+
+_checked: ContextVar[bool] = ContextVar("gainful_data_checked", default=False)
+
+
+@contextmanager
+def already_checked() -> Iterator[None]:
+    """Within this block, ``fit`` takes its data as they are: whoever trains many times on them has checked them."""
+    before = _checked.set(True)
+    try:
+        yield
+    finally:
+        _checked.reset(before)
+
+
+def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
+    """A warning for each finding, one line each; nothing within :func:`already_checked`.
+
+    It points to the caller of the decorated function that asks.
+    """
+    if _checked.get():
+        return
+    for finding in check_data(data, valid):
+        warnings.warn(str(finding), finding.category, stacklevel=stacklevel + 1)
+
+
+# -- what is looked at -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Glance:
+    """Counts over all rows, and a sample of them in the order in which they were given."""
+
+    n_rows: int
+    n_queries: int
+    n_single: int  # queries of one row
+    n_mixed: int  # queries with two different grades
+    highest: float
+    names: tuple[str, ...] | None
+    codes: bool  # features are codes of bins
+    X: Array  # (sample, n_features), dense; no column where the matrix is too wide to look at
+    y: Array
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    def name(self, j: int) -> str:
+        return str(j + 1) if self.names is None else self.names[j]
+
+
+def _glance(data: RankingData | ShardedData) -> _Glance:
+    if isinstance(data, RankingData):
+        return _glance_of_block(data, SAMPLE_ROWS)
+    rows = max(1, SAMPLE_ROWS // data.n_blocks)
+    parts: list[_Glance] = data.source.run(_glance_of_block, data.source.data, rows)
+    return _Glance(
+        n_rows=data.n_rows,
+        n_queries=data.n_queries,
+        n_single=sum(part.n_single for part in parts),
+        n_mixed=sum(part.n_mixed for part in parts),
+        highest=data.highest_grade,
+        names=data.feature_names,
+        codes=parts[0].codes,
+        X=np.concatenate([part.X for part in parts]),
+        y=np.concatenate([part.y for part in parts]),
+    )
+
+
+def _glance_of_block(data: RankingData, n: int) -> _Glance:
+    starts = data.offsets[:-1]
+    mixed = np.minimum.reduceat(data.y, starts) != np.maximum.reduceat(data.y, starts)
+    if data.is_sparse:
+        n = min(n, SAMPLE_VALUES // max(1, data.n_features))
+    rows = np.unique(np.linspace(0, data.n_rows - 1, min(max(n, LEAST_ROWS), data.n_rows)).astype(np.int64))
+    if data.input_order is not None:
+        rows = rows[np.argsort(data.input_order[rows])]
+    too_wide = data.is_sparse and n < LEAST_ROWS
+    X = np.empty((len(rows), 0)) if too_wide else data.X[rows]
+    return _Glance(
+        n_rows=data.n_rows,
+        n_queries=data.n_queries,
+        n_single=int((data.counts == 1).sum()),
+        n_mixed=int(mixed.sum()),
+        highest=data.highest_grade,
+        names=data.feature_names,
+        codes=data.X.dtype in CODES,
+        X=_dense(X),
+        y=data.y[rows],
+    )
+
+
+# -- queries and grades ------------------------------------------------------------------------------------------------
+
+
+def _of_queries(seen: _Glance) -> Iterator[Finding]:
+    ids = worded("the query ids (qid)", "which column is the query (--read qid=…)")
+    grades = worded("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
+    single = seen.n_single / seen.n_queries
+    if seen.n_single == seen.n_queries > 1:
+        yield Finding(
+            "one-row-queries",
+            "every query has one row, so there is nothing to rank",
+            f"check {ids}: is it a number of the row?",
+        )
+    elif seen.n_mixed == 0:
+        yield Finding(
+            "one-grade",
+            "no query has rows of two different grades, so there is nothing to learn",
+            f"check {grades}",
+        )
+    elif single >= MOSTLY and seen.n_queries >= LEAST_ROWS:
+        yield Finding(
+            "one-row-queries",
+            f"{seen.n_single:,} of {seen.n_queries:,} queries have one row, and nothing is learned from those",
+            f"check {ids}",
+        )
+
+
+def _of_grades(seen: _Glance) -> Iterator[Finding]:
+    distinct = np.unique(seen.y)
+    whole = bool((distinct == np.floor(distinct)).all())
+    if len(distinct) > (MANY_GRADES if whole else MANY_FRACTIONS):
+        yield Finding(
+            "scores-as-grades",
+            f"the grades have {len(distinct):,} different values or more and look like scores",
+            "map them to a few grades such as 0 to 4, or measure with a linear gain: ndcg@10(gain=linear)",
+        )
+    elif seen.highest > HIGH_GRADE:
+        yield Finding(
+            "high-grades",
+            f"the highest grade is {seen.highest:g}, whose gain 2^{seen.highest:g} − 1 outweighs all others",
+            "number the grades 0, 1, 2, …, or measure with a linear gain: ndcg@10(gain=linear)",
+        )
+
+
+# -- features ----------------------------------------------------------------------------------------------------------
+
+
+def _of_features(seen: _Glance, data: RankingData | None) -> Iterator[Finding]:
+    """Findings about columns; ``data`` where the columns themselves can be asked for."""
+    if len(seen.y) < LEAST_ROWS or seen.n_features == 0:
+        return
+    steady = (_same(seen.X, seen.X[:1])).all(axis=0)
+    leaks = [j for j in _following(seen.X, seen.y) if data is None or _following(_column(data, j)[:, None], data.y)]
+    yield from _leaks(seen, leaks)
+    others = np.setdiff1d(np.flatnonzero(~steady), leaks)
+    yield from _identifiers(seen, data, others)
+    if data is not None:
+        constant = _constant(data, np.flatnonzero(steady))
+        yield from _constants(seen, constant)
+        yield from _duplicates(seen, _repeated(data, seen.X, np.setdiff1d(np.arange(seen.n_features), constant)))
+
+
+def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
+    if found:
+        yield _about(
+            seen,
+            found,
+            "leak",
+            "{features} {is} the grade itself, or {rises} or {falls} exactly with it",
+            "leave out what is not known when documents are ranked",
+        )
+
+
+def _identifiers(seen: _Glance, data: RankingData | None, columns: Array) -> Iterator[Finding]:
+    X = seen.X[:, columns]
+    whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
+    named = [j for j in whole if _is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
+    numbered = [] if seen.codes else _numbering(seen, data, np.setdiff1d(whole, named))
+    if named or numbered:
+        found = sorted({int(j) for j in (*named, *numbered)})
+        yield _about(
+            seen,
+            found,
+            "identifiers",
+            "{features} {looks} like identifiers or row numbers, which say nothing about new documents",
+            worded(
+                "leave them out of X (in a table, features=[…] names those to keep)",
+                "leave them out (of a table: --read features=… names those to keep)",
+            ),
+        )
+
+
+def _constants(seen: _Glance, found: Array) -> Iterator[Finding]:
+    if len(found):
+        yield _about(
+            seen,
+            found,
+            "constant-features",
+            "{features} {has} the same value in every row and cannot help",
+            "this does no harm, but is it meant?",
+        )
+
+
+def _duplicates(seen: _Glance, found: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    if found:
+        pairs = ", ".join(f"{seen.name(j)} = {seen.name(first)}" for j, first in found[:NAMED])
+        more = ", …" if len(found) > NAMED else ""
+        repeats = "feature repeats" if len(found) == 1 else "features repeat"
+        yield Finding(
+            "duplicate-features",
+            f"{len(found):,} {repeats} another in every row ({pairs}{more})",
+            "this does no harm, but a linear ranker divides the weight between them; leave out the copies",
+            tuple(seen.name(j) for j, _ in found),
+        )
+
+
+def _about(seen: _Glance, found: Iterable[int], code: str, message: str, advice: str) -> Finding:
+    names = tuple(seen.name(int(j)) for j in found)
+    one = len(names) == 1
+    listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    verbs = {"is": "are", "has": "have", "looks": "look", "rises": "rise", "falls": "fall"}
+    features = f"feature {listed}" if one else f"{len(names):,} of {seen.n_features:,} features ({listed})"
+    text = message.format(features=features, **{verb: verb if one else plural for verb, plural in verbs.items()})
+    return Finding(code, text, advice, names)
+
+
+def _is_id_name(name: str) -> bool:
+    name = name.strip()
+    return ID_NAME.fullmatch(name) is not None or ID_NAME.fullmatch(name.lower()) is not None
+
+
+def _same(block: Array, row: Array) -> Array:
+    """Which values equal those of a row; missing equals missing."""
+    return np.asarray((block == row) | ((block != block) & (row != row)))
+
+
+def _following(X: Array, y: Array) -> list[int]:
+    """Columns that are a strictly monotone function of the grade, as the grade is of them."""
+    order = np.argsort(y, kind="stable")
+    equal = np.diff(y[order]) == 0
+    if equal.all():
+        return []
+    steps = np.diff(X[order].astype(np.float64), axis=0)
+    flat = (steps[equal] == 0).all(axis=0)
+    rises, falls = (steps[~equal] > 0).all(axis=0), (steps[~equal] < 0).all(axis=0)
+    return [int(j) for j in np.flatnonzero(flat & (rises | falls))]
+
+
+def _numbering(seen: _Glance, data: RankingData | None, columns: Array) -> list[int]:
+    """Which columns of integers number the rows, or the queries.
+
+    Counts and prices may all differ too. What they are not is a range without gaps, or rising or falling from each row
+    to the next.
+    """
+    X = seen.X[:, columns]
+    if data is None:
+        return [int(j) for j in columns[_is_monotone(X)]]
+    found = []
+    for j in columns[_all_differ(X)]:
+        column = _column(data, j)
+        if _is_numbering(column if data.input_order is None else data.to_input_order(column)):
+            found.append(int(j))
+    for j in columns[_one_per_query(data, columns)] if data.n_queries >= LEAST_ROWS else ():
+        column, starts = _column(data, j), data.offsets[:-1]
+        low, high = np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
+        if np.array_equal(low, high) and (_is_numbering(low) or _equal(low, data.query_ids)):
+            found.append(int(j))
+    return found
+
+
+def _is_monotone(X: Array) -> Any:
+    """Columns that rise from each row to the next, or fall."""
+    steps = np.diff(X, axis=0)
+    return (steps > 0).all(axis=0) | (steps < 0).all(axis=0)
+
+
+def _all_differ(X: Array) -> Array:
+    """Columns without a value twice, and without a missing one."""
+    return np.asarray((np.diff(np.sort(X, axis=0), axis=0) > 0).all(axis=0))
+
+
+def _one_per_query(data: RankingData, columns: Array) -> Array:
+    """Columns whose first and last value of some queries agree, and differ from those of other queries."""
+    some = np.unique(np.linspace(0, data.n_queries - 1, min(SAMPLE_QUERIES, data.n_queries)).astype(np.int64))
+    first, last = _dense(data.X[data.offsets[some]]), _dense(data.X[data.offsets[some + 1] - 1])
+    agree = np.equal(first[:, columns], last[:, columns]).all(axis=0)
+    return np.asarray(agree & _all_differ(first[:, columns]))
+
+
+def _is_numbering(values: Array) -> bool:
+    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
+        return False
+    if _is_monotone(values):
+        return True
+    ordered = np.sort(values)
+    if not (np.diff(ordered) > 0).all():
+        return False
+    return bool(ordered[-1] - ordered[0] + 1 == len(values)) or len(values) >= UNIQUE_ROWS
+
+
+def _equal(values: Array, ids: Array) -> bool:
+    return ids.dtype.kind in "iuf" and np.array_equal(values, ids.astype(np.float64))
+
+
+# -- whole columns -----------------------------------------------------------------------------------------------------
+
+
+def _dense(X: Any) -> Array:
+    return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
+
+
+def _column(data: RankingData, j: int) -> Array:
+    return _dense(data.X[:, [j]]).ravel().astype(np.float64)
+
+
+def _constant(data: RankingData, columns: Array) -> Array:
+    """Which of the columns never change. In a sparse matrix, a column that is never set is no feature of the data."""
+    if data.is_sparse:
+        chosen = data.X[:, columns].tocsc()
+        full = np.diff(chosen.indptr) == data.n_rows
+        kept = [i for i in np.flatnonzero(full) if len(np.unique(chosen[:, [i]].data)) == 1]
+        return columns[kept]
+    first = data.X[:1]
+    for start in range(0, data.n_rows, BLOCK_ROWS):
+        if len(columns) == 0:
+            break
+        block = data.X[start : start + BLOCK_ROWS, columns]
+        columns = columns[_same(block, first[:, columns]).all(axis=0)]
+    return columns
+
+
+def _repeated(data: RankingData, sample: Array, columns: Array) -> list[tuple[int, int]]:
+    """Columns equal to an earlier one, with that one: alike in the sample, then in all rows by a hash of each block."""
+    if data.is_sparse:  # most columns of a sparse matrix are zero in a sample
+        columns = columns[(sample[:, columns] != 0).any(axis=0)]
+    keys: dict[int, tuple[int, ...]] = {int(j): (_print(sample[:, j]),) for j in columns}
+    for start in range(0, data.n_rows, BLOCK_ROWS):
+        chosen = sorted(j for group in _groups(keys) for j in group)
+        if not chosen:
+            return []
+        block = _dense(data.X[start : start + BLOCK_ROWS][:, chosen])
+        keys = {j: (*keys[j], _print(block[:, i])) for i, j in enumerate(chosen)}
+    return sorted((j, group[0]) for group in _groups(keys) for j in group[1:])
+
+
+def _groups(keys: dict[int, tuple[int, ...]]) -> list[list[int]]:
+    found = defaultdict(list)
+    for j, key in keys.items():
+        found[key].append(j)
+    return [sorted(group) for group in found.values() if len(group) > 1]
+
+
+def _print(values: Array) -> int:
+    return hash(np.ascontiguousarray(values + values.dtype.type(0)).tobytes())  # + 0: −0 is 0
+
+
+# -- validation data ---------------------------------------------------------------------------------------------------
+
+
+def _of_shared_queries(data: RankingData | ShardedData, valid: RankingData | ShardedData) -> Iterator[Finding]:
+    mine = {query: q for q, query in enumerate(data.query_ids.tolist())}
+    shared = [(mine[query], q) for q, query in enumerate(valid.query_ids.tolist()) if query in mine]
+    if not shared:
+        return
+    if _restarts(data.query_ids) or _restarts(valid.query_ids):
+        if isinstance(data, ShardedData) or isinstance(valid, ShardedData):
+            return  # their rows are elsewhere
+        some = [shared[i] for i in np.unique(np.linspace(0, len(shared) - 1, SHARED_QUERIES).astype(int))]
+        same = sum(_rows_of(data[a]) == _rows_of(valid[b]) for a, b in some)
+        if same == 0:
+            return
+        count = f"{len(shared):,}" if same == len(some) else f"at least {same:,}"
+    else:
+        count = f"{len(shared):,}"
+    yield Finding(
+        "shared-queries",
+        f"{count} of {valid.n_queries:,} validation queries are training queries too, so validation cannot tell when "
+        "training goes too far",
+        worded("divide the data by query, as gainful.split does", "divide the data by query"),
+    )
+
+
+def _restarts(ids: Array) -> bool:
+    """Whether ids are numbers counted from 0 or 1 in each file, so that equal ids do not mean equal queries."""
+    return ids.dtype.kind in "iu" and bool(ids.min() >= 0) and int(ids.max()) <= 2 * len(ids)
+
+
+def _rows_of(query: RankingData) -> list[bytes]:
+    return sorted(row.tobytes() for row in _dense(query.X).astype(np.float64))

@@ -1,0 +1,401 @@
+"""``RankingData``: queries with their documents, the only dataset type in gainful.
+
+Conventions
+-----------
+Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q + 1]``.
+
+======================  ============================  ==========================================================
+``X``                   (n_rows, n_features)          C-contiguous float32/float64, or CSR; NaN means missing;
+                                                      or uint8/uint16 codes of bins
+``y``                   (n_rows,) float64             grades, finite and ≥ 0
+``offsets``             (n_queries + 1,) int64        starts at 0, strictly increasing
+``query_ids``           (n_queries,)                  distinct, in order of first appearance
+``doc_ids``             (n_rows,) or None
+``feature_names``       n_features strings or None
+``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
+``input_order``         (n_rows,) int64 or None       where each row stood in the input; None when nothing moved
+======================  ============================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gainful.data.describe import Description, describe
+from gainful.data.frames import as_features, column_to_numpy, refuse_dask
+from gainful.data.rows import (
+    Array,
+    as_id_array,
+    checked_column,
+    checked_doc_ids,
+    checked_grades,
+    checked_names,
+    checked_query_weights,
+    first_repeated,
+    group_rows,
+    refuse_empty,
+    refuse_infinite,
+    rows_of_queries,
+    value_blocks,
+    weights_of_queries,
+)
+from gainful.errors import DataError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingData:
+    """Query-document feature vectors with graded relevance, grouped by query and read-only.
+
+    Build it with :meth:`from_rows` (one query id per row, any order) or :func:`gainful.read`. The constructor itself
+    takes rows that are already grouped.
+    """
+
+    X: Any
+    y: Array
+    offsets: Array
+    query_ids: Array
+    doc_ids: Array | None = None
+    feature_names: tuple[str, ...] | None = None
+    query_weights: Array | None = None
+    input_order: Array | None = None
+
+    def __post_init__(self) -> None:
+        X, names = as_features(self.X)
+        n_rows, n_features = X.shape
+        refuse_empty(X)
+        y = checked_grades(self.y, n_rows)
+        offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
+        if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
+            raise DataError(f"offsets must run from 0 to the number of rows ({n_rows})")
+        if np.any(np.diff(offsets) <= 0):
+            raise DataError("offsets must increase strictly; a query has at least one document")
+        query_ids = as_id_array(self.query_ids, "query_ids")
+        if len(query_ids) != len(offsets) - 1:
+            raise DataError(f"there are {len(query_ids)} query ids for {len(offsets) - 1} queries")
+        twice = first_repeated(query_ids)
+        if twice is not None:
+            raise DataError(f"query id {twice!r} is given twice; rows in any order go through RankingData.from_rows")
+        refuse_infinite(X)
+        self._fill(
+            X=X,
+            y=y,
+            offsets=offsets,
+            query_ids=query_ids,
+            doc_ids=checked_doc_ids(self.doc_ids, n_rows),
+            feature_names=checked_names(self.feature_names if self.feature_names is not None else names, n_features),
+            query_weights=checked_query_weights(self.query_weights, len(query_ids)),
+            input_order=self.input_order,
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: Any,
+        y: Any,
+        qid: Any,
+        *,
+        doc_ids: Any = None,
+        feature_names: Sequence[str] | None = None,
+        sample_weight: Any = None,
+    ) -> RankingData:
+        """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
+
+        Queries stand in order of first appearance. ``sample_weight`` has one weight per row, equal within a query: it
+        is the query that is weighted. :meth:`to_input_order` maps results back to the order of the rows given.
+        """
+        for what, given in {"y": y, "qid": qid, "doc_ids": doc_ids, "sample_weight": sample_weight}.items():
+            refuse_dask(given, what)
+        X, names = as_features(X)
+        n_rows = X.shape[0]
+        refuse_empty(X)
+        grades = checked_grades(y, n_rows)
+        order, offsets, query_ids = group_rows(qid, n_rows)
+        ids = checked_doc_ids(doc_ids, n_rows)
+        weights = None if sample_weight is None else checked_column(sample_weight, n_rows, "sample_weight")
+        if order is not None:
+            X, grades = X[order], grades[order]
+            ids = None if ids is None else ids[order]
+            weights = None if weights is None else weights[order]
+        return cls(
+            X=X,
+            y=grades,
+            offsets=offsets,
+            query_ids=query_ids,
+            doc_ids=ids,
+            feature_names=feature_names if feature_names is not None else names,  # type: ignore[arg-type]
+            query_weights=None if weights is None else weights_of_queries(weights, offsets, query_ids),
+            input_order=order,
+        )
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> RankingData:
+        """Build without checks, from fields another RankingData has passed (slices, gainful's own files)."""
+        data = object.__new__(cls)
+        defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order"))
+        data._fill(**(defaults | fields))
+        return data
+
+    def _fill(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, _read_only(value))
+
+    # -- shape ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return self.n_queries
+
+    @cached_property
+    def counts(self) -> Array:
+        """Documents of each query, (n_queries,) int64."""
+        return np.diff(self.offsets)
+
+    @property
+    def longest(self) -> int:
+        """Documents of the longest query."""
+        return int(self.counts.max())
+
+    @property
+    def lowest_grade(self) -> float:
+        return float(self.y.min())
+
+    @property
+    def highest_grade(self) -> float:
+        return float(self.y.max())
+
+    @cached_property
+    def qid(self) -> Array:
+        """The query id of each row, (n_rows,)."""
+        return np.repeat(self.query_ids, self.counts)
+
+    @property
+    def row_weights(self) -> Array | None:
+        """The weight of each row's query, (n_rows,), or None where all queries count the same."""
+        return None if self.query_weights is None else np.repeat(self.query_weights, self.counts)
+
+    @property
+    def is_sparse(self) -> bool:
+        return not isinstance(self.X, np.ndarray)
+
+    @cached_property
+    def has_missing(self) -> bool:
+        """Whether any feature value is NaN."""
+        return any(bool(np.isnan(block).any()) for block in value_blocks(self.X))
+
+    # -- rows back in the order given ----------------------------------------------------------------------------------
+
+    def to_input_order(self, values: Any) -> Array:
+        """One value per row of this data, put back into the order in which the rows were given."""
+        values = np.asarray(column_to_numpy(values))
+        if values.ndim == 0 or len(values) != self.n_rows:
+            raise DataError(f"values must have one entry per row ({self.n_rows}), had shape {values.shape}")
+        if self.input_order is None:
+            return np.asarray(values)
+        restored: Array = np.empty_like(values)
+        restored[self.input_order] = values
+        return restored
+
+    # -- selection -----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, queries: int | slice | Sequence[int] | Array) -> RankingData:
+        """The data of some queries, by position: ``data[3]``, ``data[10:20]``, ``data[[4, 1]]``, ``data[mask]``.
+
+        A slice with step 1 shares memory; anything else copies the rows it takes.
+        """
+        if isinstance(queries, slice) and queries.step in (None, 1):
+            start, stop, _ = queries.indices(self.n_queries)
+            rows: Any = slice(int(self.offsets[start]), int(self.offsets[max(start, stop)]))
+            chosen = np.arange(start, max(start, stop))
+        else:
+            chosen = self._positions(queries)
+            rows = rows_of_queries(self.offsets, chosen)
+        if len(chosen) == 0:
+            raise DataError("the selection holds no query")
+        return RankingData.trusted(
+            X=self.X[rows],
+            y=self.y[rows],
+            offsets=np.concatenate([[0], np.cumsum(self.counts[chosen])]).astype(np.int64),
+            query_ids=self.query_ids[chosen],
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+            feature_names=self.feature_names,
+            query_weights=None if self.query_weights is None else self.query_weights[chosen],
+        )
+
+    def _positions(self, queries: Any) -> Array:
+        if isinstance(queries, (int, np.integer)):
+            queries = [queries]
+        elif isinstance(queries, slice):
+            queries = np.arange(self.n_queries)[queries]
+        chosen = np.asarray(queries)
+        if chosen.dtype == bool:
+            if chosen.shape != (self.n_queries,):
+                raise DataError(f"a mask over queries needs {self.n_queries} entries, had {chosen.shape}")
+            return np.flatnonzero(chosen)
+        if chosen.size and chosen.dtype.kind not in "iu":
+            raise DataError("select queries by position (integers or a mask); by id use .select(ids)")
+        chosen = chosen.astype(np.int64)
+        if chosen.size and (chosen.min() < -self.n_queries or chosen.max() >= self.n_queries):
+            raise IndexError(f"query position out of range for {self.n_queries} queries")
+        chosen = np.where(chosen < 0, chosen + self.n_queries, chosen)
+        if len(np.unique(chosen)) != len(chosen):
+            raise DataError("a query was selected twice; query ids must stay distinct")
+        return chosen
+
+    def select(self, ids: Iterable[Any]) -> RankingData:
+        """The data of the queries with these ids, in the order of ``ids``."""
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise DataError(f"ids must be a list of query ids, was {ids!r}")
+        position = {query: i for i, query in enumerate(self.query_ids.tolist())}
+        chosen = []
+        for query in ids:
+            key = query.item() if isinstance(query, np.generic) else query
+            if key not in position:
+                raise DataError(f"there is no query {key!r} in this data")
+            chosen.append(position[key])
+        return self[chosen]
+
+    def __iter__(self) -> Iterator[RankingData]:
+        """One RankingData per query."""
+        return (self[q : q + 1] for q in range(self.n_queries))
+
+    @staticmethod
+    def concatenate(parts: Sequence[RankingData]) -> RankingData:
+        """All queries of all parts, in order. The parts must agree on features and share no query id."""
+        if not parts:
+            raise DataError("there is nothing to concatenate")
+        first = parts[0]
+        for i, part in enumerate(parts):
+            if part.n_features != first.n_features:
+                raise DataError(f"part {i} has {part.n_features} features, part 0 has {first.n_features}")
+            if part.feature_names != first.feature_names:
+                raise DataError(f"part {i} has other feature names than part 0")
+            if part.is_sparse != first.is_sparse:
+                raise DataError(f"part {i} is {'sparse' if part.is_sparse else 'dense'} and part 0 is not")
+        query_ids = as_id_array([query for part in parts for query in part.query_ids.tolist()], "query_ids")
+        twice = first_repeated(query_ids)
+        if twice is not None:
+            raise DataError(f"query {twice!r} is in two parts; give the queries of each part ids of their own")
+        starts = np.cumsum([0] + [part.n_rows for part in parts])
+        return RankingData.trusted(
+            X=_stack(parts),
+            y=np.concatenate([part.y for part in parts]),
+            offsets=np.concatenate(
+                [[0], *(part.offsets[1:] + s for part, s in zip(parts, starts, strict=False))]
+            ).astype(np.int64),
+            query_ids=query_ids,
+            doc_ids=_join_optional([part.doc_ids for part in parts], [part.n_rows for part in parts], ""),
+            feature_names=first.feature_names,
+            query_weights=_join_optional([p.query_weights for p in parts], [p.n_queries for p in parts], 1.0),
+        )
+
+    def with_n_features(self, n_features: int) -> RankingData:
+        """The same data with zero columns added at the end: in LETOR text a feature not written is 0."""
+        extra = n_features - self.n_features
+        if extra < 0:
+            raise DataError(f"the data has {self.n_features} features, more than the {n_features} asked for")
+        if extra == 0:
+            return self
+        if self.feature_names is not None:
+            raise DataError(f"the data names its {self.n_features} features, so {n_features} cannot be meant")
+        if self.is_sparse:
+            wider = self.X.copy()
+            wider.resize((self.n_rows, n_features))
+        else:
+            wider = np.zeros((self.n_rows, n_features), dtype=self.X.dtype)
+            wider[:, : self.n_features] = self.X
+        return self.replace(X=wider)
+
+    def replace(self, **fields: Any) -> RankingData:
+        """A copy with some fields replaced, unchecked; for code that keeps the conventions itself."""
+        mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return RankingData.trusted(**(mine | fields))
+
+    # -- looking at it -------------------------------------------------------------------------------------------------
+
+    def equals(self, other: RankingData) -> bool:
+        """The same arrays, ids, names and weights (missing values equal each other). Row history is not compared."""
+        if self.is_sparse != other.is_sparse or self.X.shape != other.X.shape or self.X.dtype != other.X.dtype:
+            return False
+        return (
+            _same_matrix(self.X, other.X)
+            and np.array_equal(self.y, other.y)
+            and np.array_equal(self.offsets, other.offsets)
+            and _same_optional(self.query_ids, other.query_ids)
+            and _same_optional(self.doc_ids, other.doc_ids)
+            and _same_optional(self.query_weights, other.query_weights)
+            and self.feature_names == other.feature_names
+        )
+
+    def describe(self) -> Description:
+        """Counts and ranges that tell whether this is the data one meant."""
+        return describe(self)
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        return (
+            f"RankingData({self.n_queries:,} queries, {self.n_rows:,} documents, {self.n_features:,} features, "
+            f"{kind} {self.X.dtype})"
+        )
+
+
+def _read_only(value: Any) -> Any:
+    """A view that refuses writes; the caller's own array stays as it was."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if hasattr(value, "indptr"):
+        parts = (_read_only(value.data), _read_only(value.indices), _read_only(value.indptr))
+        frozen = type(value)(parts, shape=value.shape, copy=False)
+        frozen.has_canonical_format = True
+        return frozen
+    return value
+
+
+def _stack(parts: Sequence[RankingData]) -> Any:
+    if parts[0].is_sparse:
+        from scipy import sparse
+
+        return sparse.vstack([part.X for part in parts], format="csr")
+    return np.concatenate([part.X for part in parts])
+
+
+def _join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
+    if all(array is None for array in arrays):
+        return None
+    return np.concatenate(
+        [np.full(n, fill) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    )
+
+
+def _same_matrix(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b, equal_nan=True)
+    return (
+        np.array_equal(a.data, b.data, equal_nan=True)
+        and np.array_equal(a.indices, b.indices)
+        and np.array_equal(a.indptr, b.indptr)
+    )
+
+
+def _same_optional(a: Array | None, b: Array | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return bool(a.tolist() == b.tolist())

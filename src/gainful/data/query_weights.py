@@ -1,0 +1,48 @@
+"""ω_q: how much each query counts. They sum to 1, so that C means the same everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+
+
+def query_shares(data: RankingData) -> Array:
+    """ω_q: 1/m for each query, or its share of the weights."""
+    total = data.n_queries if data.query_weights is None else data.query_weights.sum()
+    return block_shares(data, float(total))
+
+
+def block_shares(data: RankingData, total: float) -> Array:
+    """ω_q of the queries of a block, where ``total`` is the weight of all queries of all blocks."""
+    if data.query_weights is None:
+        return np.full(data.n_queries, 1.0 / total)
+    return np.asarray(data.query_weights / total)
+
+
+def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
+    """The weight of each query over the mean of all: that of the data, or ``mean`` where they are a block of more."""
+    if mean is None:
+        mean = 1.0 if data.query_weights is None else float(data.query_weights.sum()) / data.n_queries
+    return block_shares(data, mean)
+
+
+def pair_counts(data: RankingData) -> Array:
+    """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64."""
+    query = np.repeat(np.arange(data.n_queries), data.counts)
+    order = np.lexsort((data.y, query))
+    y, q = data.y[order], query[order]
+    new = np.ones(len(y), dtype=bool)
+    new[1:] = (y[1:] != y[:-1]) | (q[1:] != q[:-1])
+    sizes = np.diff(np.append(np.flatnonzero(new), len(y))).astype(np.float64)
+    same = np.bincount(q[new], weights=sizes**2, minlength=data.n_queries)
+    counts = data.counts.astype(np.float64)
+    return np.asarray((counts**2 - same) / 2.0)
+
+
+def pair_shares(data: RankingData) -> Array:
+    """ω_q in proportion to the query's weight and pairs: Σ_q ω_q (mean over pairs) is the mean over all pairs."""
+    shares = query_shares(data) * pair_counts(data)
+    total = shares.sum()
+    return np.asarray(shares / total) if total > 0 else query_shares(data)

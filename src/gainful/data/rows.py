@@ -1,0 +1,260 @@
+"""Rows: grouping them by query, and the checks that ranking data has to pass."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data.frames import column_to_numpy
+from gainful.errors import DataError
+
+Array = npt.NDArray[Any]
+BLOCK_VALUES = 1 << 20  # values looked at together by checks, so that no temporary is as large as X
+
+# -- grouping ----------------------------------------------------------------------------------------------------------
+
+
+def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
+    """Stable grouping of rows by query: (order, offsets, query_ids).
+
+    ``order[i]`` is the input row that becomes row i, or ``order`` is None when the rows are grouped already.
+    """
+    if qid is None:
+        raise DataError("qid is missing; ranking needs the query id of every row, qid=[...]")
+    ids = as_id_array(qid, "qid")
+    if len(ids) != n_rows:
+        raise DataError(f"qid has {len(ids)} entries for {n_rows} rows")
+    starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1]).astype(np.int64)
+    heads = ids[starts]
+    if _all_differ(heads):
+        return None, np.append(starts, n_rows), heads
+    codes, query_ids = _codes_by_first_appearance(ids)
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=len(query_ids))
+    return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), query_ids
+
+
+def _all_differ(ids: Array) -> bool:
+    try:
+        return len(set(ids.tolist())) == len(ids)
+    except TypeError as error:
+        raise DataError(f"query ids must be hashable: {error}") from error
+
+
+def as_id_array(ids: Any, what: str) -> Array:
+    """Ids (any hashables) as a one-dimensional array without missing entries."""
+    if isinstance(ids, (list, tuple)) and any(isinstance(i, (tuple, list)) for i in ids):
+        array = np.empty(len(ids), dtype=object)
+        array[:] = [tuple(i) if isinstance(i, list) else i for i in ids]
+    elif isinstance(ids, (list, tuple)) and len({type(i) for i in ids}) > 1:
+        array = np.empty(len(ids), dtype=object)  # NumPy would turn [1, "1"] into two equal strings
+        array[:] = ids
+    else:
+        array = column_to_numpy(ids)
+    if array.ndim != 1:
+        raise DataError(f"{what} must have one dimension, had {array.ndim}")
+    if array.dtype == object:
+        missing = [i for i, value in enumerate(array) if _is_missing(value)]
+        if missing:
+            raise DataError(f"{what} of row {missing[0]} is missing")
+        types = {type(value) for value in array}
+        if types == {str}:
+            return array.astype(str)
+        if types == {int}:
+            return np.array(array.tolist())
+    elif array.dtype.kind in "fmM" and np.isnan(array).any():
+        raise DataError(f"{what} of row {int(np.flatnonzero(np.isnan(array))[0])} is missing")
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or a frame library's own mark (whose comparison with itself is no truth value)."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
+def _codes_by_first_appearance(ids: Array) -> tuple[Array, Array]:
+    if ids.dtype == object:
+        known: dict[Any, int] = {}
+        codes = np.fromiter((known.setdefault(value, len(known)) for value in ids), dtype=np.int64, count=len(ids))
+        query_ids = np.empty(len(known), dtype=object)
+        query_ids[:] = list(known)
+        return codes, query_ids
+    values, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first)
+    rank = np.empty_like(by_appearance)
+    rank[by_appearance] = np.arange(len(by_appearance))
+    return rank[inverse], values[by_appearance]
+
+
+def rows_of_queries(offsets: Array, queries: Array) -> Array:
+    """Row numbers of the given queries, one query after the other."""
+    starts, counts = offsets[queries], offsets[queries + 1] - offsets[queries]
+    shift = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    rows: Array = shift + np.arange(int(counts.sum()))
+    return rows
+
+
+def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
+    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
+    cuts = [first]
+    while cuts[-1] < last:
+        here = cuts[-1]
+        there = int(np.searchsorted(offsets[: last + 1], offsets[here] + step, side="right")) - 1
+        cuts.append(max(here + 1, there))
+    return cuts
+
+
+def first_repeated(ids: Array) -> Any:
+    """The first id that has stood before, or None."""
+    values = ids.tolist()
+    if len(set(values)) == len(values):
+        return None
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _real(values: Array) -> Array:
+    if values.dtype.kind == "c":
+        raise ValueError("they are complex")
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def checked_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
+    """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
+    try:
+        grades = _real(column_to_numpy(y))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"grades must be numbers: {error}") from error
+    if grades.ndim != 1:
+        raise DataError(f"grades must have one dimension, had {grades.ndim}")
+    if n_rows is not None and len(grades) != n_rows:
+        raise DataError(f"y has {len(grades)} grades for {n_rows} rows")
+    bad = np.flatnonzero(~np.isfinite(grades) | (grades < 0))
+    if len(bad):
+        raise DataError(f"grade of row {first_row + bad[0]} must be finite and not negative, was {grades[bad[0]]:g}")
+    return grades
+
+
+def refuse_empty(X: Any) -> None:
+    """Raise where there is nothing to rank."""
+    if X.shape[0] == 0:
+        raise DataError("there are no rows; ranking data needs at least one query with one document")
+
+
+def refuse_infinite(X: Any, first_row: int = 0) -> None:
+    """Raise at the first infinite feature value. NaN passes: it means missing. ``first_row`` as for grades."""
+    start = 0
+    for block in value_blocks(X):
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = not np.isfinite(block.sum())  # one cheap pass settles the ordinary case
+        if suspicious and np.isinf(block).any():
+            flat = start + int(np.flatnonzero(np.isinf(block).ravel())[0])
+            row, column = _place_of(X, flat)
+            row += first_row
+            raise DataError(
+                f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
+            )
+        start += block.size
+
+
+def value_blocks(X: Any) -> Iterator[Array]:
+    if isinstance(X, np.ndarray):
+        step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+        return (X[i : i + step] for i in range(0, X.shape[0], step))
+    return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether the values lie in a file that is mapped, so that memory holds of them only what is in use."""
+    values = X if isinstance(X, np.ndarray) else getattr(X, "data", None)
+    while isinstance(values, np.ndarray):
+        values = values.base
+    return isinstance(values.obj if isinstance(values, memoryview) else values, mmap.mmap)
+
+
+def _place_of(X: Any, flat: int) -> tuple[int, int]:
+    if isinstance(X, np.ndarray):
+        return flat // X.shape[1], flat % X.shape[1]
+    return int(np.searchsorted(X.indptr, flat, side="right") - 1), int(X.indices[flat])
+
+
+def linear_scores(X: Any, w: Array) -> Array:
+    """X·w in float64 whatever X is stored in, block by block, so that no float64 copy of X is made."""
+    if X.dtype == np.float64:
+        return np.asarray(X @ w)
+    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+    scores = np.empty(X.shape[0])
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        scores[start : start + step] = block.astype(np.float64) @ w
+    return scores
+
+
+def checked_column(values: Any, n: int, what: str) -> Array:
+    try:
+        array = _real(column_to_numpy(values))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers: {error}") from error
+    if array.shape != (n,):
+        raise DataError(f"{what} must have {n} entries, had shape {array.shape}")
+    return array
+
+
+def checked_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
+    """Weights as float64. ``all_zero``: they may all be 0, as in one shard of many."""
+    if weights is None:
+        return None
+    array = checked_column(weights, n_queries, "query_weights")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise DataError("query weights must be finite and not negative")
+    if not all_zero and not array.any():
+        raise DataError("all query weights are 0")
+    return array
+
+
+def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_row: int = 0) -> Array:
+    if not np.isfinite(weights).all():
+        row = first_row + int(np.flatnonzero(~np.isfinite(weights))[0])
+        raise DataError(f"sample_weight of row {row} must be finite")
+    low = np.minimum.reduceat(weights, offsets[:-1])
+    differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
+    if len(differs):
+        raise DataError(
+            f"sample_weight differs between rows of query {query_ids[differs[0]]}; gainful weights whole queries, so "
+            "give every row of a query the same weight"
+        )
+    return np.asarray(low)
+
+
+def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
+    if doc_ids is None:
+        return None
+    array = as_id_array(doc_ids, "doc_ids")
+    if len(array) != n_rows:
+        raise DataError(f"doc_ids has {len(array)} entries for {n_rows} rows")
+    return array
+
+
+def checked_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise DataError(f"feature_names must be a list of names, was {names!r}")
+    names = tuple(str(name) for name in names)
+    if len(names) != n_features:
+        raise DataError(f"there are {len(names)} feature names for {n_features} features")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"feature name {twice!r} is given twice")
+    return names

@@ -1,1 +1,0 @@
-"""Engines: other people's learners driven through one narrow interface each."""

@@ -1,0 +1,1 @@
+"""Why a document ranks where it does."""

@@ -1,0 +1,1 @@
+"""gainful's own binary form, which maps into memory."""

@@ -1,0 +1,539 @@
+"""Writing gainful's binary: a whole RankingData at once, or piece by piece in bounded memory.
+
+The layout of the file is told in :mod:`gainful.formats.binary.reader`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data.dataset import RankingData
+from gainful.data.frames import without_codes
+from gainful.data.rows import checked_names, checked_query_weights, first_repeated, rows_of_queries
+from gainful.errors import DataError, FormatError, ParameterError
+from gainful.formats.files import PathLike, atomic_write
+from gainful.formats.ids import encoded, integers_if_canonical, plain_ids
+
+Array = npt.NDArray[Any]
+MAGIC = b"\x89GNF\r\n\x1a\n"
+VERSION = 1
+PREFIX = struct.Struct("<8sIIII")
+ALIGNMENT = 64
+PIECE_VALUES = 1 << 20
+PIECE_ROWS = 1 << 16
+SPOOL_BYTES = 1 << 20  # of a side file that stay in memory, so that a small file is written without side files
+LARGEST_NARROW = 2**31 - 1
+LARGEST_COUNT = 2**62
+ALL_ARRAYS = (
+    "X", "y", "offsets", "query_ids", "query_id_ends", "query_id_text", "doc_ids", "doc_id_ends", "doc_id_text",
+    "query_weights", "data", "indices", "indices32", "indptr",
+)  # fmt: skip
+
+
+# -- all at once -------------------------------------------------------------------------------------------------------
+
+
+def write(data: RankingData, path: PathLike) -> None:
+    """Write the binary: everything but the row history comes back as it is."""
+    arrays = _arrays(data, path)
+    header: dict[str, Any] = {
+        "n_rows": data.n_rows,
+        "n_features": data.n_features,
+        "n_queries": data.n_queries,
+        "n_values": int(data.X.nnz) if data.is_sparse else None,
+        "dtype": str(data.X.dtype),
+        "feature_names": None if data.feature_names is None else list(data.feature_names),
+    }
+    text = _placed_header(header, arrays)
+    with atomic_write(path) as file:
+        file.write(PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text), 0))
+        file.write(text)
+        for array in arrays.values():
+            _write_array(file, array)
+
+
+def _arrays(data: RankingData, path: PathLike) -> dict[str, Array]:
+    arrays: dict[str, Array] = {"y": data.y, "offsets": data.offsets}
+    arrays |= _id_arrays("query_id", plain_ids(data.query_ids, "query id", path), path)
+    if data.doc_ids is not None:
+        arrays |= _id_arrays("doc_id", plain_ids(data.doc_ids, "document id", path), path)
+    if data.query_weights is not None:
+        arrays["query_weights"] = data.query_weights
+    if data.is_sparse:
+        narrow = data.X.indices.dtype == np.int32
+        arrays |= {"indptr": data.X.indptr.astype("<i8"), "indices32" if narrow else "indices": data.X.indices}
+        arrays["data"] = data.X.data
+    else:
+        arrays["X"] = data.X.reshape(-1)
+    return arrays
+
+
+def _id_arrays(name: str, ids: Array, path: PathLike) -> dict[str, Array]:
+    if ids.dtype.kind == "i":
+        return {f"{name}s": ids}
+    text, ends = _encoded(ids, name.replace("_", " "), path)
+    return {f"{name}_ends": ends, f"{name}_text": np.frombuffer(text, dtype=np.uint8)}
+
+
+def _encoded(ids: Array, what: str, path: PathLike) -> tuple[bytes, Array]:
+    """All texts behind one another, and where each ends, from 0 on: (n + 1,)."""
+    texts = [encoded(text, what, path) for text in ids.tolist()]
+    return b"".join(texts), np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype("<i8")
+
+
+def _placed_header(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """The header as JSON, padded so that the first array is aligned. Places count from the end of the header."""
+    at = 0
+    places = {}
+    for name, array in arrays.items():
+        places[name] = {"at": at, "size": int(array.size)}
+        at += array.nbytes + -array.nbytes % ALIGNMENT
+    text = json.dumps(header | {"arrays": places, "bytes": at}).encode("ascii")
+    return text + b" " * (-(PREFIX.size + len(text)) % ALIGNMENT)
+
+
+def _write_array(file: BinaryIO, array: Array) -> None:
+    little = array.dtype.newbyteorder("<")
+    for start in range(0, array.size, PIECE_VALUES):
+        piece = np.ascontiguousarray(array[start : start + PIECE_VALUES], dtype=little)
+        file.write(piece.data)
+    file.write(b"\0" * (-array.nbytes % ALIGNMENT))
+
+
+# -- piece by piece ----------------------------------------------------------------------------------------------------
+
+
+class Queries(NamedTuple):
+    """All queries of a file, known before its rows are written; then the rows may come in any order."""
+
+    offsets: Array
+    ids: Array
+    weights: Array | None
+
+
+class Writer:
+    """A binary file written piece by piece: ``with Writer(path, 136) as writer: writer.append(data); …``.
+
+    The values of a dense matrix go straight to their place. What comes by the row or by the query, and a sparse matrix,
+    is kept in side files that have no name, and copied at the end. The file appears when the block ends well; when it
+    does not, nothing is left.
+
+    Parameters
+    ----------
+    n_features : None, of a sparse matrix only, for that of the widest piece
+    dtype : "float64" or "float32"
+    feature_names : n_features strings or None
+    sparse : the pieces are CSR
+    queries : if they are known beforehand, rows come by :meth:`place`, otherwise by :meth:`append`
+    text_integers : of "query_id" and "doc_id" those that become integers if all texts are plain integers
+    distinct : the caller has seen to it that no query id comes twice
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        n_features: int | None,
+        *,
+        dtype: str = "float64",
+        feature_names: Sequence[str] | None = None,
+        sparse: bool = False,
+        queries: Queries | None = None,
+        text_integers: Collection[str] = (),
+        distinct: bool = False,
+    ):
+        if np.dtype(dtype).name not in ("float32", "float64"):
+            raise ParameterError.of("Writer", "dtype", "'float32' or 'float64'", dtype)
+        if n_features is None and not sparse:
+            raise ParameterError.of("Writer", "n_features", "a number where the matrix is dense", n_features)
+        self.path, self.sparse, self.queries, self.distinct = path, sparse, queries, distinct
+        self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
+        self.n_features, self._grows = n_features or 0, n_features is None
+        self.feature_names = None if n_features is None else checked_names(feature_names, n_features)
+        self.n_rows = self.n_queries = self.n_values = 0
+        self._text_integers = text_integers
+        self._last_id: Any = None
+        self._stack = ExitStack()
+
+    # -- opening and closing -------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._file = self._stack.enter_context(atomic_write(self.path))
+        self._start = self._reserve()
+        self._file.write(b"\0" * self._start)
+        narrow = self.n_features <= LARGEST_NARROW
+        self._y, self._sizes = self._spool("<f8"), self._spool("<i8")
+        self._query_ids, self._doc_ids = self._ids("query_id"), self._ids("doc_id")
+        self._weights: list[Array | int] = []  # of each piece, or the number of queries where it had none
+        self._at, self._columns, self._data = self._spool("<i8", 2), self._spool("<i4" if narrow else "<i8"), None
+        if self.sparse:
+            self._data = self._spool(self.dtype.str)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            self._finish()
+
+    def _spool(self, dtype: str, width: int = 1) -> Spool:
+        folder = Path(self.path).resolve().parent
+        return self._stack.enter_context(Spool(folder, dtype, width))
+
+    def _ids(self, name: str) -> _Ids:
+        spools = (self._spool("<i8"), self._spool("<i8", 2), self._spool("|u1"))
+        return _Ids(name, self.path, spools, name in self._text_integers)
+
+    def _reserve(self) -> int:
+        """Bytes that the prefix and the longest header there can be take, aligned."""
+        places = {name: {"at": LARGEST_COUNT, "size": LARGEST_COUNT} for name in ALL_ARRAYS}
+        counts: dict[str, int | None] = dict.fromkeys(
+            ("n_rows", "n_features", "n_queries", "n_values", "bytes"), LARGEST_COUNT
+        )
+        size = PREFIX.size + len(self._header(counts, places))
+        return size + -size % ALIGNMENT
+
+    def _header(self, counts: dict[str, int | None], places: dict[str, dict[str, int]]) -> bytes:
+        names = None if self.feature_names is None else list(self.feature_names)
+        rest = {"dtype": self.dtype.name, "feature_names": names, "arrays": places}
+        return json.dumps(counts | rest).encode("ascii")
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def append(self, data: RankingData, *, continues: bool = False) -> None:
+        """Add rows at the end. ``continues`` says that the first query of ``data`` goes on from the last one added."""
+        if self.queries is not None:
+            raise RuntimeError("the queries are known: rows have places of their own")
+        sizes = data.counts
+        if continues:
+            self._lengthen_last(data.query_ids[:1].tolist()[0], int(sizes[0]))
+        new = slice(int(continues), None)
+        self._sizes.append(sizes[new])
+        self._query_ids.add(data.query_ids[new], len(sizes[new]))
+        self._weights.append(len(sizes[new]) if data.query_weights is None else data.query_weights[new])
+        self.n_queries += len(sizes[new])
+        self._last_id = data.query_ids[-1:].tolist()[0]
+        self._add(data, None)
+
+    def place(self, data: RankingData, at: Array) -> None:
+        """Put the rows of the query ``i`` of ``data`` to the rows of the file from ``at[i]`` on."""
+        if self.queries is None:
+            raise RuntimeError("the queries are not known: rows are appended")
+        self._add(data, at)
+
+    def _lengthen_last(self, query: Any, more: int) -> None:
+        if self.n_queries == 0:
+            raise DataError("there is no query yet that could go on")
+        if query != self._last_id:
+            raise DataError(f"query {query!r} cannot go on from query {self._last_id!r}")
+        last = self._sizes.read(self.n_queries - 1, self.n_queries)
+        self._sizes.place(np.array([self.n_queries - 1]), np.array([1]), last + more)
+
+    def _add(self, data: RankingData, at: Array | None) -> None:
+        X = self._fitting(without_codes(data.X), data.feature_names)
+        where = None if at is None else Places(at, data.counts)
+        if self.sparse:
+            self._add_sparse(X, where)
+        elif where is None:
+            _write_array_unpadded(self._file, X.reshape(-1), self.dtype)
+        else:
+            for start, stop, target in where.runs():
+                self._file.seek(self._start + target * self.n_features * self.dtype.itemsize)
+                _write_array_unpadded(self._file, X[start:stop].reshape(-1), self.dtype)
+        self._y.add(data.y, where)
+        self._doc_ids.add(data.doc_ids, data.n_rows, where)
+        self.n_rows += data.n_rows
+
+    def _add_sparse(self, X: Any, where: Places | None) -> None:
+        assert self._data is not None
+        starts = np.stack([X.indptr[:-1] + np.int64(self.n_values), np.diff(X.indptr)], axis=1)
+        self._at.add(starts, where)
+        self._columns.append(X.indices)
+        self._data.append(X.data)
+        self.n_values += int(X.nnz)
+
+    def _fitting(self, X: Any, names: tuple[str, ...] | None) -> Any:
+        if isinstance(X, np.ndarray) == self.sparse:
+            raise DataError("one piece of the data is sparse and another dense")
+        if self._grows:
+            self.n_features = max(self.n_features, X.shape[1])
+        elif X.shape[1] != self.n_features:
+            raise DataError(f"a piece of the data has {X.shape[1]} features, the file has {self.n_features}")
+        if names != self.feature_names:
+            raise DataError("a piece of the data has other feature names than the file")
+        if X.dtype.itemsize > self.dtype.itemsize:
+            raise DataError(f"a piece of the data is {X.dtype}, the file is {self.dtype.name}")
+        return X
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        if self.n_rows == 0:
+            raise FormatError("there are no rows to write", path=self.path)
+        self._places: dict[str, dict[str, int]] = {}
+        self._position = 0
+        if not self.sparse:
+            size = self.n_rows * self.n_features
+            self._file.seek(self._start + size * self.dtype.itemsize)
+            self._placed("X", size, size * self.dtype.itemsize)
+        self._put("y", self.n_rows, 8, self._y.pieces(self.n_rows))
+        self._put_queries()
+        self._put_ids(self._doc_ids, self.n_rows)
+        if self.sparse:
+            self._put_sparse()
+        counts: dict[str, int | None] = {
+            "n_rows": self.n_rows,
+            "n_features": self.n_features,
+            "n_queries": self.n_queries,
+            "n_values": self.n_values if self.sparse else None,
+            "bytes": self._position,
+        }
+        text = self._header(counts, self._places)
+        text += b" " * (self._start - PREFIX.size - len(text))
+        self._file.seek(0)
+        self._file.write(PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text), 0) + text)
+
+    def _put_queries(self) -> None:
+        if self.queries is not None:
+            offsets, ids, weights = self.queries
+            self.n_queries = len(offsets) - 1
+            self._put("offsets", len(offsets), 8, [offsets])
+            self._query_ids.add(ids, len(ids))
+        else:
+            sizes = self._sizes.read(0, self.n_queries)
+            offsets = np.concatenate([[0], np.cumsum(sizes)]).astype("<i8")
+            self._put("offsets", len(offsets), 8, [offsets])
+            weights = _joined_weights(self._weights)
+        if not self.distinct:
+            self._refuse_repeated()
+        self._put_ids(self._query_ids, self.n_queries)
+        if weights is not None:
+            weights = checked_query_weights(weights, self.n_queries, all_zero=True)
+            self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
+
+    def _refuse_repeated(self) -> None:
+        twice = first_repeated(self._query_ids.all(self.n_queries))
+        if twice is not None:
+            raise DataError(f"query {twice!r} is in two pieces of the data; the rows of a query are adjacent")
+
+    def _put_ids(self, ids: _Ids, n: int) -> None:
+        if ids.kind == "integers":
+            self._put(f"{ids.name}s", n, 8, ids.numbers.pieces(n))
+        elif ids.kind == "texts":
+            self._put(f"{ids.name}_ends", n + 1, 8, _ends(ids.spans.pieces(n)))
+            size = sum(int(piece[:, 1].sum()) for piece in ids.spans.pieces(n))
+            pieces = ids.text.pieces(size) if ids.ordered else _gathered(ids.text, ids.spans.pieces(n))
+            self._put(f"{ids.name}_text", size, 1, pieces)
+
+    def _put_sparse(self) -> None:
+        assert self._data is not None
+        n, rows = self.n_values, self.n_rows
+        self._put("indptr", rows + 1, 8, _ends(self._at.pieces(rows)))
+        narrow = n <= LARGEST_NARROW and self.n_features <= LARGEST_NARROW
+        kind = np.dtype("<i4" if narrow else "<i8")
+        ordered = self.queries is None
+        columns = self._columns.pieces(n) if ordered else _gathered(self._columns, self._at.pieces(rows))
+        self._put("indices32" if narrow else "indices", n, kind.itemsize, (piece.astype(kind) for piece in columns))
+        values = self._data.pieces(n) if ordered else _gathered(self._data, self._at.pieces(rows))
+        self._put("data", n, self.dtype.itemsize, values)
+
+    def _put(self, name: str, size: int, itemsize: int, pieces: Iterable[Array]) -> None:
+        for piece in pieces:
+            self._file.write(np.ascontiguousarray(piece).data)
+        self._placed(name, size, size * itemsize)
+
+    def _placed(self, name: str, size: int, n_bytes: int) -> None:
+        """Note where an array stands that was just written, and fill up to the next multiple of 64 bytes."""
+        self._places[name] = {"at": self._position, "size": size}
+        self._file.write(b"\0" * (-n_bytes % ALIGNMENT))
+        self._position += n_bytes + -n_bytes % ALIGNMENT
+
+
+def _write_array_unpadded(file: BinaryIO, array: Array, dtype: np.dtype[Any]) -> None:
+    for start in range(0, array.size, PIECE_VALUES):
+        file.write(np.ascontiguousarray(array[start : start + PIECE_VALUES], dtype=dtype).data)
+
+
+def _joined_weights(parts: list[Array | int]) -> Array | None:
+    """The weights of all queries, 1 in pieces that had none, or None if all had none."""
+    if all(isinstance(part, int) for part in parts):
+        return None
+    return np.concatenate([np.ones(part) if isinstance(part, int) else part for part in parts])
+
+
+def _ends(spans: Iterator[Array]) -> Iterator[Array]:
+    """0 and the running sum of the sizes in (start, size) pairs."""
+    end = 0
+    yield np.zeros(1, dtype="<i8")
+    for piece in spans:
+        ends = end + np.cumsum(piece[:, 1]).astype("<i8")
+        end = int(ends[-1])
+        yield ends
+
+
+def _gathered(values: Spool, spans: Iterator[Array]) -> Iterator[Array]:
+    """The values of each (start, size) pair, one pair after the other."""
+    source = values.view()
+    for piece in spans:
+        for some in np.array_split(piece, max(1, int(piece[:, 1].sum()) // PIECE_VALUES)):
+            edges = np.stack([some[:, 0], some[:, 0] + some[:, 1]], axis=1).reshape(-1)
+            yield source[rows_of_queries(edges, np.arange(0, len(edges), 2))]
+
+
+# -- side files --------------------------------------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """Where runs of rows go: the first target row of each, and how many rows it has."""
+
+    first: Array
+    sizes: Array
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(start, stop, target) of runs, those joined that stand behind one another in both."""
+        starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        new = np.flatnonzero(np.append(True, self.first[1:] != self.first[:-1] + self.sizes[:-1]))
+        bounds = np.append(starts[new], starts[-1])
+        return zip(bounds[:-1].tolist(), bounds[1:].tolist(), self.first[new].tolist(), strict=True)
+
+
+class Spool:
+    """Rows of ``width`` numbers in a side file without a name, in memory while they are few."""
+
+    def __init__(self, folder: Path, dtype: str, width: int = 1):
+        self.dtype, self.width = np.dtype(dtype), width
+        self.row_bytes = self.dtype.itemsize * width
+        self.file: Any = SpooledTemporaryFile(SPOOL_BYTES, dir=str(folder))  # noqa: SIM115 - closed by __exit__
+        self.in_memory = True
+        self.end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def add(self, rows: Array, where: Places | None) -> None:
+        if where is None:
+            self.append(rows)
+        else:
+            self.place(where.first, where.sizes, rows, where)
+
+    def append(self, rows: Array) -> None:
+        if len(rows):
+            self._write(self.end, rows)
+
+    def place(self, first: Array, sizes: Array, rows: Array, where: Places | None = None) -> None:
+        for start, stop, target in (where or Places(first, sizes)).runs():
+            self._write(target, rows[start:stop])
+
+    def _write(self, at: int, rows: Array) -> None:
+        self.file.seek(at * self.row_bytes)
+        self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        self.end = max(self.end, at + len(rows))
+
+    def read(self, start: int, stop: int) -> Array:
+        """Rows ``start:stop``; what was never written is 0."""
+        self.file.seek(start * self.row_bytes)
+        raw = self.file.read((stop - start) * self.row_bytes)
+        raw += b"\0" * ((stop - start) * self.row_bytes - len(raw))
+        rows = np.frombuffer(raw, dtype=self.dtype)
+        return rows.reshape(-1, self.width) if self.width > 1 else rows
+
+    def pieces(self, n: int) -> Iterator[Array]:
+        """The first ``n`` rows, some at a time."""
+        for start in range(0, n, PIECE_ROWS):
+            yield self.read(start, min(start + PIECE_ROWS, n))
+
+    def view(self) -> Array:
+        """All values, mapped."""
+        if self.end == 0:
+            return np.empty(0, dtype=self.dtype)
+        self.file.rollover()
+        self.file.flush()
+        pages = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(pages, dtype=self.dtype)
+
+
+class _Ids:
+    """Ids of queries or documents as they come in: integers, or texts with (start, size) of each."""
+
+    def __init__(self, name: str, path: PathLike, spools: tuple[Spool, Spool, Spool], text_integers: bool):
+        self.name, self.path, self.text_integers = name, path, text_integers
+        self.numbers, self.spans, self.text = spools
+        self.kind = "none"
+        self.ordered = True
+        self.rows = self.text_bytes = 0
+
+    @property
+    def what(self) -> str:
+        return "query id" if self.name == "query_id" else "document id"
+
+    def add(self, ids: Array | None, n: int, where: Places | None = None) -> None:
+        """``n`` more ids; None says that these rows have none, which is "" where others have one."""
+        self.ordered = self.ordered and where is None
+        if ids is None:
+            if self.kind != "none":
+                self._add_texts(np.full(n, ""), where)
+        elif n:
+            plain = plain_ids(ids, self.what, self.path)
+            numbers = integers_if_canonical(plain) if self.text_integers and self.kind != "texts" else plain
+            if numbers.dtype.kind == "i":
+                self._add_numbers(numbers, where)
+            else:
+                self._add_texts(plain, where)
+        self.rows += n
+
+    def _add_numbers(self, numbers: Array, where: Places | None) -> None:
+        if self.kind == "texts" or (self.kind == "none" and self.rows):
+            raise self._mixed()
+        self.kind = "integers"
+        self.numbers.add(numbers, where)
+
+    def _add_texts(self, texts: Array, where: Places | None) -> None:
+        if self.kind == "integers":
+            if not self.text_integers:
+                raise self._mixed()
+            self._turn_to_text()
+        elif self.kind == "none" and self.ordered:
+            self.spans.append(np.zeros((self.rows, 2), dtype=np.int64))
+        self.kind = "texts"
+        text, ends = _encoded(texts, self.what, self.path)
+        self.spans.add(np.stack([ends[:-1] + self.text_bytes, np.diff(ends)], axis=1), where)
+        self.text.append(np.frombuffer(text, dtype=np.uint8))
+        self.text_bytes += len(text)
+
+    def _turn_to_text(self) -> None:
+        """The integers so far as the texts that they came from. A row that has not come yet is written again then."""
+        self.kind = "texts"
+        for numbers in self.numbers.pieces(self.numbers.end):
+            text, ends = _encoded(numbers.astype(str), self.what, self.path)
+            self.spans.append(np.stack([ends[:-1] + self.text_bytes, np.diff(ends)], axis=1))
+            self.text.append(np.frombuffer(text, dtype=np.uint8))
+            self.text_bytes += len(text)
+
+    def _mixed(self) -> DataError:
+        return DataError(f"some pieces of the data have integers as {self.what}s and others texts or none")
+
+    def all(self, n: int) -> Array:
+        """All ids, in memory."""
+        if self.kind == "integers":
+            return self.numbers.read(0, n)
+        text, spans = self.text.read(0, self.text.end).tobytes(), self.spans.read(0, n)
+        found = np.empty(n, dtype=object)
+        found[:] = [text[at : at + size].decode() for at, size in spans.tolist()]
+        return found

@@ -1,0 +1,363 @@
+"""Data that need not fit into memory: blocks of whole queries from files, and conversion into gainful's binary form.
+
+Memory holds a piece of the rows, some tens of MiB, and about a hundred bytes for each query.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data.dataset import RankingData
+from gainful.errors import DataError, FormatError, ParameterError
+from gainful.formats import FORMATS, Format, format_of, function_of, write
+from gainful.formats.binary.reader import Opened, Writer
+from gainful.formats.binary.writer import Queries
+from gainful.formats.files import PathLike, check_readable, prepare_folder, reason, refuse_unwritable
+from gainful.formats.sources import BinarySource, Layout, Piece, Source, StartOver
+
+Array = npt.NDArray[Any]
+BLOCK_ROWS = 1 << 16
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was written: the files and what they hold together."""
+
+    paths: tuple[Path, ...]
+    n_queries: int
+    n_rows: int
+    n_features: int
+
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+
+def open_source(path: PathLike, format: str | None = None, **options: Any) -> Source:
+    """A file, or a folder of files of one format, as a source of rows. Options are those of ``read``."""
+    files = _files(path, format)
+    chosen = format_of(files[0], format)
+    for file in files:
+        check_readable(file)
+        if format_of(file, format) is not chosen:
+            raise FormatError(
+                f"is of another format than {files[0].name}; a folder holds files of one format", path=file
+            )
+    function_of("read", files[0], format, options)  # refuses options that the format does not have
+    return _SOURCES[chosen.module](files, chosen, options)
+
+
+def _files(path: PathLike, format: str | None) -> list[Path]:
+    from gainful.formats.shards import shard_files
+
+    return shard_files(Path(path), format)
+
+
+def _letor(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
+    from gainful.formats.letor.reader import checked_options
+    from gainful.formats.letor.stream import LetorSource
+
+    defaults = {"dtype": None, "n_features": None, "sparse": "auto", "zero_based": False, "merge": False}
+    return LetorSource(files, checked_options(**({"n_threads": None} | defaults | options)))
+
+
+def _table(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
+    from gainful.formats.table.reader import Columns, checked_columns
+    from gainful.formats.table.stream import TableSource
+
+    merge = options.get("merge", True)
+    kind = chosen.fixed["kind"]
+    named = Columns(**{name: value for name, value in options.items() if name != "merge"})
+    return TableSource(files, kind, checked_columns(named, merge, kind), merge=merge)
+
+
+def _binary(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
+    if not isinstance(options.get("mmap", True), bool):
+        raise ParameterError.of("read", "mmap", "True or False", options["mmap"])
+    return BinarySource(files)
+
+
+_SOURCES: dict[str, Callable[[Sequence[Path], Format, dict[str, Any]], Source]] = {
+    "letor": _letor,
+    "table": _table,
+    "binary": _binary,
+}
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+
+
+def iter_blocks(
+    path: PathLike, format: str | None = None, *, rows: int = BLOCK_ROWS, **options: Any
+) -> Iterator[RankingData]:
+    """The data of a file, or of a folder of shards, in blocks of whole queries of about ``rows`` rows.
+
+    Together the blocks are what :func:`gainful.read` gives. Text is gone through once before the first block comes: its
+    width and the kind of its ids follow from all of it. Where rows of a query stand apart, the blocks come from a
+    binary file in the folder for temporary files.
+    """
+    if not isinstance(rows, int) or rows < 1:
+        raise ParameterError.of("iter_blocks", "rows", "an integer from 1", rows)
+    return _blocks(open_source(path, format, **options), rows)
+
+
+def _blocks(source: Source, rows: int) -> Iterator[RankingData]:
+    source.settle()
+    if source.queries is None:
+        yield from _joined_blocks(source, rows)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        grouped = Path(folder) / "grouped.gnf"
+        write_binary(source, grouped)
+        yield from _joined_blocks(BinarySource([grouped]), rows)
+
+
+def _joined_blocks(source: Source, rows: int) -> Iterator[RankingData]:
+    held: list[RankingData] = []
+    continued: list[bool] = []
+    dtype = source.layout().dtype
+    for data, continues, is_new in cut(source.pieces(), rows):
+        if is_new and held:
+            yield _join(held, continued, dtype)
+            held, continued = [], []
+        held.append(data)
+        continued.append(continues)
+    if held:
+        yield _join(held, continued, dtype)
+
+
+def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool, bool]]:
+    """Pieces cut where a block ends: (data, goes on from the one before, is the first of a block).
+
+    A block ends with the first query that fills it to ``rows`` rows.
+    """
+    size, is_new = 0, True
+    for data, continues, _ in pieces:
+        first = 0
+        ends = data.offsets[1:].tolist()
+        while first < data.n_queries:
+            if size >= rows and not (continues and first == 0):
+                size, is_new = 0, True
+            start = int(data.offsets[first])
+            last = first + 1
+            while last < data.n_queries and size + ends[last - 1] - start < rows:
+                last += 1
+            part = data if last - first == data.n_queries else data[first:last]
+            yield part, continues and first == 0, is_new
+            size, is_new = size + part.n_rows, False
+            first = last
+
+
+def _join(parts: list[RankingData], continued: list[bool], dtype: str) -> RankingData:
+    """Pieces as one, where the first query of a piece may go on from the last of the one before."""
+    if len(parts) == 1 and parts[0].X.dtype == dtype:
+        return parts[0]
+    fresh = [data.query_ids[int(goes_on) :] for data, goes_on in zip(parts, continued, strict=True)]
+    starts = np.cumsum([0] + [data.n_rows for data in parts])
+    offsets = [
+        data.offsets[int(goes_on) : -1] + start
+        for data, goes_on, start in zip(parts, continued, starts[:-1], strict=True)
+    ]
+    weights = [data.query_weights for data in parts]
+    documents = [data.doc_ids for data in parts]
+    return RankingData.trusted(
+        X=_stacked([data.X for data in parts], dtype),
+        y=np.concatenate([data.y for data in parts]),
+        offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
+        query_ids=np.concatenate(fresh),
+        doc_ids=None if documents[0] is None else np.concatenate(documents),  # type: ignore[arg-type]
+        feature_names=parts[0].feature_names,
+        query_weights=None
+        if weights[0] is None
+        else np.concatenate([w[int(c) :] for w, c in zip(weights, continued, strict=True)]),  # type: ignore[index]
+    )
+
+
+def _stacked(matrices: list[Any], dtype: str) -> Any:
+    if isinstance(matrices[0], np.ndarray):
+        return np.concatenate(matrices, dtype=dtype)
+    from scipy import sparse
+
+    return sparse.vstack(matrices, format="csr", dtype=dtype)
+
+
+# -- conversion --------------------------------------------------------------------------------------------------------
+
+
+def convert(
+    source: PathLike,
+    target: PathLike,
+    *,
+    format: str | None = None,
+    to: str | None = None,
+    shard_rows: int | None = None,
+    read_options: dict[str, Any] | None = None,
+    write_options: dict[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Converted:
+    """Write the data of a file or a folder of shards in another form, in bounded memory.
+
+    Parameters
+    ----------
+    format, to : formats of the source and the target, by default as the suffixes say
+    shard_rows : write a folder of files of whole queries, each with about so many rows; ``to`` is then by default
+        "binary"
+    progress : called with the number of rows read so far in this pass
+    """
+    how = write_options or {}
+    if shard_rows is not None and (not isinstance(shard_rows, int) or shard_rows < 1):
+        raise ParameterError.of("convert", "shard_rows", "an integer from 1", shard_rows)
+    if shard_rows is not None:
+        to = to or "binary"
+        function_of("write", target, to, how)
+        rows = open_source(source, format, **(read_options or {}))
+        return _write_shards(rows, Path(target), to, shard_rows, how, progress)
+    function_of("write", target, to, how)
+    refuse_unwritable(target)
+    rows = open_source(source, format, **(read_options or {}))
+    if format_of(target, to) is FORMATS["binary"]:
+        write_binary(rows, Path(target), progress)
+        return _summary([Path(target)], Opened(target))
+    with _as_one_binary(rows, Path(target).resolve().parent, progress) as path:
+        opened = Opened(path)
+        write(opened.part(0, opened.n_queries), target, to, **how)
+        return _summary([Path(target)], opened)
+
+
+def _summary(paths: Sequence[Path], opened: Opened) -> Converted:
+    return Converted(tuple(paths), opened.n_queries, opened.shape.n_rows, opened.shape.n_features)
+
+
+def write_binary(source: Source, path: Path, progress: Progress | None = None) -> None:
+    """The rows of a source as one binary file; passes are made until one was on right assumptions."""
+    while True:
+        try:
+            with _writer(source.layout(), path, source.queries) as writer:
+                for data, continues, at in source.pieces():
+                    with _named(source):
+                        if at is None:
+                            writer.append(data, continues=continues)
+                        else:
+                            writer.place(data, at)
+                    if progress is not None:
+                        progress(writer.n_rows)
+            return
+        except StartOver:
+            continue
+
+
+def _writer(layout: Layout, path: Path, queries: Queries | None = None) -> Writer:
+    return Writer(
+        path,
+        layout.n_features,
+        dtype=layout.dtype,
+        feature_names=layout.feature_names,
+        sparse=layout.sparse,
+        queries=queries,
+        text_integers=layout.text_integers,
+        distinct=True,
+    )
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Says of rows that cannot be written which file they are from."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except DataError as error:
+        raise source.explained(error) from None
+
+
+@contextmanager
+def _as_one_binary(source: Source, folder: Path, progress: Progress | None) -> Iterator[Path]:
+    """The source as one binary file: itself, or one that is there until the block ends."""
+    if isinstance(source, BinarySource) and len(source.paths) == 1:
+        yield source.paths[0]
+        return
+    path = folder / f".gainful-{secrets.token_hex(8)}.gnf"
+    try:
+        write_binary(source, path, progress)
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink()
+
+
+# -- shards ------------------------------------------------------------------------------------------------------------
+
+
+def _write_shards(
+    source: Source, target: Path, to: str, rows: int, how: dict[str, Any], progress: Progress | None
+) -> Converted:
+    suffix = FORMATS[to].suffixes[0]
+    with _new_folder(target) as folder:
+        source.settle()
+        if source.queries is None and to == "binary":
+            return _stream_shards(source, folder, target, rows, progress)
+        with _as_one_binary(source, folder, progress) as path:
+            opened = Opened(path)
+            names: list[str] = []
+            for block in _joined_blocks(BinarySource([path]), rows):
+                names.append(_shard_name(len(names), suffix))
+                write(block, folder / names[-1], to, **how)
+            return _summary([target / name for name in names], opened)
+
+
+def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progress: Progress | None) -> Converted:
+    """Binary shards straight from the source, of which everything is known and whose queries are adjacent."""
+    layout = replace(source.layout(), text_integers=())  # ids are in their final form, the same in all shards
+    names: list[str] = []
+    n_rows = n_queries = 0
+    parts = cut(source.pieces(), rows)
+    part = next(parts, None)
+    while part is not None:
+        names.append(_shard_name(len(names), ".gnf"))
+        with _writer(layout, folder / names[-1]) as writer:
+            while part is not None and (writer.n_rows == 0 or not part[2]):
+                with _named(source):
+                    writer.append(part[0], continues=part[1])
+                if progress is not None:
+                    progress(n_rows + writer.n_rows)
+                part = next(parts, None)
+        n_rows, n_queries = n_rows + writer.n_rows, n_queries + writer.n_queries
+    return Converted(tuple(target / name for name in names), n_queries, n_rows, layout.n_features or 0)
+
+
+def _shard_name(number: int, suffix: str) -> str:
+    """part-00000.gnf, …; behind part-99999 come names of more digits, which shards are ordered by."""
+    return f"part-{number:05}{suffix}"
+
+
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """A folder that gets its name when the block ends well, and leaves no trace when it does not."""
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise FormatError("is there already; shards are written to a new or empty folder", path=target)
+    parent = Path(os.path.realpath(target)).parent
+    if not parent.is_dir():
+        raise FormatError(f"the folder {parent} does not exist; create it first", path=target)
+    folder = parent / f".gainful-{secrets.token_hex(8)}.tmp"
+    try:
+        prepare_folder(folder)
+        yield folder
+        os.replace(folder, os.path.realpath(target))
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, FormatError) and folder in Path(str(error.path)).parents:
+            raise FormatError(str(error).removeprefix(f"{error.path}: "), path=target) from None  # of no use to anyone
+        if isinstance(error, OSError):
+            raise FormatError(f"cannot be written: {reason(error)}", path=target) from error
+        raise

@@ -1,0 +1,72 @@
+"""Folders of data files: ``Fold1 … FoldN`` with train, validation and test files, as LETOR and MSLR are laid out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from gainful.data.dataset import RankingData
+from gainful.data.splits import Split
+from gainful.errors import FormatError
+from gainful.formats import known_suffixes, read
+
+PART_NAMES = {
+    "train": ("train", "training"),
+    "valid": ("vali", "valid", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+
+
+def read_splits(folder: str | Path, *, needs_test: bool = True, **options: Any) -> list[Split]:
+    """The splits of a folder: one per ``Fold*`` folder in it, or the one made of its own train and test files.
+
+    A validation file may be absent, and without ``needs_test`` a test file too; then its part cannot be asked for.
+    LETOR text leaves out trailing zero features, so the parts are brought to the width of the widest.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FormatError("there is no such folder", path=folder)
+    homes = sorted(
+        (f for f in folder.iterdir() if f.is_dir() and re.fullmatch(r"(?i)fold[ _-]?\d+", f.name)), key=_number
+    )
+    if homes:
+        return [_read_split(home, home.name, needs_test, options) for home in homes]
+    return [_read_split(folder, "", needs_test, options)]
+
+
+def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, Any]) -> Split:
+    parts = {part: _find(folder, part) for part in PART_NAMES}
+    for part in ("train", "test") if needs_test else ("train",):
+        if parts[part] is None:
+            raise FormatError(f"the folder has no {part} file (such as {part}.txt) and no Fold1, Fold2, …", path=folder)
+    data = align_features({part: read(path, **options) for part, path in parts.items() if path is not None})
+
+    def absent() -> RankingData:
+        raise FormatError("the folder has no test file (such as test.txt)", path=folder)
+
+    return Split(data["train"], data.get("valid"), data.get("test", absent), name=name)
+
+
+def align_features(parts: dict[str, RankingData]) -> dict[str, RankingData]:
+    """Parts that name no features, brought to the width of the widest."""
+    if any(part.feature_names is not None for part in parts.values()):
+        return parts
+    width = max(part.n_features for part in parts.values())
+    return {name: part.with_n_features(width) for name, part in parts.items()}
+
+
+def _find(folder: Path, part: str) -> Path | None:
+    found = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.name.lower().partition(".")[0] in PART_NAMES[part]
+        and any(path.name.lower().endswith(suffix) for suffix in known_suffixes())
+    ]
+    if len(found) > 1:
+        raise FormatError(f"{found[0].name} and {found[1].name} could both be the {part} file; keep one", path=folder)
+    return found[0] if found else None
+
+
+def _number(folder: Path) -> int:
+    return int(re.sub(r"\D", "", folder.name))

@@ -1,0 +1,119 @@
+"""Comment lines ``# gainful KEY = JSON`` at the top of a text file: what the lines themselves cannot say.
+
+Any other reader skips them as comments. The writer puts down only those without which reading would not give back the
+same data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import FormatError, shorten
+from gainful.formats.files import Block, PathLike
+from gainful.formats.letor.lines import LARGEST_INDEX
+
+ENTRY = re.compile(rb"#[ \t]*gainful[ \t]+([a-z_]+)[ \t]*=[ \t]*(.*)\Z", re.DOTALL)
+
+
+@dataclass
+class Header:
+    """What such lines said; None where they did not."""
+
+    feature_names: tuple[str, ...] | None = None
+    query_weights: npt.NDArray[np.float64] | None = None
+    n_features: int | None = None
+    dtype: str | None = None
+    sparse: bool | None = None
+    query_ids: str | None = None
+    doc_ids: str | None = None
+
+    def columns(self, path: PathLike) -> int | None:
+        """The number of features, where the header settles it."""
+        named = None if self.feature_names is None else len(self.feature_names)
+        if named is not None and self.n_features not in (None, named):
+            raise FormatError(f"{named} feature names are given for {self.n_features} features", path=path)
+        return self.n_features if named is None else named
+
+    def weights(self, path: PathLike, n_queries: int) -> npt.NDArray[np.float64] | None:
+        if self.query_weights is not None and len(self.query_weights) != n_queries:
+            raise FormatError(
+                f"{len(self.query_weights)} query weights are given for {n_queries} queries; the file was edited after "
+                "it was written: remove the line '# gainful query_weights'",
+                path=path,
+            )
+        return self.query_weights
+
+
+def read_header(path: PathLike, block: Block, line: int, header: Header) -> None:
+    """Add to ``header`` what the comments before the first row of ``block`` say; ``line`` lines stand before it."""
+    at = block.start
+    text = block.buf.data
+    while at < block.stop:
+        first = bytes(text[at : at + 4096])
+        size = first.find(b"\n") + 1
+        if size == 0 and len(first) == 4096:
+            size = _line_size(text, at, block.stop)
+        raw = bytes(text[at : at + size]) if size else first
+        stripped = raw.strip()
+        if stripped and not stripped.startswith(b"#"):
+            return
+        line += 1
+        entry = ENTRY.match(stripped)
+        if entry:
+            _take(path, line, header, entry.group(1).decode(), entry.group(2))
+        at += len(raw)
+
+
+def _line_size(text: memoryview, at: int, stop: int) -> int:
+    size = 4096
+    while at + size < stop:
+        found = bytes(text[at + size : at + size + 65536]).find(b"\n")
+        if found >= 0:
+            return size + found + 1
+        size += 65536
+    return stop - at
+
+
+def _take(path: PathLike, line: int, header: Header, key: str, text: bytes) -> None:
+    if key not in header.__dataclass_fields__:
+        return  # an ordinary comment, or one of a later version
+    try:
+        value = _checked(key, json.loads(text))
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        message = f"the comment '# gainful {key}' is malformed: {shorten(str(error))}"
+        raise FormatError(message, path=path, line=line) from None
+    setattr(header, key, value)
+
+
+def _checked(key: str, value: Any) -> Any:
+    if key == "feature_names":
+        if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+            raise ValueError("expected a list of strings")
+        if len(set(value)) < len(value):
+            raise ValueError("a name is given twice")
+        return tuple(value)
+    if key == "query_weights":
+        if not (isinstance(value, list) and all(type(weight) in (int, float) for weight in value)):
+            raise ValueError("expected a list of numbers")
+        weights = np.array(value, dtype=np.float64)
+        if not np.isfinite(weights).all() or (weights < 0).any():  # all may be 0 in a shard
+            raise ValueError("weights must be finite and not negative")
+        return weights
+    allowed: dict[str, Any] = {
+        "dtype": ("float32", "float64"),
+        "sparse": (True, False),
+        "query_ids": ("int", "str"),
+        "doc_ids": ("int", "str"),
+    }
+    if key == "n_features":
+        if type(value) is not int or not 0 <= value <= LARGEST_INDEX:
+            raise ValueError("expected a number of features")
+    elif not any(value is option or (isinstance(value, str) and value == option) for option in allowed[key]):
+        raise ValueError(f"expected one of {', '.join(json.dumps(option) for option in allowed[key])}")
+    return value

@@ -1,0 +1,714 @@
+"""Compiled parser of LETOR/SVMlight text: bytes in, arrays out.
+
+``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays, ``gather`` copies tokens. All of them run
+without the interpreter lock on a part of a buffer, so the driver runs chunks side by side in threads.
+
+Conventions
+-----------
+A buffer is a read-only uint8 array. Past its end every byte reads as a line feed (``_byte``) or as zero (``_word``):
+no access leaves the buffer. The kernels only say *that* and *where* a line is malformed; ``letor_lines`` says why.
+
+Decimal numbers become the nearest double, as Python's ``float`` does: by one exact division or product where mantissa
+and power of ten are exact (Clinger, "How to read floating point numbers accurately", 1990), else by a 128-bit product
+(Lemire, "Number parsing at a gigabyte per second", 2021), else, a few in a billion, by the driver.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from gainful.compute.compiled import helper, kernel
+
+LF, CR, TAB, SPACE, HASH, COLON = 10, 13, 9, 32, 35, 58
+MINUS, PLUS, DOT, ZERO, NINE, EQUALS = 45, 43, 46, 48, 57, 61
+GOOD, BAD, HARD = 0, 1, 2
+
+ENDS_TOKEN = np.uint64(1 << LF | 1 << CR | 1 << TAB | 1 << SPACE | 1 << HASH)
+EXACT_MANTISSA = 1 << 53
+EXACT_POWER = 22
+LOWEST_POWER, HIGHEST_POWER = -342, 308
+EXPECTED_INDICES = 1024
+TENS = 10 ** np.arange(9, dtype=np.int64)
+POWERS = np.array([float(10**k) for k in range(EXACT_POWER + 1)])
+
+ONE = np.uint64(1)
+ASCII_ZEROS = np.uint64(0x3030303030303030)
+OVER_NINE = np.uint64(0x7676767676767676)
+HIGH_BITS = np.uint64(0x8080808080808080)
+LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+LINE_FEEDS = np.uint64(LF * 0x0101010101010101)
+HASHES = np.uint64(HASH * 0x0101010101010101)
+COLONS = np.uint64(COLON * 0x0101010101010101)
+QID_WORD, QID_BYTES = np.uint64(int.from_bytes(b"qid:", "little")), np.uint64(0xFFFFFFFF)
+PAIRS = np.uint64(0x000000FF000000FF)
+PAIRS_HIGH = np.uint64(100 + (1_000_000 << 32))
+PAIRS_LOW = np.uint64(1 + (10_000 << 32))
+
+
+def _powers_of_five() -> np.ndarray:
+    """The leading 128 bits of 5**q for q from -342 to 308, (651, 2) uint64: high and low half.
+
+    They are cut off, but for those from -27 to -1, which are rounded up: with them a decimal that lies exactly halfway
+    between two doubles gives a product that shows it.
+    """
+    table = np.empty((HIGHEST_POWER - LOWEST_POWER + 1, 2), dtype=np.uint64)
+    for row, q in enumerate(range(LOWEST_POWER, HIGHEST_POWER + 1)):
+        power = 5 ** abs(q)
+        size = power.bit_length()
+        if q >= 0:
+            bits = power << (128 - size) if size <= 128 else power >> (size - 128)
+        else:
+            bits = (1 << (size + 127)) // power + (q >= -27)
+        table[row] = bits >> 64, bits & 0xFFFFFFFFFFFFFFFF
+    return table
+
+
+FIVES = _powers_of_five()
+
+
+def _index_prefixes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`` 1:``, `` 2:``, … as words, with the mask of the bytes that count and their number.
+
+    Most lines name one feature after the other. Comparing with the text expected lets the processor go on to the value
+    before it has worked out where the index ends.
+    """
+    texts = [f" {index}:".encode() for index in range(EXPECTED_INDICES)]
+    words = [int.from_bytes(text, "little") for text in texts]
+    masks = [(1 << 8 * len(text)) - 1 for text in texts]
+    return np.array(words, np.uint64), np.array(masks, np.uint64), np.array([len(text) for text in texts])
+
+
+PREFIXES, PREFIX_MASKS, PREFIX_SIZES = _index_prefixes()
+
+
+# -- single instructions -----------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _load1(typing_context, buf, at):
+    """The byte at ``at``; the caller has checked that it is in the buffer."""
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.load(builder.gep(array.data, [args[1]]))
+
+    return types.uint8(buf, at), generate
+
+
+@intrinsic
+def _load8(typing_context, buf, at):
+    """The eight bytes from ``at``, the first one lowest; the caller has checked that they are in the buffer."""
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(64).as_pointer())
+        word = builder.load(pointer)
+        word.align = 1
+        return word if sys.byteorder == "little" else builder.bswap(word)
+
+    return types.uint64(buf, at), generate
+
+
+@intrinsic
+def _trailing_zeros(typing_context, word):
+    def generate(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _leading_zeros(typing_context, word):
+    def generate(context, builder, signature, args):
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _count_bits(typing_context, word):
+    def generate(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def _high_product(typing_context, a, b):
+    """The upper 64 bits of the 128-bit product."""
+
+    def generate(context, builder, signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def _as_double(typing_context, bits):
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.uint64), generate
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+
+
+@helper
+def _byte(buf, at):
+    return np.int64(_load1(buf, at)) if at < buf.size else np.int64(LF)
+
+
+@helper
+def _word(buf, at):
+    if at + 8 <= buf.size:
+        return _load8(buf, at)
+    word = np.uint64(0)
+    for i in range(buf.size - 1, at - 1, -1):
+        word = (word << np.uint64(8)) | np.uint64(_load1(buf, i))
+    return word
+
+
+@helper
+def _bytes_equal(word, pattern):
+    """The high bit of every byte of ``word`` that equals the byte ``pattern`` repeats."""
+    differs = word ^ pattern
+    return ~(((differs & LOW_BITS) + LOW_BITS) | differs) & HIGH_BITS
+
+
+@helper
+def _ends_token(c):
+    return c <= HASH and ((ENDS_TOKEN >> np.uint64(c)) & ONE) != 0
+
+
+@helper
+def _skip_blanks(buf, at):
+    while at < buf.size:
+        c = _load1(buf, at)
+        if c != SPACE and c != TAB:
+            break
+        at += 1
+    return at
+
+
+@helper
+def _token_end(buf, at):
+    while not _ends_token(_byte(buf, at)):
+        at += 1
+    return at
+
+
+@helper
+def _line_end(buf, at):
+    """Where the line feed is, or the end of the buffer."""
+    while at < buf.size:
+        found = _bytes_equal(_word(buf, at), LINE_FEEDS)
+        if found != 0:
+            return at + np.int64(_trailing_zeros(found) >> np.uint64(3))
+        at += 8
+    return np.int64(buf.size)
+
+
+@helper
+def _is_empty_line(buf, at):
+    """Whether the line holds nothing, or a comment only, from ``at``, its first byte that is not blank."""
+    c = _byte(buf, at)
+    return c in (LF, HASH) or (c == CR and _byte(buf, at + 1) == LF)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+@helper
+def _digits(word):
+    """How many of the eight bytes, from the lowest, are digits in a row, and the number that they make."""
+    t = word ^ ASCII_ZEROS
+    other = ((t + OVER_NINE) | t) & HIGH_BITS
+    n = _trailing_zeros(other) >> np.uint64(3)
+    half = np.uint64(32) - (n << np.uint64(2))
+    t = (t << half) << half  # in two steps: a shift by 64 is undefined
+    t = t * np.uint64(10) + (t >> np.uint64(8))
+    number = ((t & PAIRS) * PAIRS_HIGH + ((t >> np.uint64(16)) & PAIRS) * PAIRS_LOW) >> np.uint64(32)
+    return np.int64(n), np.int64(number)
+
+
+@helper
+def _short_number(buf, at):
+    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point; else -1."""
+    negative = _byte(buf, at) == MINUS
+    if negative:
+        at += 1
+    n, mantissa = _digits(_word(buf, at))
+    at += n
+    c = _byte(buf, at)
+    value = np.float64(mantissa)
+    if c == DOT:
+        m, fraction = _digits(_word(buf, at + 1))
+        at += 1 + m
+        n += m
+        c = _byte(buf, at)
+        mantissa = mantissa * TENS[m] + fraction
+        value = np.float64(mantissa) / POWERS[m]
+    if n == 0 or mantissa > EXACT_MANTISSA or not _ends_token(c):
+        return 0.0, np.int64(-1)
+    return (-value if negative else value), at
+
+
+@helper
+def _by_product(mantissa, power):
+    """mantissa · 10**power as a double, from the leading bits of the product; HARD where they do not settle it."""
+    if power < LOWEST_POWER:
+        return GOOD, 0.0
+    if power > HIGHEST_POWER:
+        return GOOD, np.inf
+    shift = _leading_zeros(mantissa)
+    w = mantissa << shift
+    high_five, low_five = FIVES[power - LOWEST_POWER, 0], FIVES[power - LOWEST_POWER, 1]
+    high, low = _high_product(w, high_five), w * high_five
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
+        carry = _high_product(w, low_five)
+        low += carry
+        if carry > low:
+            high += ONE
+    if low == np.uint64(0xFFFFFFFFFFFFFFFF) and (power < -27 or power > 55):
+        return HARD, 0.0
+    top = high >> np.uint64(63)
+    cut = top + np.uint64(9)
+    bits = high >> cut
+    exponent = ((217706 * power) >> 16) + 63 + np.int64(top) - np.int64(shift) + 1023
+    if exponent <= 0:
+        return HARD, 0.0  # too rare to be worth the rounding rules of subnormal numbers
+    halfway = low <= ONE and -4 <= power <= 23 and (bits & np.uint64(3)) == ONE and (bits << cut) == high
+    if halfway:
+        bits &= ~ONE
+    bits = (bits + (bits & ONE)) >> ONE
+    if bits >= np.uint64(1 << 53):
+        bits = np.uint64(1 << 52)
+        exponent += 1
+    if exponent >= 0x7FF:
+        return GOOD, np.inf
+    return GOOD, _as_double((bits & np.uint64((1 << 52) - 1)) | (np.uint64(exponent) << np.uint64(52)))
+
+
+@helper
+def _nearest_double(mantissa, power, cut_off):
+    """The double nearest to mantissa · 10**power; ``cut_off`` says that more digits followed."""
+    if mantissa == 0:
+        return GOOD, 0.0
+    if not cut_off and mantissa <= np.uint64(EXACT_MANTISSA) and -EXACT_POWER <= power <= EXACT_POWER:
+        value = np.float64(np.int64(mantissa))
+        return GOOD, (value / POWERS[-power] if power < 0 else value * POWERS[power])
+    status, value = _by_product(mantissa, power)
+    if cut_off and status == GOOD:
+        status, above = _by_product(mantissa + ONE, power)
+        if above != value:
+            status = HARD
+    return status, value
+
+
+@helper
+def _is_word(buf, at, a, b, c, d):
+    """Whether the letters (given in lower case; d may be 0 for three letters) stand at ``at``, in any case."""
+    return (
+        (_byte(buf, at) | 32) == a
+        and (_byte(buf, at + 1) | 32) == b
+        and (_byte(buf, at + 2) | 32) == c
+        and (d == 0 or (_byte(buf, at + 3) | 32) == d)
+    )
+
+
+@helper
+def _exponent(buf, at):
+    """The exponent after the letter e and where it ends, or -1 where there is none."""
+    negative = _byte(buf, at) == MINUS
+    if negative or _byte(buf, at) == PLUS:
+        at += 1
+    first, power = at, 0
+    c = _byte(buf, at)
+    while ZERO <= c <= NINE:
+        if power < 10**16:
+            power = power * 10 + (c - ZERO)
+        at += 1
+        c = _byte(buf, at)
+    return (-power if negative else power), (at if at > first else np.int64(-1))
+
+
+@helper
+def _number(buf, at):
+    """Any decimal number, NULL or nan at ``at``: (status, value, where it ends)."""
+    negative = _byte(buf, at) == MINUS
+    signed = negative or _byte(buf, at) == PLUS
+    if signed:
+        at += 1
+    start = at
+    mantissa, n_digits, power = np.uint64(0), 0, 0
+    seen, cut_off, after_point = False, False, False
+    while True:
+        c = _byte(buf, at)
+        if ZERO <= c <= NINE:
+            seen = True
+            if n_digits < 19:
+                mantissa = mantissa * np.uint64(10) + np.uint64(c - ZERO)
+                n_digits += mantissa != 0
+                power -= after_point
+            else:
+                cut_off |= c != ZERO
+                power += not after_point
+        elif c == DOT and not after_point:
+            after_point = True
+        else:
+            break
+        at += 1
+    if not seen:
+        if at == start and _is_word(buf, at, 110, 97, 110, 0) and _ends_token(_byte(buf, at + 3)):
+            return GOOD, np.nan, at + 3
+        if at == start and not signed and _is_word(buf, at, 110, 117, 108, 108) and _ends_token(_byte(buf, at + 4)):
+            return GOOD, np.nan, at + 4
+        return BAD, 0.0, at
+    if c | 32 == 101:
+        scale, at = _exponent(buf, at + 1)
+        if at < 0:
+            return BAD, 0.0, at
+        power += scale
+    if not _ends_token(_byte(buf, at)):
+        return BAD, 0.0, at
+    status, value = _nearest_double(mantissa, power, cut_off)
+    return status, (-value if negative else value), at
+
+
+@helper
+def _value(buf, at):
+    value, end = _short_number(buf, at)
+    if end >= 0:
+        return GOOD, value, end
+    return _number(buf, at)
+
+
+@helper
+def _index(buf, at):
+    """The feature index at ``at`` and where its value starts, or -1 where there is no ``digits:``."""
+    n, index = _digits(_word(buf, at))
+    if n == 8:
+        c = _byte(buf, at + n)
+        while ZERO <= c <= NINE:
+            if index < 1 << 40:
+                index = index * 10 + (c - ZERO)
+            n += 1
+            c = _byte(buf, at + n)
+    if n == 0 or _byte(buf, at + n) != COLON:
+        return index, np.int64(-1)
+    return index, at + n + 1
+
+
+# -- ids and comments --------------------------------------------------------------------------------------------------
+
+
+@helper
+def _is_text(buf, at, end):
+    """Whether the bytes are UTF-8 without NUL."""
+    while at < end:
+        c = _byte(buf, at)
+        at += 1
+        if c == 0:
+            return False
+        if c < 0x80:
+            continue
+        low, high = 0x80, 0xBF
+        if 0xC2 <= c <= 0xDF:
+            more = 1
+        elif 0xE0 <= c <= 0xEF:
+            more = 2
+            low, high = (0xA0 if c == 0xE0 else 0x80), (0x9F if c == 0xED else 0xBF)
+        elif 0xF0 <= c <= 0xF4:
+            more = 3
+            low, high = (0x90 if c == 0xF0 else 0x80), (0x8F if c == 0xF4 else 0xBF)
+        else:
+            return False
+        for _ in range(more):
+            if at >= end or _byte(buf, at) < low or _byte(buf, at) > high:
+                return False
+            low, high = 0x80, 0xBF
+            at += 1
+    return True
+
+
+@helper
+def _document(buf, at, end):
+    """Start and length of the document id in the comment ``buf[at:end]``."""
+    at = _skip_blanks(buf, at)
+    while end > at and (_byte(buf, end - 1) in (SPACE, TAB, CR)):
+        end -= 1
+    if at >= end:
+        return at, np.int64(0)
+    if end - at > 6 and _is_word(buf, at, 100, 111, 99, 105) and (_byte(buf, at + 4) | 32) == 100:
+        mark = _skip_blanks(buf, at + 5)
+        if mark < end and _byte(buf, mark) == EQUALS:
+            first = _skip_blanks(buf, mark + 1)
+            last = first
+            while last < end and _byte(buf, last) != SPACE and _byte(buf, last) != TAB:
+                last += 1
+            if last > first:
+                return first, last - first
+    return at, end - at
+
+
+@helper
+def _same(buf, a, b, length):
+    for i in range(length):  # noqa: SIM110 - all() over a generator does not compile
+        if _load1(buf, a + i) != _load1(buf, b + i):
+            return False
+    return True
+
+
+# -- entry points ------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def next_line(buf, at):
+    """Where the line after the one that holds ``at`` starts, or the end of the buffer."""
+    return min(_line_end(buf, at) + 1, buf.size)
+
+
+@helper
+def _last_index(buf, first, end):
+    """The index of the last feature of ``buf[first:end]``, -1 where there is none."""
+    at = end - 1
+    while at > first and _load1(buf, at) != COLON:
+        at -= 1
+    index, scale = np.int64(0), np.int64(1)
+    at -= 1
+    while at > first and ZERO <= _load1(buf, at) <= NINE and scale < 10**11:
+        index += (np.int64(_load1(buf, at)) - ZERO) * scale
+        scale *= 10
+        at -= 1
+    if at <= first or (_load1(buf, at) != SPACE and _load1(buf, at) != TAB):
+        return np.int64(-1)
+    return index
+
+
+@kernel
+def scan(buf, start, stop):
+    """Rows, lines, values (at most) and the largest last index (-1 without features) of ``buf[start:stop]``.
+
+    A row's values are counted by its colons: one belongs to the query id, more may.
+    """
+    rows, lines, values, widest = 0, 0, 0, -1
+    at = start
+    while at < stop:
+        lines += 1
+        first = _skip_blanks(buf, at)
+        if _is_empty_line(buf, first):
+            at = _line_end(buf, first) + 1
+            continue
+        rows += 1
+        colons = 0
+        at = first
+        while at < buf.size:
+            word = _word(buf, at)
+            ends = _bytes_equal(word, LINE_FEEDS) | _bytes_equal(word, HASHES)
+            found = _bytes_equal(word, COLONS)
+            if ends != 0:
+                n = _trailing_zeros(ends) >> np.uint64(3)
+                colons += np.int64(_count_bits(found & ((ONE << (n << np.uint64(3))) - ONE)))
+                at += np.int64(n)
+                break
+            colons += np.int64(_count_bits(found))
+            at += 8
+        at = min(at, buf.size)
+        values += max(0, colons - 1)
+        widest = max(widest, _last_index(buf, first, at))
+        at = _line_end(buf, at) + 1
+    return rows, lines, values, widest
+
+
+@helper
+def _sort_row(indices, out64, out32, single, start, stop):
+    """Shell sort of one sparse row by index. True where an index is there twice."""
+    gap = 1
+    while gap < (stop - start) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(start + gap, stop):
+            index = indices[i]
+            value64 = 0.0 if single else out64[i]
+            value32 = out32[i] if single else np.float32(0)
+            j = i
+            while j >= start + gap and indices[j - gap] > index:
+                indices[j] = indices[j - gap]
+                if single:
+                    out32[j] = out32[j - gap]
+                else:
+                    out64[j] = out64[j - gap]
+                j -= gap
+            indices[j] = index
+            if single:
+                out32[j] = value32
+            else:
+                out64[j] = value64
+        gap //= 3
+    for i in range(start + 1, stop):  # noqa: SIM110 - any() over a generator does not compile
+        if indices[i] == indices[i - 1]:
+            return True
+    return False
+
+
+@helper
+def _repeats_feature(buf, at, stamps, stamp):
+    """Whether the well-formed features from ``at`` to the end of the line name one twice. Indices from 0 or 1."""
+    while True:
+        at = _skip_blanks(buf, at)
+        if _ends_token(_byte(buf, at)):
+            return False
+        index, at = _index(buf, at)
+        if index < stamps.size:
+            if stamps[index] == stamp:
+                return True
+            stamps[index] = stamp
+        at = _token_end(buf, at)
+
+
+@kernel
+def parse(
+    buf, start, stop, n_features, limit, base, dense, single,
+    y, out64, out32, indices, row_sizes, stamps, heads, qid_at, qid_size, doc_at, doc_size, hard,
+):  # fmt: skip
+    """Fill the arrays of one chunk, the whole lines ``buf[start:stop]``. Arrays are this chunk's own slices.
+
+    Parameters
+    ----------
+    n_features, limit : indices from ``n_features`` on are not stored (dense) and from ``limit`` on malformed
+    base : the index of the first feature in the text, 0 or 1
+    dense, single : 1 where values go to row · n_features + index, and where they go to ``out32`` rather than ``out64``
+    y : (rows,) grades;  row_sizes : (rows,) int64, features written
+    out64, out32, indices : values (rows · n_features, or as many as were counted) and, if sparse, their columns
+    stamps : (n_features + 1,) int64, if dense; -1 everywhere
+    heads : (rows,) uint8, 1 where the query differs from the row before
+    qid_at, qid_size, doc_at, doc_size : (rows,) where the ids are in ``buf``
+    hard : (capacity, 3) int64, (row, index or -1 for the grade, position) of numbers that Python has to read
+
+    Returns
+    -------
+    start of the first malformed line or -1, rows, values, number of hard values (also beyond capacity), columns needed
+    """
+    row, slot, n_hard, widest = 0, 0, 0, 0
+    at = start
+    while at < stop:
+        line = at
+        at = _skip_blanks(buf, at)
+        if _is_empty_line(buf, at):
+            at = _line_end(buf, at) + 1
+            continue
+        token = at
+        status, value, at = _value(buf, at)
+        if row == y.size or status == BAD or not (0.0 <= value < np.inf):
+            return line, row, slot, n_hard, widest
+        if status == HARD:
+            if n_hard < hard.shape[0]:
+                hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = row, -1, token
+            n_hard += 1
+        y[row] = value
+
+        at = _skip_blanks(buf, at)
+        if _word(buf, at) & QID_BYTES != QID_WORD:
+            return line, row, slot, n_hard, widest
+        token = at + 4
+        at = _token_end(buf, token)
+        if at == token or not _is_text(buf, token, at):
+            return line, row, slot, n_hard, widest
+        qid_at[row], qid_size[row] = token, at - token
+        same = row > 0 and qid_size[row - 1] == at - token and _same(buf, qid_at[row - 1], token, at - token)
+        heads[row] = not same
+
+        features = at
+        first_slot = slot
+        previous = np.int64(-1)
+        ascending = True
+        cell = row * n_features
+        while True:
+            following = previous + 1 + base
+            if (
+                following < EXPECTED_INDICES
+                and _word(buf, at) & PREFIX_MASKS[following] == PREFIXES[following]
+                and previous + 1 < limit
+            ):
+                index = previous + 1
+                at += PREFIX_SIZES[following]
+            else:
+                at = _skip_blanks(buf, at)
+                c = _byte(buf, at)
+                if c in (LF, HASH, CR):
+                    break
+                index, at = _index(buf, at)
+                index -= base
+                if at < 0 or index < 0 or index >= limit:
+                    return line, row, slot, n_hard, widest
+            token = at
+            value, at = _short_number(buf, token)
+            if at < 0:
+                status, value, at = _number(buf, token)
+                if status == BAD or value == np.inf or value == -np.inf:
+                    return line, row, slot, n_hard, widest
+                if status == HARD:
+                    if n_hard < hard.shape[0]:
+                        hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = row, index, token
+                    n_hard += 1
+                if single and value == value and np.isinf(np.float32(value)):
+                    return line, row, slot, n_hard, widest
+            if index <= previous:
+                ascending = False
+            previous = index
+            widest = max(widest, index + 1)
+            if dense:
+                if index < n_features:
+                    if single:
+                        out32[cell + index] = value
+                    else:
+                        out64[cell + index] = value
+            else:
+                if slot == indices.size:
+                    return line, row, slot, n_hard, widest
+                indices[slot] = index
+                if single:
+                    out32[slot] = value
+                else:
+                    out64[slot] = value
+            slot += 1
+
+        if not ascending:
+            if dense:
+                twice = _repeats_feature(buf, features, stamps, row)
+            else:
+                twice = _sort_row(indices, out64, out32, single, first_slot, slot)
+            if twice:
+                return line, row, slot, n_hard, widest
+        doc_at[row], doc_size[row] = at, 0
+        if c == CR and _byte(buf, at + 1) != LF:
+            return line, row, slot, n_hard, widest
+        end = _line_end(buf, at)
+        if c == HASH:
+            doc_at[row], doc_size[row] = _document(buf, at + 1, end)
+            if not _is_text(buf, doc_at[row], doc_at[row] + doc_size[row]):
+                return line, row, slot, n_hard, widest
+        row_sizes[row] = slot - first_slot
+        row += 1
+        at = end + 1
+    return np.int64(-1), row, slot, n_hard, widest
+
+
+@kernel
+def gather(buf, at, size, out):
+    """Copy the tokens at ``at`` into the rows of ``out``, (n, width) uint8 and zero. True if all of it is ASCII."""
+    seen = np.uint8(0)
+    for i in range(at.size):
+        for j in range(size[i]):
+            c = _load1(buf, at[i] + j)
+            out[i, j] = c
+            seen |= c
+    return seen < 128

@@ -1,0 +1,490 @@
+"""LETOR/SVMlight text: ``GRADE qid:ID index:value … #docid = X``, plain, .gz or .zst.
+
+A file is read twice: once to count rows and features, so that the arrays are allocated once and whole, and once to fill
+them. Both passes go block by block, and chunk by chunk in threads inside a block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.compute.threads import allowed_cores
+from gainful.data.dataset import RankingData
+from gainful.data.rows import group_rows
+from gainful.errors import FormatError, ParameterError, option
+from gainful.formats.files import Block, PathLike, text_blocks
+from gainful.formats.ids import integers_if_canonical
+from gainful.formats.letor import kernels
+from gainful.formats.letor.header import Header, read_header
+from gainful.formats.letor.lines import LARGEST_INDEX, Rules, explain, is_data_line
+from gainful.formats.letor.writer import write as write
+
+Array = npt.NDArray[Any]
+BLOCK_BYTES = 32 << 20
+CHUNK_BYTES = 1 << 20
+SPARSE_DENSITY = 0.1
+SPARSE_BYTES = 64 << 20
+HARD_VALUES = 1024  # numbers of one chunk that are left to Python before the chunk is read again with more room
+
+
+def read(
+    path: PathLike,
+    *,
+    dtype: str | None = None,
+    n_features: int | None = None,
+    sparse: bool | str = "auto",
+    zero_based: bool = False,
+    merge: bool = False,
+    n_threads: int | None = None,
+) -> RankingData:
+    """Read LETOR/SVMlight text.
+
+    Parameters
+    ----------
+    dtype : "float64" (default) or "float32"
+    n_features : exactly this many columns; a larger index is refused. Otherwise the largest index found
+    sparse : True for CSR, False for dense, "auto" for CSR where fewer than a tenth of the values are written and a
+        dense matrix would take more than 64 MiB
+    zero_based : the first feature is 0 rather than 1
+    merge : rows of a query that stand apart are brought together instead of being refused
+    n_threads : threads, by default as many as the process may use
+    """
+    options = checked_options(dtype, n_features, sparse, zero_based, merge, n_threads)
+    return read_with(path, options)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of :func:`read`, checked, and the sizes in which the file is taken."""
+
+    dtype: str | None = None
+    n_features: int | None = None
+    sparse: bool | str = "auto"
+    zero_based: bool = False
+    merge: bool = False
+    n_threads: int = 1
+    block_bytes: int = BLOCK_BYTES
+    chunk_bytes: int = CHUNK_BYTES
+
+    def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
+        """Whether the matrix is to be CSR: as asked for, as the header says, or by the counts."""
+        sparse = header.sparse if self.sparse == "auto" and header.sparse is not None else self.sparse
+        if isinstance(sparse, bool):
+            return sparse
+        itemsize = 4 if (self.dtype or header.dtype) == "float32" else 8
+        cells = n_rows * n_features
+        return n_values < SPARSE_DENSITY * cells and cells * itemsize > SPARSE_BYTES
+
+
+def checked_options(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, merge: Any, n_threads: Any) -> Options:
+    if dtype is not None:
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:
+            name = ""
+        if name not in ("float32", "float64"):
+            raise ParameterError.of("read", "dtype", "'float32' or 'float64'", dtype)
+        dtype = name
+    if n_features is not None and not (_is_integer(n_features) and 1 <= n_features <= LARGEST_INDEX):
+        raise ParameterError.of("read", "n_features", "an integer from 1", n_features)
+    if not (sparse == "auto" or isinstance(sparse, bool)):
+        raise ParameterError.of("read", "sparse", "'auto', True or False", sparse)
+    for name, value in (("zero_based", zero_based), ("merge", merge)):
+        if not isinstance(value, bool):
+            raise ParameterError.of("read", name, "True or False", value)
+    if n_threads is None:
+        n_threads = allowed_cores()
+    elif not (_is_integer(n_threads) and n_threads >= 1):
+        raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
+    n_features = None if n_features is None else int(n_features)
+    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads))
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def read_with(path: PathLike, options: Options) -> RankingData:
+    """:func:`read` with checked options."""
+    n_columns = 0
+    while True:
+        with ThreadPoolExecutor(options.n_threads) as pool:
+            reading = Reading(path, options, pool, n_columns)
+            reading.count()
+            reading.fill()
+        if reading.widest <= reading.n_features or reading.is_sparse:
+            return reading.result()
+        n_columns = reading.widest  # a line out of order held an index larger than that of any line's end
+
+
+# -- the two passes ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Chunk:
+    """Whole lines of a block and what the first pass counted in them."""
+
+    start: int
+    stop: int
+    rows: int
+    lines: int
+    values: int  # at most so many, as colons can also stand in query ids
+
+
+@dataclass
+class Part:
+    """A block with its chunks and what stands before it in the file."""
+
+    block: Block
+    chunks: list[_Chunk]
+    first_line: int
+    first_row: int
+    first_value: int
+
+    @property
+    def rows(self) -> int:
+        return sum(chunk.rows for chunk in self.chunks)
+
+
+@dataclass
+class Found:
+    """Ids that the second pass gathers block by block."""
+
+    head_rows: list[Array] = field(default_factory=list)
+    head_ids: list[Array] = field(default_factory=list)
+    documents: list[Array | None] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+
+class Reading:
+    """The state of reading one file: counted first, then filled, then made into ranking data."""
+
+    def __init__(self, path: PathLike, options: Options, pool: ThreadPoolExecutor, n_columns: int):
+        self.path, self.options, self.pool = path, options, pool
+        self.widest = n_columns
+        self.header = Header()
+        self.parts: list[Part] = []
+        self.n_rows = self.n_values = self.n_lines = 0
+        self.found = Found()
+
+    # first pass
+
+    def count(self) -> None:
+        for block in text_blocks(self.path, self.options.block_bytes):
+            self.parts.append(self.scan(block))
+            block.release()
+        if self.n_rows == 0:
+            raise FormatError("there are no rows, only blank lines and comments", path=self.path)
+        self.decide()
+
+    def scan(self, block: Block) -> Part:
+        """Count what is in a block; comments before the first row are taken in."""
+        if self.n_rows == 0:
+            read_header(self.path, block, self.n_lines, self.header)
+        bounds = chunk_bounds(block, self.options.chunk_bytes)
+        counts = self.pool.map(lambda b: kernels.scan(block.buf, *b), bounds)
+        part = Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
+        for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
+            part.chunks.append(_Chunk(start, stop, rows, lines, values))
+            self.n_rows += rows
+            self.n_lines += lines
+            self.n_values += values
+            self.widest = max(self.widest, last_index + int(self.options.zero_based))
+        return part
+
+    def decide(self) -> None:
+        """Number of features, type and storage, from the options, the header and the counts, in this order."""
+        options, header = self.options, self.header
+        exact = header.columns(self.path)
+        if options.n_features is not None and exact not in (None, options.n_features):
+            raise FormatError(f"the file says that it has {exact} features, not {options.n_features}", path=self.path)
+        exact = options.n_features if options.n_features is not None else exact
+        self.rules = Rules(options.zero_based, exact, (options.dtype or header.dtype or "float64") == "float32")
+        self.n_features = min(self.widest, LARGEST_INDEX) if exact is None else exact
+        self.is_sparse = options.stores_sparse(header, self.n_rows, self.n_values, self.n_features)
+
+    # second pass
+
+    def fill(self) -> None:
+        self._allocate()
+        while self.parts:
+            part = self.parts.pop(0)
+            self._fill_part(part)
+            part.block.release()
+
+    def _allocate(self) -> None:
+        dtype = np.float32 if self.rules.single else np.float64
+        n = self.n_values if self.is_sparse else self.n_rows * self.n_features
+        try:
+            self.values = np.zeros(n, dtype=dtype)
+        except (MemoryError, ValueError):
+            raise FormatError(
+                f"{self.n_rows:,} rows with {self.n_features:,} features do not fit into memory as a dense matrix; "
+                f"pass {option('sparse', True)}",
+                path=self.path,
+            ) from None
+        self.columns = np.empty(self.n_values if self.is_sparse else 0, dtype=np.int32)
+        self.row_sizes = np.empty(self.n_rows if self.is_sparse else 0, dtype=np.int64)
+        self.y = np.empty(self.n_rows)
+        self.used: list[tuple[int, int]] = []  # where each chunk's values start and how many there are
+
+    def _fill_part(self, part: Part) -> None:
+        n_rows = part.rows
+        scratch = _Scratch(n_rows)
+        row, value, line = 0, part.first_value, part.first_line
+        calls = []
+        for chunk in part.chunks:
+            calls.append((part, chunk, scratch, row, value, line))
+            row, value, line = row + chunk.rows, value + chunk.values, line + chunk.lines
+        for done in self.pool.map(lambda call: self._fill_chunk(*call), calls):
+            n_values, first_value, widest = done
+            self.used.append((first_value, n_values))
+            self.widest = max(self.widest, widest)
+        heads = np.flatnonzero(scratch.heads)
+        buf = part.block.buf
+        self.found.head_rows.append(heads + part.first_row)
+        self.found.head_ids.append(texts(buf, scratch.qid_at[heads], scratch.qid_size[heads]))
+        has_documents = scratch.doc_size.any()
+        self.found.documents.append(texts(buf, scratch.doc_at, scratch.doc_size) if has_documents else None)
+        self.found.rows.append(n_rows)
+
+    def _fill_chunk(
+        self, part: Part, chunk: _Chunk, scratch: _Scratch, row: int, value: int, line: int
+    ) -> tuple[int, int, int]:
+        """Parse one chunk into its slices: values stored, where they start, columns needed."""
+        buf, d = part.block.buf, self.n_features
+        rows = slice(part.first_row + row, part.first_row + row + chunk.rows)
+        cells = slice(value, value + chunk.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
+        target = _Target(
+            self.y[rows],
+            self.values[cells],
+            self.columns[cells] if self.is_sparse else self.columns,
+            self.row_sizes[rows] if self.is_sparse else np.empty(chunk.rows, dtype=np.int64),
+        )
+        capacity = HARD_VALUES
+        while True:
+            hard = np.empty((capacity, 3), dtype=np.int64)
+            bad, n_values, n_hard, widest = self._parse(buf, chunk, target, scratch.rows(row, chunk.rows), hard)
+            if n_hard <= capacity:
+                break
+            capacity = n_hard
+        infinite = self._settle(buf, target, hard[:n_hard], store=bad < 0)
+        bad = bad if infinite < 0 else infinite  # hard values stand before the line at which the parser stopped
+        if bad >= 0:
+            line += int(np.count_nonzero(buf[chunk.start : bad] == kernels.LF))
+            wrong = explain(buf[bad : kernels.next_line(buf, bad)].tobytes(), self.rules)
+            raise FormatError(wrong.message, path=self.path, line=line, column=wrong.column)
+        return n_values, value, widest
+
+    def _parse(
+        self, buf: Array, chunk: _Chunk, target: _Target, ids: tuple[Array, ...], hard: Array
+    ) -> tuple[int, int, int, int]:
+        """Start of the first malformed line or -1, values, hard values, columns needed."""
+        rules, dense, d = self.rules, not self.is_sparse, self.n_features
+        out64 = np.empty(0) if rules.single else target.values
+        out32 = target.values if rules.single else np.empty(0, dtype=np.float32)
+        limit = LARGEST_INDEX if rules.n_features is None else rules.n_features
+        base = 0 if rules.zero_based else 1
+        stamps = np.full(d + 1 if dense else 0, -1, dtype=np.int64)
+        parse: Any = kernels.parse
+        bad, _, n_values, n_hard, widest = parse(
+            buf, chunk.start, chunk.stop, d, limit, base, int(dense), int(rules.single),
+            target.y, out64, out32, target.columns, target.row_sizes, stamps, *ids, hard,
+        )  # fmt: skip
+        return bad, n_values, n_hard, widest
+
+    def _settle(self, buf: Array, target: _Target, hard: Array, *, store: bool) -> int:
+        """Let Python read the numbers that the parser left; the start of the first line that is infinite, or -1."""
+        starts = np.concatenate([[0], np.cumsum(target.row_sizes)]) if self.is_sparse and len(hard) else None
+        for row, column, at in hard.tolist():
+            number = _python_number(buf, at)
+            if math.isinf(number) or (column >= 0 and self.rules.single and math.isinf(_to_single(number))):
+                return _line_start(buf, at)
+            if not store:
+                continue
+            if column < 0:
+                target.y[row] = number
+            elif starts is not None:
+                mine = slice(starts[row], starts[row + 1])
+                target.values[mine][np.searchsorted(target.columns[mine], column)] = number
+            elif column < self.n_features:
+                target.values[row * self.n_features + column] = number
+        return -1
+
+    # assembly
+
+    def result(self) -> RankingData:
+        starts, ids = self._runs()
+        order = None
+        offsets: Array = np.append(starts, self.n_rows).astype(np.int64)
+        if len(set(ids.tolist())) < len(ids):
+            if not self.options.merge:
+                self._refuse_return(starts, ids)
+            order, offsets, ids = group_rows(np.repeat(ids, np.diff(offsets)), self.n_rows)
+        X, y, documents = self._matrix(), self.y, self._documents()
+        del self.values, self.columns, self.row_sizes
+        if order is not None:
+            X, y = X[order], y[order]
+            documents = None if documents is None else documents[order]
+        return RankingData.trusted(
+            X=X,
+            y=y,
+            offsets=offsets,
+            query_ids=ids if self.header.query_ids == "str" else integers_if_canonical(ids),
+            doc_ids=documents,
+            feature_names=self.header.feature_names,
+            query_weights=self.header.weights(self.path, len(ids)),
+            input_order=order,
+        )
+
+    def _runs(self) -> tuple[Array, Array]:
+        """First row and id of each run of rows with the same query."""
+        rows, ids = np.concatenate(self.found.head_rows), np.concatenate(self.found.head_ids)
+        new = np.append(True, ids[1:] != ids[:-1])  # a chunk's first row counts as new until here
+        return rows[new], ids[new]
+
+    def _matrix(self) -> Any:
+        if not self.is_sparse:
+            return self.values.reshape(self.n_rows, self.n_features)
+        from scipy import sparse
+
+        n = 0
+        for start, size in self.used:  # close the gaps that colons in query ids left
+            if n < start:
+                self.values[n : n + size] = self.values[start : start + size]
+                self.columns[n : n + size] = self.columns[start : start + size]
+            n += size
+        values: Any = self.values[:n]
+        columns = self.columns[:n]
+        indptr: Any = np.concatenate([[0], np.cumsum(self.row_sizes)]).astype(np.int32 if n < 2**31 else np.int64)
+        n_features = self.n_features if self.rules.n_features is not None else self.widest
+        return sparse.csr_matrix((values, columns, indptr), shape=(self.n_rows, n_features), copy=False)
+
+    def _documents(self) -> Array | None:
+        parts, kind = self.found.documents, self.header.doc_ids
+        if kind is None and all(ids is None for ids in parts):
+            return None
+        filled = [np.full(n, "") if ids is None else ids for ids, n in zip(parts, self.found.rows, strict=True)]
+        ids = np.concatenate(filled)
+        if kind != "int":
+            return ids
+        try:
+            return ids.astype(np.int64)
+        except (ValueError, OverflowError):
+            message = "a document id is not an integer though the line '# gainful doc_ids' says so; remove that line"
+            raise FormatError(message, path=self.path) from None
+
+    def _refuse_return(self, starts: Array, ids: Array) -> None:
+        """Raise for the first query that starts again."""
+        latest: dict[Any, int] = {}
+        for run, query in enumerate(ids.tolist()):
+            if query in latest:
+                rows = [int(starts[latest[query] + 1]) - 1, int(starts[run])]
+                ends, again = lines_of_rows(self.path, rows)
+                raise FormatError(
+                    f"query {query} ends at line {ends} and starts again at line {again}: usually two files glued "
+                    f"together; pass {option('merge', True)} if it is meant",
+                    path=self.path,
+                    line=again,
+                )
+            latest[query] = run
+
+
+class _Target(NamedTuple):
+    """The slices of the arrays that one chunk fills."""
+
+    y: Array
+    values: Array
+    columns: Array
+    row_sizes: Array
+
+
+class _Scratch:
+    """Where the ids of a block's rows are in its text."""
+
+    def __init__(self, n_rows: int):
+        self.heads = np.zeros(n_rows, dtype=np.uint8)
+        self.qid_at, self.qid_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+        self.doc_at, self.doc_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+
+    def rows(self, start: int, n_rows: int) -> tuple[Array, ...]:
+        arrays = (self.heads, self.qid_at, self.qid_size, self.doc_at, self.doc_size)
+        return tuple(array[start : start + n_rows] for array in arrays)
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------------
+
+
+def chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
+    bounds, start = [], block.start
+    while start < block.stop:
+        stop = min(int(kernels.next_line(block.buf, start + chunk_bytes - 1)), block.stop)
+        bounds.append((start, stop))
+        start = stop
+    return bounds
+
+
+def texts(buf: Array, at: Array, size: Array) -> Array:
+    """Tokens of a buffer, known to be UTF-8, as an array of strings.
+
+    Strings of a NumPy array are all as wide as the widest. Where that would be mostly padding they are objects.
+    """
+    width = int(size.max(initial=0))
+    if width == 0:
+        return np.full(len(at), "")
+    if width * len(at) > 8 * int(size.sum()) + (1 << 20):
+        objects = np.empty(len(at), dtype=object)
+        objects[:] = [buf[a : a + n].tobytes().decode("utf-8") for a, n in zip(at.tolist(), size.tolist(), strict=True)]
+        return objects
+    cells = np.zeros((len(at), width), dtype=np.uint8)
+    is_ascii = kernels.gather(buf, at, size, cells)
+    raw = cells.view(f"S{width}")[:, 0]
+    if is_ascii:
+        return raw.astype(f"U{width}")
+    return np.array([text.decode("utf-8") for text in raw.tolist()])
+
+
+def _python_number(buf: Array, at: int) -> float:
+    """The number at ``at`` by Python's own rules; the parser has checked its grammar."""
+    end = at
+    while end < len(buf) and buf[end] not in (kernels.LF, kernels.CR, kernels.SPACE, kernels.TAB, kernels.HASH):
+        end += 1
+    return float(buf[at:end].tobytes())
+
+
+def _to_single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _line_start(buf: Array, at: int) -> int:
+    while at > 0 and buf[at - 1] != kernels.LF:
+        at -= 1
+    return at
+
+
+def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:
+    """The line numbers of rows, found by reading the file again: only an error message wants them."""
+    found: dict[int, int] = {}
+    row = 0
+    for number, line in enumerate(_lines(path), start=1):
+        if is_data_line(line):
+            if row in rows:
+                found[row] = number
+                if len(found) == len(set(rows)):
+                    break
+            row += 1
+    return [found[row] for row in rows]
+
+
+def _lines(path: PathLike) -> Iterator[bytes]:
+    for block in text_blocks(path, CHUNK_BYTES):
+        yield from block.buf[block.start : block.stop].tobytes().removesuffix(b"\n").split(b"\n")
+        block.release()

@@ -1,0 +1,239 @@
+"""LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, one block of lines at a time.
+
+The number of features, and whether to store the matrix sparse, follow from the whole file. A pass assumes what the
+beginning says; a wider line ends the parsing, the rest is only counted, and the pass is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data.dataset import RankingData
+from gainful.errors import FormatError, option
+from gainful.formats.files import Block, PathLike, compression_of, text_blocks
+from gainful.formats.letor.header import Header
+from gainful.formats.letor.lines import LARGEST_INDEX, Rules
+from gainful.formats.letor.reader import Found, Options, Reading, chunk_bounds, lines_of_rows
+from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
+
+Array = npt.NDArray[Any]
+BLOCK_BYTES = 8 << 20
+SAMPLE_BYTES = 1 << 20
+EXPANDED = 4  # what text grows to when it is decompressed, about
+
+
+class LetorSource(Source):
+    """Text files. ``width`` and ``sparse`` are what the present pass assumes."""
+
+    def __init__(self, paths: Sequence[Path], options: Options, *, block_bytes: int = BLOCK_BYTES):
+        super().__init__(paths, merge=options.merge)
+        self.options = options
+        self.block_bytes = block_bytes
+        with ThreadPoolExecutor(options.n_threads) as pool:
+            samples = [self._sample(path, pool) for path in self.paths]
+        self.headers = [sample.header for sample in samples]
+        self._check_headers()
+        self.width = max(sample.n_features for sample in samples)
+        self.sparse = self._decided(sum(s.n_rows for s in samples), sum(s.n_values for s in samples), self.width)
+        self.is_wrong = False  # what this pass assumes; the rest is only counted
+        self.is_counted = False  # all rows and values, by a pass before
+        self.first_rows: list[int] = []
+
+    # -- what is known beforehand --------------------------------------------------------------------------------------
+
+    def _sample(self, path: Path, pool: ThreadPoolExecutor) -> Reading:
+        """The header and the counts of the beginning, stretched to the size of the file."""
+        reading = Reading(path, self.options, pool, 0)
+        looked_at = 0
+        for block in text_blocks(path, SAMPLE_BYTES):
+            reading.scan(block)
+            looked_at += block.stop - block.start
+            block.release()
+            if reading.n_rows:
+                break
+        if reading.n_rows == 0:
+            raise FormatError("there are no rows, only blank lines and comments", path=path)
+        reading.decide()
+        size = path.stat().st_size * (1 if compression_of(path) is None else EXPANDED)
+        stretch = max(1.0, size / looked_at)
+        reading.n_rows, reading.n_values = int(reading.n_rows * stretch), int(reading.n_values * stretch)
+        return reading
+
+    def _check_headers(self) -> None:
+        first = self.headers[0]
+        for path, header in zip(self.paths, self.headers, strict=True):
+            if header.feature_names != first.feature_names:
+                raise FormatError(f"has other feature names than {self.paths[0]}", path=path)
+            if self.options.sparse == "auto" and header.sparse != first.sparse:
+                raise FormatError(
+                    f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path
+                )
+
+    def _decided(self, n_rows: int, n_values: int, width: int) -> bool:
+        """Whether the matrix is sparse, if these are the counts."""
+        return self.options.stores_sparse(self.headers[0], n_rows, n_values, width)
+
+    @property
+    def _single(self) -> bool:
+        asked = self.options.dtype
+        return all((asked or header.dtype or "float64") == "float32" for header in self.headers)
+
+    def _exact(self, path: Path, header: Header) -> int | None:
+        return self.options.n_features if self.options.n_features is not None else header.columns(path)
+
+    def _exacts(self) -> list[int | None]:
+        return [self._exact(path, header) for path, header in zip(self.paths, self.headers, strict=True)]
+
+    def layout(self) -> Layout:
+        grows = self.sparse and self.settled is None and (len(set(self._exacts())) > 1 or None in self._exacts())
+        return Layout(
+            n_features=None if grows else self.width,
+            dtype="float32" if self._single else "float64",
+            sparse=self.sparse,
+            feature_names=self.headers[0].feature_names,
+            text_integers=() if any(header.query_ids == "str" for header in self.headers) else ("query_id",),
+        )
+
+    # -- a pass --------------------------------------------------------------------------------------------------------
+
+    def rows(self, *, values: bool = True) -> Iterator[RankingData]:
+        self.first_rows, self.is_wrong = [0], False
+        n_rows = n_values = 0
+        widest = max(exact or 0 for exact in self._exacts())
+        with ThreadPoolExecutor(self.options.n_threads) as pool:
+            for path, header in zip(self.paths, self.headers, strict=True):
+                reading = _Streaming(path, self, header, pool)
+                yield from reading.pieces((n_rows, n_values, widest))
+                widest = max(widest, reading.needed)
+                n_rows, n_values = n_rows + reading.total_rows, n_values + reading.total_values
+                self.first_rows.append(n_rows)
+        self.is_counted = True
+        assumed = self.sparse, self.width
+        exact = set(self._exacts())
+        self.width = widest if len(exact) > 1 or None in exact else self.width
+        self.sparse = self._decided(n_rows, n_values, self.width)
+        if self.is_wrong or self.sparse != assumed[0] or (not self.sparse and self.width != assumed[1]):
+            raise StartOver
+
+    def assumption_fails(self, n_rows: int, n_values: int, widest: int) -> bool:
+        """Whether what was counted until now rules out what the pass assumes."""
+        too_sparse = not self.is_counted and self._decided(n_rows, n_values, self.width)
+        return not self.sparse and (widest > self.width or too_sparse)
+
+    def returned(self, query: Any, ended: int, again: int) -> Exception:
+        places = [self._line(row) for row in (ended - 1, again)]
+        if places[0][0] == places[1][0]:
+            return FormatError(
+                f"query {query} ends at line {places[0][1]} and starts again at line {places[1][1]}: usually two files "
+                f"glued together; pass {option('merge', True)} if it is meant",
+                path=places[1][0],
+                line=places[1][1],
+            )
+        return FormatError(
+            f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass "
+            f"{option('merge', True)} if it is meant",
+            path=places[1][0],
+            line=places[1][1],
+        )
+
+    def _line(self, row: int) -> tuple[Path, int]:
+        file = max(i for i, first in enumerate(self.first_rows) if first <= row)
+        return self.paths[file], lines_of_rows(self.paths[file], [row - self.first_rows[file]])[0]
+
+
+class _Streaming(Reading):
+    """The reading of one file, of which only one block is held at a time."""
+
+    def __init__(self, path: Path, source: LetorSource, header: Header, pool: ThreadPoolExecutor):
+        super().__init__(path, source.options, pool, 0)
+        self.source = source
+        exact = source._exact(path, header)
+        single = (source.options.dtype or header.dtype or "float64") == "float32"
+        self.rules = Rules(source.options.zero_based, exact, single)
+        self.n_features, self.is_sparse = source.width, source.sparse
+        self.weights = _FileWeights(header)
+        self.total_rows = self.total_values = 0
+
+    def pieces(self, before: tuple[int, int, int]) -> Iterator[RankingData]:
+        """The rows of each block, unless they are only counted; ``before``: rows, values, width of other files."""
+        for block in text_blocks(self.path, self.source.block_bytes):
+            for some in self._small_enough(block):
+                data = self._piece(some, before)
+                if data is not None:
+                    yield data
+            block.release()
+        if not self.source.is_wrong:
+            self.weights.check(self.path)
+
+    def _small_enough(self, block: Block) -> Iterator[Block]:
+        """The block, or where it has so many rows and features that a dense piece would be large, parts of it."""
+        n_rows = 0 if self.is_sparse else int(np.count_nonzero(block.buf[block.start : block.stop] == 10)) + 1
+        n_parts = 1 + n_rows * self.n_features * 8 // (2 * PIECE_BYTES)
+        size = -(-(block.stop - block.start) // n_parts)
+        for start, stop in chunk_bounds(block, size):
+            yield Block(block.buf, start, stop, block.release)
+
+    def _piece(self, block: Block, before: tuple[int, int, int]) -> RankingData | None:
+        self.n_rows, self.n_values = self.total_rows, self.total_values
+        part = self.scan(block)
+        self.total_rows, self.total_values = self.n_rows, self.n_values
+        self._judge(before)
+        if self.source.is_wrong or part.rows == 0:
+            return None
+        self.n_rows, self.n_values = part.rows, sum(chunk.values for chunk in part.chunks)
+        part.first_row = part.first_value = 0
+        self.found = Found()
+        self._allocate()
+        self._fill_part(part)
+        self._judge(before)
+        return None if self.source.is_wrong else self._runs_of_block()
+
+    @property
+    def needed(self) -> int:
+        """The number of columns that the rows so far ask for; nothing where the file may not ask for more."""
+        return min(self.widest, LARGEST_INDEX) if self.rules.n_features is None else 0
+
+    def _judge(self, before: tuple[int, int, int]) -> None:
+        counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.needed))
+        self.source.is_wrong = self.source.is_wrong or self.source.assumption_fails(*counts)
+
+    def _runs_of_block(self) -> RankingData:
+        starts, ids = self._runs()
+        X = self._matrix()
+        if self.is_sparse and X.shape[1] < self.n_features:
+            X.resize((self.n_rows, self.n_features))
+        documents = self._documents()
+        return RankingData.trusted(
+            X=X,
+            y=self.y,
+            offsets=np.append(starts, self.n_rows).astype(np.int64),
+            query_ids=ids,
+            doc_ids=documents,
+            feature_names=self.header.feature_names,
+            query_weights=self.weights.of(ids),
+        )
+
+
+class _FileWeights:
+    """The weights that the header of a file gives to its queries, in order of first appearance."""
+
+    def __init__(self, header: Header):
+        self.header = header
+        self.codes: dict[Any, int] = {}
+
+    def of(self, ids: Array) -> Array | None:
+        weights = self.header.query_weights
+        if weights is None:
+            return None
+        codes = [self.codes.setdefault(query, len(self.codes)) for query in ids.tolist()]
+        return np.asarray(weights[np.minimum(codes, len(weights) - 1)])  # too few are told when all are counted
+
+    def check(self, path: PathLike) -> None:
+        if self.header.query_weights is not None:
+            self.header.weights(path, len(self.codes))

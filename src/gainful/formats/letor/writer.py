@@ -1,0 +1,189 @@
+"""Writing LETOR/SVMlight text: the shortest decimal that reads back as the same number, block by block."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.data.dataset import RankingData
+from gainful.errors import FormatError, ParameterError, shorten
+from gainful.formats.files import PathLike, compressed_write
+from gainful.formats.ids import encoded, plain_ids
+
+Array = npt.NDArray[Any]
+BLOCK_VALUES = 1 << 18
+SPARSE_BYTES = 64 << 20
+IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")
+IN_NO_DOCUMENT = re.compile(r"[\r\n\0]|\A[ \t]|[ \t]\Z")
+LOOKS_NAMED = re.compile(r"docid[ \t]*=[ \t]*[^ \t]", re.IGNORECASE)
+
+
+def write(data: RankingData, path: PathLike, *, zeros: bool = False) -> None:
+    """Write LETOR/SVMlight text that reads back as the same data.
+
+    ``zeros=True`` writes the zeros of a dense matrix too. Otherwise they are left out, but for one in the first row
+    where the last feature is zero everywhere, so that the number of features survives. A CSR matrix is written as it
+    is stored. Names, weights and types go into comments at the top, where the rows do not say them.
+    """
+    if not isinstance(zeros, bool):
+        raise ParameterError.of("write", "zeros", "True or False", zeros)
+    queries = _query_texts(data, path)
+    documents = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", path)
+    header = _header(data, documents)
+    with compressed_write(path) as file:
+        file.write(header)
+        for start, stop, cells in _blocks(data, zeros):
+            suffixes = _suffixes(None if documents is None else documents[start:stop], stop - start, path)
+            file.write(_lines(data, queries, suffixes, start, stop, cells))
+
+
+# -- header ------------------------------------------------------------------------------------------------------------
+
+
+def _header(data: RankingData, documents: Array | None) -> bytes:
+    entries: dict[str, Any] = {}
+    if data.feature_names is not None:
+        entries["feature_names"] = list(data.feature_names)
+    if data.is_sparse and data.n_features and (not data.X.nnz or data.X.indices.max() < data.n_features - 1):
+        entries["n_features"] = data.n_features
+    if data.X.dtype == np.float32:
+        entries["dtype"] = "float32"
+    if data.is_sparse or data.X.nbytes > SPARSE_BYTES:
+        entries["sparse"] = data.is_sparse
+    if data.query_ids.dtype.kind not in "iu" and all(_reads_as_integer(text) for text in data.query_ids.tolist()):
+        entries["query_ids"] = "str"
+    if documents is not None and documents.dtype.kind == "i":
+        entries["doc_ids"] = "int"
+    elif documents is not None and not (documents != "").any():
+        entries["doc_ids"] = "str"
+    if data.query_weights is not None:
+        entries["query_weights"] = data.query_weights.tolist()
+    lines = (f"# gainful {key} = {json.dumps(value)}\n" for key, value in entries.items())
+    return "".join(lines).encode("ascii")
+
+
+def _reads_as_integer(text: str) -> bool:
+    return bool(re.fullmatch(r"0|-?[1-9][0-9]{0,18}", text)) and -(2**63) <= int(text) < 2**63
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+
+def _query_texts(data: RankingData, path: PathLike) -> list[bytes]:
+    texts = []
+    for query in plain_ids(data.query_ids, "query id", path).tolist():
+        text = str(query)
+        if not text or IN_NO_QUERY.search(text):
+            raise FormatError(
+                f"the query id {shorten(query)} cannot stand in text: it must not be empty and holds no white space "
+                "and no '#'; write .parquet or .gnf, or rename it",
+                path=path,
+            )
+        texts.append(encoded(text, "query id", path))
+    return texts
+
+
+def _suffixes(documents: Array | None, n_rows: int, path: PathLike) -> list[bytes]:
+    """What stands behind the features of each row."""
+    if documents is None:
+        return [b"\n"] * n_rows
+    return [_suffix(str(document), path) for document in documents.tolist()]
+
+
+def _suffix(document: str, path: PathLike) -> bytes:
+    if not document:
+        return b"\n"
+    named = " " not in document and "\t" not in document
+    if IN_NO_DOCUMENT.search(document) or (not named and LOOKS_NAMED.match(document)):
+        raise FormatError(
+            f"the document id {shorten(document)} cannot stand in a comment: it must not hold line breaks, start or "
+            "end with white space, or look like 'docid = …'; write .parquet or .gnf, or rename it",
+            path=path,
+        )
+    text = encoded(document, "document id", path)
+    return (b" #docid = " if named else b" # ") + text + b"\n"
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
+    """Rows ``start:stop`` with (values per row, columns, values) of those to be written."""
+    return _sparse_blocks(data) if data.is_sparse else _dense_blocks(data, zeros)
+
+
+def _sparse_blocks(data: RankingData) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
+    indptr, start = data.X.indptr, 0
+    while start < data.n_rows:
+        stop = int(np.searchsorted(indptr, indptr[start] + BLOCK_VALUES, side="right")) - 1
+        stop = min(max(stop, start + 1), data.n_rows, start + BLOCK_VALUES)
+        cells = slice(indptr[start], indptr[stop])
+        yield start, stop, (np.diff(indptr[start : stop + 1]), data.X.indices[cells], data.X.data[cells])
+        start = stop
+
+
+def _dense_blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
+    n_rows, d = data.X.shape
+    bits = np.uint32 if data.X.dtype == np.float32 else np.uint64
+    step = max(1, BLOCK_VALUES // max(1, d))
+    for start in range(0, n_rows, step):
+        stop = min(start + step, n_rows)
+        block = data.X[start:stop]
+        kept = np.ones(block.shape, dtype=bool) if zeros else block.view(bits) != 0  # by bits: -0.0 is kept
+        if start == 0 and d and not data.X[:, -1].any():
+            kept[0, -1] = True
+        yield start, stop, (kept.sum(axis=1), np.nonzero(kept)[1], block[kept])
+
+
+def _lines(
+    data: RankingData, queries: list[bytes], suffixes: list[bytes], start: int, stop: int, cells: tuple[Any, ...]
+) -> Any:
+    """The text of the rows ``start:stop`` as a buffer."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counts, columns, values = cells
+    names = pc.cast(pc.cast(pa.array(columns.astype(np.int64) + 1), pa.string()), pa.binary())
+    features = pc.binary_join_element_wise(names, decimals(values), b":")
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    features = pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), features), b" ")
+    of_query = np.searchsorted(data.offsets, np.arange(start, stop), side="right") - 1
+    query = pa.array([queries[q] for q in of_query.tolist()], pa.binary())
+    gaps = pa.array([b" " if n else b"" for n in counts.tolist()], pa.binary())
+    ends_of_lines = pa.array(suffixes, pa.binary())
+    grades = decimals(data.y[start:stop])
+    lines = pc.binary_join_element_wise(grades, b" qid:", query, gaps, features, ends_of_lines, b"")
+    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int32)[lines.offset : lines.offset + len(lines) + 1]
+    return lines.buffers()[2][int(offsets[0]) : int(offsets[-1])]
+
+
+def decimals(values: Array) -> Any:
+    """The shortest decimal text of each value that reads back as the same value, NULL for NaN; an Arrow array."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pa.array(values)
+    texts = pc.cast(numbers, pa.string())
+    if values.dtype == np.float32:
+        texts = _exact_singles(values, texts)
+    if np.isnan(values).any():
+        texts = pc.if_else(pc.is_nan(numbers), "NULL", texts)
+    return pc.cast(texts, pa.binary())
+
+
+def _exact_singles(values: Array, texts: Any) -> Any:
+    """Longer texts for the few float32 values that the shortest one misses, as it is read as float64 and rounded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    back = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
+    missed = (back != values) & ~np.isnan(values)
+    if not missed.any():
+        return texts
+    exact = pc.cast(pa.array(values.astype(np.float64)), pa.string())
+    return pc.if_else(pa.array(missed), exact, texts)

@@ -1,0 +1,1 @@
+"""Parquet, Arrow, CSV and TSV tables."""

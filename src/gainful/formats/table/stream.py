@@ -1,0 +1,245 @@
+"""Tables as pieces of rows: Parquet and Arrow batch by batch, CSV and TSV block by block.
+
+The types of Parquet and Arrow columns stand in their schema. CSV says nothing of types: all features are taken for
+decimals, and a column that has something else is looked at as a whole, as reading all at once would do.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gainful.data.dataset import RankingData
+from gainful.data.rows import as_id_array, checked_grades, refuse_infinite, weights_of_queries
+from gainful.errors import DataError, FormatError, option
+from gainful.formats.files import forget_pages
+from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
+from gainful.formats.table.reader import (
+    Columns,
+    Plan,
+    csv_names,
+    csv_options,
+    csv_source,
+    csv_texts,
+    ids_of,
+    matrix_of,
+    numbers_of,
+    numeric,
+    planned,
+    told_of,
+    with_weight_hint,
+)
+
+Array = npt.NDArray[Any]
+CSV_BLOCK_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 16  # of a Parquet column that are read ahead
+NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
+
+
+class TableSource(Source):
+    """Tables of one kind. Those of several files have the same features."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        kind: str,
+        wanted: Columns,
+        *,
+        merge: bool,
+        piece_rows: int | None = None,
+        block_bytes: int = CSV_BLOCK_BYTES,
+    ):
+        super().__init__(paths, merge=merge)
+        self.kind, self.wanted, self.piece_rows, self.block_bytes = kind, wanted, piece_rows, block_bytes
+        self.is_text = kind in ("csv", "tsv")
+        self.types: dict[tuple[Path, str], Any] = {}  # CSV columns that turned out not to be decimals
+        self.plans = [self._plan(path) for path in self.paths]
+        layouts = [layout for _, layout in self.plans]
+        self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
+        self.first_rows: list[int] = []
+
+    def layout(self) -> Layout:
+        return self._layout
+
+    def _plan(self, path: Path) -> tuple[Plan, Layout]:
+        with told_of(path, self.kind, lambda: None):
+            if self.is_text:
+                schema = pa.schema([(name, pa.float64()) for name in csv_names(path, self._delimiter)])
+            else:
+                schema = _schema(path, self.kind)
+            plan = planned(schema, self.wanted)
+            return plan, Layout(
+                n_features=len(plan.features),
+                dtype="float32" if _is_single(schema, plan) else "float64",
+                sparse=plan.sparse,
+                feature_names=None if plan.feature_names is None else tuple(plan.feature_names),
+                text_integers=("query_id", "doc_id") if self.is_text else (),
+            )
+
+    @property
+    def _delimiter(self) -> str:
+        return self.wanted.between(self.kind)
+
+    # -- a pass --------------------------------------------------------------------------------------------------------
+
+    def rows(self, *, values: bool = True) -> Iterator[RankingData]:
+        self.first_rows = [0]
+        for path, (plan, _) in zip(self.paths, self.plans, strict=True):
+            row = 0
+            with told_of(path, self.kind, lambda path=path, plan=plan: self._read_again(path, plan)):  # type: ignore[misc]
+                for table in self._tables(path, plan, values):
+                    yield self._runs(table, plan, row, values)
+                    row += table.num_rows
+            self.first_rows.append(self.first_rows[-1] + row)
+        if self.first_rows[-1] == 0:
+            raise FormatError("there are no rows, only column names", path=self.paths[0])
+
+    def _tables(self, path: Path, plan: Plan, values: bool) -> Iterator[pa.Table]:
+        """The needed columns, some rows at a time."""
+        everything = values or self.is_text  # whether all columns of text are numbers is to be settled too
+        columns = plan.needed() if everything else [name for name in plan.roles.values() if name is not None]
+        rows = self.piece_rows or rows_in_piece(len(plan.features))
+        if self.is_text:
+            batches = self._csv_batches(path, plan, columns)
+        elif self.kind == "parquet":
+            batches = _parquet_batches(path, columns, rows)
+        else:
+            batches = _arrow_batches(path, rows)
+        for batch in batches:
+            for start in range(0, batch.num_rows, rows):
+                yield pa.Table.from_batches([batch.slice(start, rows)])
+
+    def _runs(self, table: pa.Table, plan: Plan, row: int, values: bool) -> RankingData:
+        roles, n = plan.roles, table.num_rows
+        qid = as_id_array(ids_of(table, roles["qid"], "query id", self.is_text, True, row), "qid")
+        starts = np.concatenate([[0], np.flatnonzero(qid[1:] != qid[:-1]) + 1]).astype(np.int64)
+        offsets, ids = np.append(starts, n), qid[starts]
+        X: Any = np.empty((n, 0))
+        if values:
+            X = matrix_of(table, plan, self._layout.dtype)
+            refuse_infinite(X, row)
+        documents = weights = None
+        if roles["doc_id"] is not None:
+            found = ids_of(table, roles["doc_id"], "document id", self.is_text, first_row=row)
+            documents = as_id_array(found, "doc_ids")
+        if roles["weight"] is not None:
+            weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
+        return RankingData.trusted(
+            X=X,
+            y=checked_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
+            offsets=offsets,
+            query_ids=ids,
+            doc_ids=documents,
+            feature_names=self._layout.feature_names,
+            query_weights=weights,
+        )
+
+    def _weights(self, column: Array, offsets: Array, ids: Array, row: int, plan: Plan) -> Array:
+        try:
+            weights = weights_of_queries(column.astype(np.float64), offsets, ids, row)
+        except DataError as error:
+            raise with_weight_hint(error, plan.roles, self.wanted) from None
+        if (weights < 0).any():
+            raise DataError("query weights must be finite and not negative")
+        return weights
+
+    # -- CSV -----------------------------------------------------------------------------------------------------------
+
+    def _csv_batches(self, path: Path, plan: Plan, columns: list[str], threads: bool = True) -> Iterator[Any]:
+        from pyarrow import csv
+
+        types = {name: self.types.get((path, name), pa.float64()) for name in columns} | csv_texts(plan.roles)
+        parse, convert = csv_options(self._delimiter, types, columns)
+        options = csv.ReadOptions(use_threads=threads, block_size=self.block_bytes)
+        try:
+            with (
+                csv_source(path) as source,
+                csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader,
+            ):
+                yield from reader
+        except pa.ArrowInvalid as error:
+            found = NOT_A_NUMBER.search(str(error))
+            if not found:
+                raise
+            self._look_at_column(path, csv_names(path, self._delimiter)[int(found[1])])
+
+    def _look_at_column(self, path: Path, name: str) -> None:
+        """Find the type of a column that holds more than decimals, and start over; one without numbers is refused."""
+        from pyarrow import csv
+
+        parse, convert = csv_options(self._delimiter, {}, [name])
+        with csv_source(path) as source:
+            kind = csv.read_csv(source, parse_options=parse, convert_options=convert).schema.field(0).type
+        numeric(pa.chunked_array([], type=kind), name)
+        self.types[path, name] = kind
+        raise StartOver
+
+    def _read_again(self, path: Path, plan: Plan) -> None:
+        for _ in self._csv_batches(path, plan, plan.needed(), threads=False):
+            pass
+
+    # -- errors --------------------------------------------------------------------------------------------------------
+
+    def explained(self, error: DataError) -> Exception:
+        return super().explained(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
+
+    def returned(self, query: Any, ended: int, again: int) -> Exception:
+        files = [max(i for i, first in enumerate(self.first_rows) if first <= row) for row in (ended - 1, again)]
+        rows = [row - self.first_rows[file] for row, file in zip((ended - 1, again), files, strict=True)]
+        where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
+        return FormatError(
+            f"query {query} ends at row {rows[0]}{where} and starts again at row {rows[1]} (from row 0); pass "
+            f"{option('merge', True)} to bring its rows together",
+            path=self.paths[files[1]],
+        )
+
+
+def _is_single(schema: pa.Schema, plan: Plan) -> bool:
+    kinds = [schema.field(name).type for name in plan.features]
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    return all(pa.types.is_float32(kind) for kind in kinds) if kinds else plan.noted_dtype == "float32"
+
+
+def _schema(path: Path, kind: str) -> pa.Schema:
+    if kind == "arrow":
+        return _opened_arrow(pa.memory_map(str(path))).schema
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        return file.schema_arrow
+
+
+def _parquet_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
+        yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def _arrow_batches(path: Path, rows: int) -> Iterator[Any]:
+    """Slices of the batches, mapped; what was used leaves memory."""
+    with open(path, "rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    reader = _opened_arrow(pa.BufferReader(pa.py_buffer(pages)))
+    many = hasattr(reader, "num_record_batches")
+    batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if many else iter(reader)
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+            forget_pages(pages, 0, len(pages))
+
+
+def _opened_arrow(source: Any) -> Any:
+    """A reader of the file form or, where it is not, of the stream form."""
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)

@@ -1,0 +1,1 @@
+"""Losses on linear models: what the solvers see of the data."""

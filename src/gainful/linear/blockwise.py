@@ -1,0 +1,109 @@
+"""A risk that is a sum over blocks of queries: what the solvers see, wherever the blocks are.
+
+Each block holds a risk of its own (:mod:`gainful.linear.risk`, ``structured``, ``pairwise``), tied to its grades
+once. An evaluation sends the weights to the blocks and adds up values and gradients in the order of the blocks. Scores
+stay with the blocks, as :class:`~gainful.data.blocks.RowVector`.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from gainful.data.blocks import Kept, RowVector
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import block_shares, pair_counts
+from gainful.data.rows import Array, linear_scores
+from gainful.data.sharded import ShardedData
+from gainful.linear.risk import LinearRisk
+from gainful.losses import Loss
+
+
+class SummedRisk:
+    """R(w) = Σ over blocks of their own risks.
+
+    ``parts`` are risks with ``value_and_gradient`` and ``along`` of their own, one kept with each block.
+    """
+
+    def __init__(self, data: ShardedData, parts: Kept, *, loss: Loss | None = None):
+        self.source, self.parts = data.source, parts
+        self.n_features = data.n_features
+        self.loss = loss
+        self.stage: tuple[int, int] | None = None
+
+    def at(self, iteration: int, total: int) -> SummedRisk:
+        """The risk in iteration 1 … ``total`` of a staged loss; it shares everything else with this one."""
+        staged = copy.copy(self)
+        staged.stage = (iteration, total)
+        return staged
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array, RowVector]:
+        weights = np.array(w)
+        answers, kept = self.source.run_and_keep(_evaluated, self.parts, weights, self.stage)
+        value, gradient = self._sum(answers)
+        return value, gradient, RowVector(self.source, kept, weights)
+
+    def along(self, scores: RowVector, direction: RowVector, t: float) -> tuple[float, float]:
+        answers = self.source.run(_along, self.parts, scores.kept, direction.kept, float(t))
+        return float(sum(value for value, _ in answers)), float(sum(slope for _, slope in answers))
+
+    def without_scores(self, w: Array) -> tuple[float, Array]:
+        """Value and gradient alone: no scores are kept."""
+        return self._sum(self.source.run(_value_and_gradient, self.parts, w, self.stage))
+
+    def _sum(self, answers: list[tuple[float, Array]]) -> tuple[float, Array]:
+        value = float(sum(value for value, _ in answers))
+        gradient = answers[0][1]
+        if len(answers) > 1:
+            gradient = np.array(gradient)
+            for _, more in answers[1:]:
+                gradient += more
+        return value, gradient
+
+
+def linear_risk(loss: Loss, data: ShardedData, *, by_pairs: bool = False) -> SummedRisk:
+    """Σ_q ω_q L_q(X_q w), where the ω_q sum to 1: alike, by weight, or also by the number of the query's pairs."""
+    total = data.total_weight
+    if by_pairs:
+        pairs = float(sum(data.source.run(_weighted_pairs, data.source.data)))
+        total, by_pairs = (pairs, True) if pairs > 0 else (total, False)
+    parts = data.source.keep(_bind_linear, data.source.data, loss, total, by_pairs)
+    return SummedRisk(data, parts, loss=loss)
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def _at_stage(part: Any, stage: tuple[int, int] | None) -> Any:
+    return part if stage is None else part.at(*stage)
+
+
+def _evaluated(part: Any, w: Array, stage: tuple[int, int] | None) -> tuple[tuple[float, Array], Array]:
+    value, gradient, scores = _at_stage(part, stage).value_and_gradient(w)
+    return (value, gradient), scores
+
+
+def _value_and_gradient(part: Any, w: Array, stage: tuple[int, int] | None) -> tuple[float, Array]:
+    value, gradient, _ = _at_stage(part, stage).value_and_gradient(w)
+    return value, gradient
+
+
+def _along(part: Any, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+    value, slope = part.along(scores, direction, t)
+    return value, slope
+
+
+def _weighted_pairs(data: RankingData) -> float:
+    return float(block_shares(data, 1.0) @ pair_counts(data))
+
+
+def _bind_linear(data: RankingData, loss: Loss, total: float, by_pairs: bool) -> LinearRisk:
+    shares = block_shares(data, total)
+    return LinearRisk(loss, data, shares * pair_counts(data) if by_pairs else shares)
+
+
+def linear_scores_of(data: RankingData, w: Array) -> Array:
+    """X·w of a block."""
+    return linear_scores(data.X, w)

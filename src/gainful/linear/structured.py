@@ -1,0 +1,194 @@
+"""Structured losses on linear models: what the solvers see of the data.
+
+A :class:`StructuredRisk` is R(w) = Σ_q ω_q ξ_q(w), where ξ_q is the violation of the query's loss-augmented ranking.
+Each evaluation is one stream over X; along a line the scores are known and X is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gainful.data.blocks import Kept
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import block_shares
+from gainful.data.rows import Array, linear_scores
+from gainful.data.sharded import ShardedData
+from gainful.linear.blockwise import SummedRisk
+from gainful.linear.journal import Journal, recorded
+from gainful.linear.scaling import ScaledRisk
+from gainful.losses.structured import RankingProblem, risk, risk_along, violations
+from gainful.metrics import Metric
+from gainful.solvers.risk import ColumnRisk, Risk
+
+
+class StructuredRisk:
+    """R(w) of a training set. ``loss`` is "convex", "tight" (not convex) or "slack" (an estimate from below)."""
+
+    def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
+        self.problem, self.X, self.loss = problem, X, loss
+        self._weights = weights
+        self.n_features = int(X.shape[1])
+        self.n_queries = problem.n_queries
+
+    def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
+        value, gradient, scores = risk(self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss)
+        return value, gradient, np.asarray(scores)
+
+    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
+        return risk_along(self.problem, scores, direction, t, self._weights, loss=self.loss)
+
+    def weights(self) -> Array:
+        return self._weights
+
+    def columns(self, w: Array, queries: Array) -> tuple[Array, Array]:
+        """The most violated ranking of each query: V (len, d) and b (len,) with ξ_q(w) = b − w·v."""
+        V, b = np.zeros((len(queries), self.n_features)), np.zeros(len(queries))
+        for i, q in enumerate(queries):
+            X = self.X[int(self.problem.offsets[q]) : int(self.problem.offsets[q + 1])]
+            scores = np.asarray(X @ w, dtype=np.float64)
+            xi, coefficients = violations(only_query(self.problem, int(q)), scores, threads=1)
+            V[i] = -np.asarray(X.T @ coefficients, dtype=np.float64)
+            b[i] = float(xi[0]) + float(V[i] @ w)
+        return V, b
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What makes a ranking problem of grades: the measure, A(1), A(2), … (None: average precision), and how ties go."""
+
+    measure: Metric
+    position_weights: Array | None
+    ties: str
+    seed: int
+
+    def problem(self, data: RankingData, first_row: int = 0) -> RankingProblem:
+        """The problem of a block of queries whose rows count from ``first_row``."""
+        measure = self.measure
+        if self.position_weights is None:
+            return RankingProblem.average_precision(data.y, data.offsets, relevant=measure.relevant or 1.0)
+        grades, gain = data.y, "exp2"
+        if measure.gain != "exp2":
+            gain = "linear"
+            grades = grades if measure.gain == "linear" else np.asarray(measure.gain)[grades.astype(np.int64)]
+        return RankingProblem.ndcg(
+            grades,
+            data.offsets,
+            measure.k,
+            gain=gain,
+            discount=measure.discounts(int(data.counts.max())),
+            position_weights=self.position_weights,
+            ties=self.ties,
+            seed=self.seed,
+            first_row=first_row,
+        )
+
+
+class StructuredBlocks:
+    """The structured risks of data in blocks; the problems are made once, whatever loss is asked for.
+
+    They are functions of v, which stands for the weights v/scales. With a journal, the answers of all of them are
+    written there.
+    """
+
+    def __init__(self, data: ShardedData, losses: Losses, scales: Array, journal: Journal | None = None):
+        self.data, self.scales, self.journal = data, scales, journal
+        self._problems = data.source.keep(_problem_of, data.source.data, losses, data.first_rows)
+
+    def risk(self, loss: str) -> Risk:
+        return self._risk(self._problems, loss)
+
+    def linearised(self, v: Array) -> Risk:
+        """The convex risk whose target is the ranking that v predicts."""
+        source = self.data.source
+        return self._risk(source.keep(_targeting, source.data, self._problems, v / self.scales), "convex")
+
+    def _risk(self, problems: Kept, loss: str) -> Risk:
+        source = self.data.source
+        parts = source.keep(_structured, source.data, problems, self.data.total_weight, loss)
+        made: Risk = recorded(ScaledRisk(SummedRisk(self.data, parts), self.scales), self.journal)
+        return made
+
+    def by_query(self) -> ColumnRisk:
+        """The convex risk of data that are here in one block, whose queries can be asked one by one."""
+        assert self.data.whole is not None
+        inner = _structured(self.data.whole, self._problems.parts[0], self.data.total_weight, "convex")
+        return ScaledRisk(inner, self.scales)
+
+
+def _problem_of(data: RankingData, losses: Losses, first_row: int) -> RankingProblem:
+    return losses.problem(data, first_row)
+
+
+def _structured(data: RankingData, problem: RankingProblem, total: float, loss: str) -> StructuredRisk:
+    return StructuredRisk(problem, data.X, block_shares(data, total), loss)
+
+
+def _targeting(data: RankingData, problem: RankingProblem, w: Array) -> RankingProblem:
+    return targeting(problem, linear_scores(data.X, w))
+
+
+class ShiftedRisk:
+    """R(w0 + u) as a function of u: for penalties on the distance to a start w0."""
+
+    def __init__(self, inner: Risk, w0: Array):
+        self.inner, self.w0 = inner, w0
+        self.n_features = inner.n_features
+
+    def value_and_gradient(self, u: Array) -> tuple[float, Array, Any]:
+        return self.inner.value_and_gradient(self.w0 + u)
+
+    def along(self, scores: Any, direction: Any, t: float) -> tuple[float, float]:
+        return self.inner.along(scores, direction, t)
+
+
+def only_query(problem: RankingProblem, q: int) -> RankingProblem:
+    """The problem of one query."""
+    rows = slice(int(problem.offsets[q]), int(problem.offsets[q + 1]))
+    blocks = slice(int(problem.blocks[q]), int(problem.blocks[q + 1]))
+    return replace(
+        problem,
+        offsets=problem.offsets[q : q + 2] - problem.offsets[q],
+        order=problem.order[rows],
+        blocks=problem.blocks[q : q + 2] - problem.blocks[q],
+        starts=problem.starts[blocks.start : blocks.stop + 1] - problem.starts[blocks.start],
+        gains=problem.gains[blocks],
+        target=problem.target[rows],
+        active=problem.active[q : q + 1],
+    )
+
+
+def targeting(problem: RankingProblem, scores: Array) -> RankingProblem:
+    """The same losses with the ranking by score as the target, ties in row order."""
+    counts = np.diff(problem.offsets)
+    query = np.repeat(np.arange(problem.n_queries), counts)
+    best_first = np.lexsort((-scores, query))
+    rank = np.empty(len(scores), dtype=np.int64)
+    rank[best_first] = np.arange(len(scores)) - problem.offsets[:-1][query]
+    if problem.measure == "ndcg":
+        weights = np.append(problem.position_weights, 0.0)
+        target = weights[np.minimum(rank, len(weights) - 1)]
+    else:
+        target = _pair_weights(problem, rank, query)
+    target[~np.repeat(problem.active, counts)] = 0.0
+    return replace(problem, target=target)
+
+
+def _pair_weights(problem: RankingProblem, rank: Array, query: Array) -> Array:
+    """Coefficient of each document in Ψ = Σ ±(x_i − x_j)/(n_relevant·n_other), given its rank from 0."""
+    relevant = np.zeros(len(rank))
+    block_of = np.repeat(np.arange(len(problem.gains)), np.diff(problem.starts))
+    relevant[problem.offsets[:-1][query] + problem.order] = problem.gains[block_of] > 0
+    place = problem.offsets[:-1][query] + rank
+    in_rank_order = np.empty(len(rank))
+    in_rank_order[place] = relevant
+    seen = np.concatenate([[0.0], np.cumsum(in_rank_order)])
+    start = problem.offsets[:-1][query]
+    n_relevant = (seen[problem.offsets[1:]] - seen[problem.offsets[:-1]])[query]
+    n_other = np.diff(problem.offsets)[query] - n_relevant
+    relevant_before = seen[place] - seen[start]
+    other_before = rank - relevant_before
+    pairs = np.maximum(n_relevant * n_other, 1.0)
+    return np.asarray(np.where(relevant > 0, n_other - 2 * other_before, n_relevant - 2 * relevant_before) / pairs)

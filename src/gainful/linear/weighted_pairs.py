@@ -1,0 +1,279 @@
+"""Ranking as importance-weighted classification of pairs: what RSRank and the NDCG reduction see of the data.
+
+A pair of documents with g_i > g_j weighs what exchanging them would change in NDCG (no truncation)::
+
+    w_ij = |(2^{g_i} − 2^{g_j}) (D(π_i) − D(π_j))| / N_q,   D(r) = 1/log2(1 + r)
+
+with π the ranks by the present scores. Of tied scores the lower grade goes first, and documents equal in both share the
+mean of their discounts, so that nothing depends on the order of the rows. For every ranking 1 − NDCG is at
+most the sum of the weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all
+equal has no pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gainful.compute.features import Features, locked
+from gainful.compute.query_loop import each
+from gainful.compute.threads import thread_count
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.data.spread import ROUNDING
+from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
+from gainful.losses.structured.violations import apply_gradient
+
+CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
+WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
+
+
+def importance_weights(grades: Any, ranks: Any) -> Array:
+    """w_ij of one query, (n, n), 0 where g_i ≤ g_j: the definition, for people and tests. ``ranks`` count from 1.
+
+    >>> importance_weights([1, 0], [2, 1]).round(4)
+    array([[0.    , 0.3691],
+           [0.    , 0.    ]])
+    """
+    gain = np.exp2(np.asarray(grades, dtype=np.float64))
+    discount = 1.0 / np.log2(1.0 + np.asarray(ranks, dtype=np.float64))
+    best = float(np.sort(gain - 1.0)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0))))
+    higher = np.maximum(gain[:, None] - gain[None, :], 0.0)
+    return np.asarray(higher * np.abs(discount[:, None] - discount[None, :]) / (best if best > 0 else 1.0))
+
+
+def query_order(query_ids: Any) -> Array:
+    """Positions of the queries by their ids: by type, then by number or text, wherever they stand in the data.
+
+    >>> query_order(np.array(["b", "c", "a"])).tolist()
+    [2, 0, 1]
+    """
+    ids = np.asarray(query_ids)
+    if ids.dtype != object:
+        return np.argsort(ids, kind="stable")
+    keys = [(type(v).__name__, v if isinstance(v, (int, float)) else 0, str(v)) for v in ids]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+
+
+def row_scores(features: Features, w: Array, threads: int | None = None) -> Array:
+    """X·w; equal rows get equal scores to the last bit, wherever they stand."""
+    out, weights = np.empty(features.n_rows), locked(w)
+
+    def piece(lo: int, hi: int) -> None:
+        features.scores(weights, lo, hi, out[lo:hi])
+
+    n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
+    each(piece, sorted({features.n_rows * i // n_pieces for i in range(n_pieces + 1)}))
+    return out
+
+
+class WeightedPairs:
+    """The pairs of a training set, query by query and never stored; pieces of queries go to threads.
+
+    ``gains`` (n_rows,) are (2^g − 1)/N_q, ``discounts`` D(1), D(2), …; see the kernels for ``order`` and ``below``.
+    """
+
+    def __init__(self, data: RankingData, *, threads: int | None = None):
+        self.offsets, counts = locked(data.offsets), data.counts
+        self.n_rows, self.n_queries = data.n_rows, data.n_queries
+        self.discounts = 1.0 / np.log2(np.arange(2.0, int(counts.max()) + 2.0))
+        self.shares = query_shares(data)
+        self.order, blocks, starts = by_grade(data.y, data.offsets)
+        values = exponential_gain(data.y, data.offsets)
+        best = perfect_sums(values, self.order, data.offsets, self.discounts)
+        self.gains = values / np.repeat(np.where(best > 0.0, best, 1.0), counts)
+        ends = np.repeat(starts[1:], np.diff(starts)) - np.repeat(data.offsets[:-1], counts)
+        self.below = ends.astype(np.int32)
+        sizes, heads = np.diff(starts).astype(np.float64), ends[starts[:-1]]
+        longest = np.repeat(counts, np.diff(blocks))
+        self.n_pairs = int(sizes @ (longest - heads))
+        self.threads = threads
+        self.queries = np.arange(self.n_queries)
+
+    def arrange(self, data: RankingData, scales: Array) -> None:
+        """List pairs by query id, and the rows of one grade by their features, whatever the order of the rows."""
+        self.queries = query_order(data.query_ids)
+        direction = np.random.default_rng(CODE_SEED).standard_normal(data.n_features) / scales
+        code = row_scores(Features(data.X), direction, self.threads)
+        query = np.repeat(np.arange(self.n_queries), data.counts)
+        self.order = (np.lexsort((code, -data.y, query)) - data.offsets[query]).astype(np.int32)
+
+    # -- from scores ---------------------------------------------------------------------------------------------------
+
+    def rank_discounts(self, scores: Array) -> Array:
+        """D(π_i) of each row."""
+        kernels = _kernels()
+        D, s = np.empty(self.n_rows), locked(scores)
+        shape = self.offsets, self.order, self.below
+        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
+        return D
+
+    def value(self, scores: Array, D: Array) -> float:
+        """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
+        kernels = _kernels()
+        out, s, frozen = np.empty(self.n_queries), locked(scores), locked(D)
+        self._in_pieces(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
+        return float(self.shares @ out)
+
+    def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
+        """The same and its gradient by score, (n_rows,), with the weights frozen at D."""
+        kernels = _kernels()
+        out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), locked(scores), locked(D)
+
+        def piece(a: int, b: int) -> None:
+            kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, self._work(), out, c)
+
+        self._in_pieces(piece)
+        return float(self.shares @ out), c
+
+    def inverted(self, scores: Array) -> Array:
+        """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
+        kernels = _kernels()
+        D, out = locked(self.rank_discounts(scores)), np.empty(self.n_queries)
+        self._in_pieces(lambda a, b: kernels.inverted_weights(D, a, b, *self._arrays(), out))
+        return out
+
+    # -- pairs for a classifier ----------------------------------------------------------------------------------------
+
+    def pairs(self, D: Array) -> tuple[Array, Array, Array]:
+        """(better, worse, ω_q w_ij) of every pair that weighs anything."""
+        kernels = _kernels()
+        better, worse, weight = self._room(self.n_pairs)
+        n = kernels.every_pair(locked(D), self.queries, *self._arrays(), self.shares, better, worse, weight)
+        return better[:n], worse[:n], weight[:n]
+
+    def draw(self, D: Array, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """At most ``n_draws`` pairs, drawn in proportion to ω_q w_ij, and how often each was drawn.
+
+        Systematic sampling: every pair's expected count is its share of the weights times ``n_draws``, and its count
+        is that number rounded up or down.
+        """
+        kernels = _kernels()
+        frozen, totals = locked(D), np.empty(self.n_queries)
+        self._in_pieces(lambda a, b: kernels.total_weights(frozen, a, b, *self._arrays(), totals))
+        spacing = float(self.shares @ totals) / n_draws
+        better, worse, weight = self._room(n_draws)
+        if not spacing > 0.0:
+            return better[:0], worse[:0], weight[:0]
+        n = kernels.drawn_pairs(
+            frozen, self.queries, *self._arrays(), self.shares, spacing, rng.random() * spacing,
+            better, worse, weight,
+        )  # fmt: skip
+        return better[:n], worse[:n], weight[:n]
+
+    @staticmethod
+    def _room(n: int) -> tuple[Array, Array, Array]:
+        return np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
+
+    def _arrays(self) -> tuple[Array, ...]:
+        return self.offsets, self.order, self.below, self.gains
+
+    def _ranking(self) -> tuple[Array, Array]:
+        """Workspaces of the ranking of one query; ``discounts`` are as long as the longest."""
+        return np.empty(len(self.discounts)), np.empty((2, len(self.discounts)), dtype=np.int64)
+
+    def _work(self) -> Array:
+        return np.empty((4, len(self.discounts)))
+
+    def _in_pieces(self, piece: Callable[[int, int], Any]) -> list[Any]:
+        """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
+        work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
+        n_pieces = n_threads(self.threads, work[-1])
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_pieces + 1)).tolist()
+        cuts[0], cuts[-1] = 0, self.n_queries
+        return each(piece, sorted(set(cuts)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a point looks like: its scores, the discounts at its own ranks, loss and gradient with these weights."""
+
+    scores: Array
+    D: Array
+    loss: float
+    gradient: Array
+
+
+class WeightedHuber:
+    """L(u) = Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), s = X·(u / scales), modified Huber φ; weights at the ranks by score.
+
+    φ(v) = −4v below −1, (1 − v)² on [−1, 1], 0 above. ``scales`` measure the features without touching X; one that is
+    constant within every query gets the scale ∞, and so never a weight.
+    """
+
+    def __init__(self, data: RankingData, scales: Array, *, threads: int | None = None):
+        self.pairs = WeightedPairs(data, threads=threads)
+        self.X, self.features, self.threads = data.X, Features(data.X), threads
+        self.scales = np.where(varies_within_queries(data, threads), scales, np.inf)
+        self.n_features = data.n_features
+
+    def scores(self, u: Array) -> Array:
+        return row_scores(self.features, u / self.scales, self.threads)
+
+    def at(self, scores: Array) -> Look:
+        """Loss and gradient by u with the weights at the ranks of these scores."""
+        return self.beside(scores, self.pairs.rank_discounts(scores))
+
+    def beside(self, scores: Array, D: Array) -> Look:
+        """The same with the weights at the discounts given."""
+        loss, c = self.pairs.value_and_gradient(scores, D)
+        return Look(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
+
+    def frozen(self, look: Look, scores: Array) -> float:
+        """L at other scores, the weights those of ``look``."""
+        return self.pairs.value(scores, look.D)
+
+
+def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
+    """Whether a feature tells any two documents of one query apart, (n_features,); only queries that count do.
+
+    Values that differ by rounding alone are the same.
+    """
+    X, offsets, shares = data.X, locked(data.offsets), query_shares(data)
+    dense = isinstance(X, np.ndarray)
+
+    def piece(first: int, last: int) -> Array:
+        return (
+            _dense_varies(X, offsets, shares, first, last) if dense else _sparse_varies(X, offsets, shares, first, last)
+        )
+
+    values = X.size if dense else X.nnz
+    n_pieces = n_threads(threads, float(values))
+    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_pieces + 1)).tolist()
+    cuts[0], cuts[-1] = 0, data.n_queries
+    return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
+
+
+def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
+    """Blocks of queries, so that no temporary is as large as X."""
+    found = np.zeros(X.shape[1], dtype=bool)
+    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+    for start in range(first, last, step):
+        stop = min(start + step, last)
+        rows, at = X[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
+        low, high = np.minimum.reduceat(rows, at), np.maximum.reduceat(rows, at)
+        apart = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        found |= (apart & (shares[start:stop, None] > 0.0)).any(axis=0)
+    return found
+
+
+def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int) -> Array:
+    work, found = np.zeros((3, X.shape[1])), np.zeros(X.shape[1], dtype=np.uint8)
+    _kernels().sparse_varies(*Features(X).parts, first, last, offsets, shares, ROUNDING, work, found)
+    return np.asarray(found > 0)
+
+
+def n_threads(threads: int | None, work: float) -> int:
+    """As many as asked for, or as the machine has and the work is worth."""
+    return threads or max(1, min(thread_count(), int(work / WORK_PER_THREAD)))
+
+
+def _kernels() -> Any:
+    """The compiled module, loaded on use."""
+    from gainful.linear import weighted_pairs_kernels
+
+    return weighted_pairs_kernels

@@ -1,0 +1,228 @@
+"""Compiled loops over the pairs of one query at a time: importance weights, modified Huber loss, drawing of pairs.
+
+The rows of query q, best grade first, are ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. ``below[p]`` says at which
+position of that order the next lower grade begins (counted from the query's first), so the documents that position p
+beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by row, ``D`` discounts at the present ranks.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from gainful.compute.compiled import LOOSE, helper, kernel
+
+
+@kernel
+def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, D):
+    """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
+
+    Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
+    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank (0) and spare (1).
+    """
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for p in range(n):
+            own[p] = scores[lo + order[lo + p]]
+            ranks[0, p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
+        _sort_falling(own, ranks, n)
+        begin = 0
+        while begin < n:
+            end, total = begin + 1, discounts[begin]
+            head = ranks[0, begin]
+            while end < n and own[ranks[0, end]] == own[head] and below[lo + ranks[0, end]] == below[lo + head]:
+                total += discounts[end]
+                end += 1
+            total /= end - begin
+            for r in range(begin, end):
+                D[lo + order[lo + ranks[0, r]]] = total
+            begin = end
+
+
+@helper
+def _sort_falling(values, ranks, n):
+    """Sort ranks[0, :n] by falling value, stably: insertion in runs of 16, then merging."""
+    run = 16
+    for start in range(0, n, run):
+        for place in range(start, start + run if start + run < n else n):
+            row, to = ranks[0, place], place
+            while to > start and values[row] > values[ranks[0, to - 1]]:
+                ranks[0, to] = ranks[0, to - 1]
+                to -= 1
+            ranks[0, to] = row
+    while run < n:
+        for start in range(0, n - run, 2 * run):
+            middle = start + run
+            stop = middle + run if middle + run < n else n
+            for a in range(start, middle):
+                ranks[1, a] = ranks[0, a]
+            a, b, to = start, middle, start
+            while a < middle:
+                if b < stop and values[ranks[0, b]] > values[ranks[1, a]]:
+                    ranks[0, to] = ranks[0, b]
+                    b += 1
+                else:
+                    ranks[0, to] = ranks[1, a]
+                    a += 1
+                to += 1
+        run *= 2
+
+
+# ``work`` has rows as long as the longest query: gains (0), discounts (1), scores (2) and derivatives (3) of its
+# documents, best grade first.
+
+
+@helper
+def _gather(scores, D, gains, lo, order, n, work):
+    for p in range(n):
+        i = lo + order[lo + p]
+        work[0, p], work[1, p], work[2, p] = gains[i], D[i], scores[i]
+
+
+@kernel(fastmath=LOOSE)
+def losses(scores, D, first, last, offsets, order, below, gains, work, out):
+    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given.
+
+    A pair adds (A_i − A_j)|D_i − D_j| φ(v), v = s_i − s_j: with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t).
+    """
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        if below[lo] < n:
+            _gather(scores, D, gains, lo, order, n, work)
+            for p in range(n):
+                a, d, s = work[0, p], work[1, p], work[2, p]
+                for j in range(below[lo + p], n):
+                    u = 1.0 - (s - work[2, j])
+                    t = u if u > 0.0 else 0.0
+                    t = t if t < 2.0 else 2.0
+                    total += (a - work[0, j]) * abs(d - work[1, j]) * t * (2.0 * u - t)
+        out[q] = total
+
+
+@kernel(fastmath=LOOSE)
+def gradients(scores, D, first, last, offsets, order, below, gains, shares, work, out, c):
+    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights: φ'(v) = −2t."""
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        for p in range(n):
+            work[3, p] = 0.0
+        if below[lo] < n:
+            _gather(scores, D, gains, lo, order, n, work)
+            for p in range(n):
+                a, d, s, pull = work[0, p], work[1, p], work[2, p], 0.0
+                for j in range(below[lo + p], n):
+                    u = 1.0 - (s - work[2, j])
+                    t = u if u > 0.0 else 0.0
+                    t = t if t < 2.0 else 2.0
+                    w = (a - work[0, j]) * abs(d - work[1, j])
+                    total += w * t * (2.0 * u - t)
+                    g = 2.0 * w * t
+                    work[3, j] += g
+                    pull += g
+                work[3, p] -= pull
+        out[q] = total
+        for p in range(n):
+            c[lo + order[lo + p]] = shares[q] * work[3, p]
+
+
+@kernel
+def total_weights(D, first, last, offsets, order, below, gains, out):
+    """out[q] = Σ over pairs of w_ij."""
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                total += (gains[i] - gains[j]) * abs(D[i] - D[j])
+        out[q] = total
+
+
+@kernel
+def inverted_weights(D, first, last, offsets, order, below, gains, out):
+    """out[q] = Σ of w_ij over the pairs ranked in the wrong order: the better one has the lesser discount."""
+    for q in range(first, last):
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        total = 0.0
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                if D[i] < D[j]:
+                    total += (gains[i] - gains[j]) * (D[j] - D[i])
+        out[q] = total
+
+
+@kernel
+def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, weight):
+    """All pairs of a positive weight with ω_q w_ij, query by query in the order given; returns how many."""
+    count = 0
+    for q in queries:
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                w = shares[q] * (gains[i] - gains[j]) * abs(D[i] - D[j])
+                if w > 0.0:
+                    better[count], worse[count], weight[count] = i, j, w
+                    count += 1
+    return count
+
+
+@kernel
+def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
+    """Systematic sampling: marks at offset, offset + spacing, … on the line of all weights; returns how many pairs.
+
+    A pair is drawn once for each mark in its stretch, and its weight is that number: its expectation is ω_q w_ij over
+    the spacing.
+    """
+    count, reached, mark = 0, 0.0, offset
+    for q in queries:
+        if shares[q] <= 0.0:
+            continue
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for p in range(n):
+            i = lo + order[lo + p]
+            for r in range(below[lo + p], n):
+                j = lo + order[lo + r]
+                reached += shares[q] * (gains[i] - gains[j]) * abs(D[i] - D[j])
+                times = 0
+                while mark < reached:
+                    times += 1
+                    mark += spacing
+                if times > 0 and count < len(better):
+                    better[count], worse[count], weight[count] = i, j, times
+                    count += 1
+    return count
+
+
+@kernel
+def sparse_varies(data, indices, indptr, first, last, offsets, shares, rounding, work, out):
+    """out[j] = 1 where feature j of a CSR matrix varies within one of the queries that count.
+
+    ``work`` has a row of zeros for the number of values stored in the query at hand, then one for the least and one for
+    the largest of them. Only the columns that a query touches are visited.
+    """
+    for q in range(first, last):
+        if shares[q] == 0.0:
+            continue
+        n = offsets[q + 1] - offsets[q]
+        for e in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            j, x = indices[e], data[e]
+            if work[0, j] == 0.0 or x < work[1, j]:
+                work[1, j] = x
+            if work[0, j] == 0.0 or x > work[2, j]:
+                work[2, j] = x
+            work[0, j] += 1.0
+        for e in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            j = indices[e]
+            if work[0, j] > 0.0:
+                low, high = work[1, j], work[2, j]
+                if work[0, j] < n:  # what is not stored is 0
+                    low, high = low if low < 0.0 else 0.0, high if high > 0.0 else 0.0
+                size = high if high > -low else -low
+                if high - low > rounding * size:
+                    out[j] = 1
+                work[0, j] = 0.0

@@ -1,0 +1,264 @@
+"""Loss-augmented ranking for NDCG: the stages of :mod:`~gainful.losses.structured.ndcg_kernels`, by runs of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gainful.compute.features import locked
+from gainful.data.rows import Array
+from gainful.losses.structured.problem import COUNTS, NO_WAY, PATHS, SQUARE, RankingProblem
+
+WAYS = {"paths": PATHS, "counts": COUNTS, "square": SQUARE}
+MOST_CHORDS = 40
+
+
+def fill_violations(
+    problem: RankingProblem,
+    scores: Array,
+    first: int,
+    last: int,
+    tight: bool,
+    prices: Array | None,
+    xi: Array,
+    c: Array,
+    method: str = "automatic",
+) -> None:
+    """ξ of the queries first…last − 1 into ``xi``, the gradient by score of their rows into ``c``.
+
+    ``scores`` and ``c`` hold the rows of these queries only. ``method`` is for tests: ``"paths"``, ``"counts"`` and
+    ``"square"`` (where all documents are placed) give the same values.
+    """
+    run = Run(problem, scores, first, last, method)
+    run.rank(run.way, run.top, run.part.gains, prices)
+    losses, margins = run.sums(c)
+    values = losses + margins - (run.best(c) if tight else run.target(c))
+    xi[first:last] = np.where(run.way > 0, np.maximum(values, 0.0), run.without_ranking)
+
+
+def fill_rankings(problem: RankingProblem, scores: Array, first: int, last: int, ranks: Array) -> None:
+    """The rank of each row in its loss-augmented ranking into ``ranks``: 1…depth, 0 below."""
+    run = Run(problem, scores, first, last)
+    run.rank(run.way, run.top, run.part.gains)
+    ranks[:] = 0
+    for q in np.flatnonzero(run.way):
+        head = run.grade_starts(int(q))
+        lo = int(run.part.lows[q])
+        for r, g in enumerate(run.slots[q, : min(int(run.part.counts[q]), problem.depth)]):
+            ranks[lo + run.rows[head[g]]] = r + 1
+            head[g] += 1
+
+
+def fill_slack_violations(problem: RankingProblem, scores: Array, first: int, last: int, xi: Array, c: Array) -> None:
+    """As :func:`fill_violations`, for rescaled slacks.
+
+    The largest product Δ·margin is searched for from the best corner of the hull of all (Δ, margin), and from three
+    plain rankings: perfect, lowest grades first, and by score. A corner can be a local maximum: where w satisfies most
+    constraints, the largest product lies one move from a perfect ranking.
+    """
+    run = Run(problem, scores, first, last)
+    of_target = run.target(None)
+    best, product = run.climb(_best_corners(run, of_target), of_target)
+    for start in run.plain_rankings():
+        slots, other = run.climb(start, of_target)
+        best[other > product] = slots[other > product]
+        product = np.maximum(product, other)
+    found = np.where(product > 0.0, run.way, NO_WAY)
+    run.slots = best
+    losses, margins = run.sums(c, found)
+    losses = np.maximum(losses, 0.0)
+    c -= np.where(np.repeat(found > 0, run.part.counts), run.part.target, 0.0)
+    c *= np.repeat(losses, run.part.counts)
+    values = losses * (1.0 + margins - of_target)
+    xi[first:last] = np.where(found > 0, values, run.without_ranking)
+
+
+def _best_corners(run: Run, of_target: Array) -> Array:
+    """The grades of the ranking with the largest product among the corners of the hull of all (Δ, margin).
+
+    The product is largest near where a line of slope −margin/Δ touches the hull. Two corners enclose it, at first the
+    rankings with the largest margin and the largest loss; the corner farthest above their chord replaces one of them.
+    """
+    n, counts = len(run.way), run.part.counts
+    n_grades = np.diff(run.problem.blocks[run.part.first : run.part.last + 1])
+    size = np.maximum(np.maximum.reduceat(np.abs(run.top), run.part.lows), 1e-300)
+    best, corners = np.full(n, -np.inf), np.zeros_like(run.slots)
+    low_loss, low_margin, high_loss, high_margin = np.zeros((4, n))
+    on_loss, on_margin, going = np.zeros(n), np.ones(n), run.way > 0
+    unused = np.empty(len(run.top))
+    for step in range(MOST_CHORDS):
+        if step == 1:
+            on_loss, on_margin = np.ones(n), 1e-9 / size
+        elif step > 1:
+            going &= (high_loss > low_loss) & (low_margin > high_margin)
+            on_loss, on_margin = low_margin - high_margin, high_loss - low_loss
+        if not going.any():
+            break
+        way = np.where(going, run.way, NO_WAY)
+        run.rank(way, run.top * np.repeat(on_margin, counts), run.part.gains * np.repeat(on_loss, n_grades))
+        losses, margins = run.sums(unused, way)
+        loss, margin = np.maximum(losses, 0.0), 1.0 + margins - of_target
+        better = going & (loss * margin > best)
+        best[better], corners[better] = (loss * margin)[better], run.slots[better]
+        if step == 0:
+            low_loss, low_margin = loss, margin
+        elif step == 1:
+            high_loss, high_margin = loss, margin
+        else:
+            above = on_loss * (loss - low_loss) + on_margin * (margin - low_margin)
+            going &= above > 1e-12 * (on_loss + on_margin * np.abs(margin))
+            low = going & (margin * on_margin > loss * on_loss)
+            high = going & ~low
+            low_loss[low], low_margin[low] = loss[low], margin[low]
+            high_loss[high], high_margin[high] = loss[high], margin[high]
+    return corners
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is known of a run of queries before any score; kept with the problem, as every pass asks for it again."""
+
+    first: int
+    last: int
+    counts: Array  # rows of each query
+    lows: Array  # the first row of each query, counted from the first of all
+    ways: Array  # how to rank each query
+    states: int
+    slots: int  # of the longest query
+    longest: int
+    most_grades: int
+    gains: Array  # of each grade of each query
+    target: Array
+
+    @classmethod
+    def of(cls, problem: RankingProblem, first: int, last: int, method: str) -> Part:
+        key = (first, last, method)
+        if key not in problem.parts:
+            offsets, blocks = problem.offsets[first : last + 1], problem.blocks[first : last + 1]
+            ways, states = problem.ways if method == "automatic" else problem.ways_by(WAYS[method])
+            longest = int(np.diff(offsets).max())
+            problem.parts[key] = cls(
+                first, last, np.diff(offsets), offsets[:-1] - offsets[0], ways[first:last],
+                int(states[first:last].max()), min(problem.depth, longest), longest, int(np.diff(blocks).max()),
+                problem.gains[int(blocks[0]) : int(blocks[-1])], problem.target[int(offsets[0]) : int(offsets[-1])],
+            )  # fmt: skip
+        found: Part = problem.parts[key]
+        return found
+
+
+class Run:
+    """A run of queries on its way through the stages: candidates, a sequence of grades, sums.
+
+    The layout of the arrays is that of :mod:`gainful.losses.structured.ndcg_kernels`. ``way`` is NO_WAY for a
+    query that is not active or has a score that is not finite.
+    """
+
+    def __init__(self, problem: RankingProblem, scores: Array, first: int, last: int, method: str = "automatic"):
+        self.problem, self.scores = problem, scores
+        part = self.part = Part.of(problem, first, last, method)
+        n, n_rows = last - first, len(scores)
+        self.centres = np.add.reduceat(scores, part.lows) / part.counts
+        self.rows, self.top = np.empty(n_rows, np.int32), np.zeros(n_rows)  # 0 where there is no candidate
+        self.ends, self.slots = np.empty(len(part.gains), np.int64), np.empty((n, problem.depth), np.int64)
+        self.reals = np.empty((5, part.slots))
+        self.ints = np.empty((7, max(part.slots, part.most_grades)), np.int64)
+        self._find_candidates()
+        self.odd = np.isnan(self.centres)
+        self.way = np.where(self.odd, NO_WAY, part.ways)
+
+    def _find_candidates(self) -> None:
+        kernels, p, part = _kernels(), self.problem, self.part
+        about = (self.scores, part.first, part.last, p.offsets, p.order, p.blocks, p.starts, p.position_weights)
+        into = (self.centres, self.rows, self.top, self.ends)
+        if part.slots <= kernels.INSERTION_DEPTH:
+            kernels.top_candidates(*about, *into)
+        else:
+            spare = np.empty((2, part.longest), np.int32)
+            kernels.sorted_candidates(*about, *into, spare[0], spare[1])
+
+    def _about(self, gains: Array) -> tuple[Any, ...]:
+        """What the stages after the candidates begin with."""
+        p, part = self.problem, self.part
+        return part.first, part.last, p.offsets, p.blocks, locked(gains), p.position_weights, p.discounts
+
+    def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
+        """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""
+        kernels, p = _kernels(), self.problem
+        about = (*self._about(gains), way, top)
+        found = (self.ends, self.slots)
+        if (way == PATHS).any():
+            kernels.rank_by_paths(*about, *found, self.reals, self.ints)
+        if (way == COUNTS).any():
+            kernels.rank_by_counts(*about, *found, np.empty(self.part.states))
+        if (way == SQUARE).any():
+            start, base = (np.zeros(len(top)), p.offsets[self.part.first]) if prices is None else (prices, 0)
+            kernels.rank_square(*about, *found, start, base, self.reals, self.ints)
+
+    def sums(self, c: Array, way: Array | None = None) -> tuple[Array, Array]:
+        """Δ(y) and Ψ(y)·s of the ranking in ``slots``; the weights of its rows into ``c``."""
+        way = self.way if way is None else way
+        losses, margins = np.empty((2, len(way)))
+        _kernels().ranking_sums(
+            *self._about(self.part.gains), way, self.rows, self.top, self.ends, self.slots, self.ints[0], losses,
+            margins, c,
+        )  # fmt: skip
+        return losses, margins
+
+    def target(self, c: Array | None) -> Array:
+        """Ψ(target)·s of each query; the target's weights are taken off ``c``."""
+        with np.errstate(invalid="ignore"):
+            centred = self.scores - np.repeat(self.centres, self.part.counts)
+        centred *= self.part.target
+        if c is not None:
+            c -= self.part.target  # 0 where a query is not active
+            if self.odd.any():
+                c[np.repeat(self.way == NO_WAY, self.part.counts)] = 0.0
+        return np.asarray(np.add.reduceat(centred, self.part.lows))
+
+    def best(self, c: Array) -> Array:
+        """max_y Ψ(y)·s of each query; the weights of the ranking by score are taken off ``c``."""
+        p, sums = self.problem, np.zeros(len(self.way))
+        _kernels().best_sums(
+            self.part.first, self.part.last, p.offsets, p.blocks, p.position_weights, self.way, self.rows, self.top,
+            self.ends, self.ints[0], sums, c,
+        )  # fmt: skip
+        return sums
+
+    def climb(self, slots: Array, of_target: Array) -> tuple[Array, Array]:
+        """The ranking and product that moves from ``slots`` lead to."""
+        products = np.zeros(len(self.way))
+        _kernels().climb(
+            *self._about(self.part.gains), self.way, self.top, self.ends, slots, of_target,
+            np.empty(slots.shape[1], np.int64), self.ints[0], products,
+        )  # fmt: skip
+        return slots, products
+
+    def plain_rankings(self) -> list[Array]:
+        """The grades of three rankings: perfect, lowest grades first, by score."""
+        perfect, lowest, by_score = (np.zeros_like(self.slots) for _ in range(3))
+        for q in np.flatnonzero(self.way):
+            m, starts = min(int(self.part.counts[q]), self.problem.depth), self.grade_starts(int(q))
+            grade = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            best_first = np.lexsort((self.rows[starts[0] : starts[-1]], -self.top[starts[0] : starts[-1]]))
+            perfect[q, :m], lowest[q, :m], by_score[q, :m] = grade[:m], grade[::-1][:m], grade[best_first][:m]
+        return [perfect, lowest, by_score]
+
+    @property
+    def without_ranking(self) -> Array:
+        """What ξ is where no ranking was sought: NaN for scores that are not finite, 0 for a query without a loss."""
+        return np.where(self.odd & (self.part.ways > NO_WAY), np.nan, 0.0)
+
+    def grade_starts(self, q: int) -> Array:
+        """Where the candidates of each grade of a query begin, and where the last ones end."""
+        blocks = self.problem.blocks
+        a, b = (int(blocks[self.part.first + q + i] - blocks[self.part.first]) for i in (0, 1))
+        return np.asarray(self.part.lows[q] + np.concatenate([[0], self.ends[a:b]]))
+
+
+def _kernels() -> Any:
+    """The compiled module, loaded on use."""
+    from gainful.losses.structured import ndcg_kernels
+
+    return ndcg_kernels

@@ -1,0 +1,1 @@
+"""Neural networks on PyTorch: training, and scoring without it."""

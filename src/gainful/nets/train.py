@@ -1,0 +1,338 @@
+"""Nets of fully connected layers on PyTorch, trained on any loss.
+
+A loss is not differentiated here: it gives its gradient by score, which goes back through the net. On the CPU that is
+the compiled loss; on a GPU its tensor form where it has one (:mod:`gainful.losses.tensors`), else the compiled one by a
+round trip of one number per row.
+
+The queries are shuffled once and cut into batches; each epoch takes the batches in a new order. So a loss is tied to
+the grades of each batch once. Batches are gathered from X as they come and standardised there: X is not copied, except
+to a GPU. Everything random comes from generators of this module's own; PyTorch's global state is left alone.
+
+This module imports PyTorch: import it on use.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gainful.compute import query_loop
+from gainful.compute.query_loop import read_only
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import query_shares
+from gainful.data.rows import Array, rows_of_queries
+from gainful.errors import DataError
+from gainful.losses import Loss
+from gainful.losses.tensors import tensor_loss
+from gainful.nets.device import tensor_device
+from gainful.nets.state import NetState
+from gainful.solvers.certificate import ConvergenceWarning
+from gainful.training.monitor import Monitor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,
+}  # fmt: skip
+MEMORY_SHARE = 0.6  # of a GPU's free memory that X may take; beyond, batches are sent as they come
+SCORE_ROWS = 1 << 17  # rows scored together on a GPU
+ORDER, DROPOUT = 1, 2  # streams of random numbers
+
+
+@dataclass(frozen=True)
+class NetSettings:
+    """How a net is built and trained."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    dropout: float
+    batch_queries: int
+    optimizer: str
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    device: str
+    dtype: str
+    seed: int
+    output_scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a net sees of a row: (x − shift)/scale, in ``dtype``, (n_features,) each."""
+
+    shift: Array
+    scale: Array
+    dtype: str
+
+    def of(self, X: Any, rows: Array | slice) -> Array:
+        """These rows of X, dense or CSR, as a new array."""
+        block = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
+        if isinstance(rows, slice) and isinstance(X, np.ndarray):
+            block = block.copy()
+        block -= self.shift.astype(block.dtype)
+        block /= self.scale.astype(block.dtype)
+        return np.asarray(block, dtype=self.dtype)
+
+
+class Net:
+    """Scores of standardised rows. ``weights`` are W₁ (d, h₁), b₁ (h₁,), W₂, b₂, …; the last layer has one output."""
+
+    def __init__(self, n_features: int, settings: NetSettings):
+        self.activation = ACTIVATIONS[settings.activation]
+        self.dropout = settings.dropout
+        self.device = torch.device(tensor_device(settings.device))
+        self.dtype = getattr(torch, settings.dtype)
+        self.weights = first_weights(n_features, settings, self.dtype, self.device)
+        self.generator = torch.Generator(self.device).manual_seed(own_seed(settings.seed, DROPOUT))
+
+    def __call__(self, x: Tensor, train: bool = False) -> Tensor:
+        for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
+            x = self.activation(torch.addmm(b, x, W))
+            if train and self.dropout > 0.0:
+                x = x * self._mask(x)
+        return torch.addmm(self.weights[-1], x, self.weights[-2])[:, 0]
+
+    def _mask(self, x: Tensor) -> Tensor:
+        drawn = torch.rand(x.shape, generator=self.generator, dtype=self.dtype, device=self.device)
+        return (drawn >= self.dropout).to(self.dtype) / (1.0 - self.dropout)
+
+    def arrays(self) -> list[Array]:
+        """A copy of the weights."""
+        return [weight.detach().cpu().numpy().copy() for weight in self.weights]
+
+
+def first_weights(n_features: int, settings: NetSettings, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    """Uniform with the variance that keeps signals in range (He for rectifiers, Glorot else); biases 0.
+
+    Those of the output layer are multiplied by ``output_scale``. Drawn on the CPU, so that every device starts from the
+    same net.
+    """
+    generator = torch.Generator().manual_seed(settings.seed)
+    sizes = [n_features, *settings.hidden, 1]
+    weights = []
+    for place, (n, m) in enumerate(pairwise(sizes)):
+        rectified = settings.activation in ("relu", "silu") and place < len(sizes) - 2
+        limit = (6.0 / n) ** 0.5 if rectified else (6.0 / (n + m)) ** 0.5
+        drawn = torch.rand((n, m), generator=generator, dtype=torch.float64) * (2.0 * limit) - limit
+        weights += [drawn, torch.zeros(m)]
+    weights[-2] *= settings.output_scale
+    return [weight.to(device=device, dtype=dtype).requires_grad_() for weight in weights]
+
+
+def own_seed(seed: int, stream: int) -> int:
+    """The seed of one of several streams of random numbers that have nothing in common."""
+    return int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
+
+
+# -- losses on batches -------------------------------------------------------------------------------------------------
+
+
+class BatchLoss(Protocol):
+    """The loss of one batch."""
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (n,) → values (m,), gradient (n,)."""
+
+    def stage(self, iteration: int, total: int) -> None:
+        """Where training stands, 1 … ``total``, for a loss that changes on the way."""
+
+
+class HostLoss:
+    """The compiled loss of one batch, on scores that may come from anywhere."""
+
+    def __init__(self, loss: Loss, y: Array, offsets: Array):
+        self.offsets, self.threads, self.staged = read_only(offsets), loss.entry.threads, loss.staged
+        self.bound: Any = loss.bind(np.ascontiguousarray(y, dtype=np.float64), self.offsets)
+        self.fill = self.bound
+
+    def stage(self, iteration: int, total: int) -> None:
+        if self.staged:
+            self.fill = self.bound.at(iteration, total)
+
+    def __call__(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        plain = read_only(scores.detach().to("cpu", torch.float64).numpy())
+        values, gradient = query_loop.values_and_gradient(self.fill, self.offsets, plain, self.threads)
+        return torch.from_numpy(values).to(scores), torch.from_numpy(gradient).to(scores)
+
+
+def batch_loss(loss: Loss, y: Array, offsets: Array, at: Tensor, tensors: bool) -> BatchLoss:
+    """The loss of these queries: in tensors where wanted and possible, else compiled."""
+    found = tensor_loss(loss, y, offsets, at) if tensors else None
+    return HostLoss(loss, y, offsets) if found is None else found
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some queries: their rows in X, their loss, and what weighs it (per query and per row, summing to 1 in mean)."""
+
+    rows: Array
+    loss: BatchLoss
+    query_weights: Tensor
+    row_weights: Tensor
+
+
+class Batches:
+    """The training queries, shuffled and cut into batches of at most ``batch_queries``."""
+
+    def __init__(self, loss: Loss, data: RankingData, settings: NetSettings, inputs: Inputs, at: Tensor):
+        self.X, self.inputs, self.at = data.X, inputs, at
+        shuffled = np.random.default_rng(settings.seed).permutation(data.n_queries)
+        n = math.ceil(data.n_queries / settings.batch_queries)
+        tensors = settings.device != "cpu"
+        weights = query_shares(data) * data.n_queries
+        self.all = []
+        for queries in np.array_split(shuffled, n):
+            queries = np.sort(queries)
+            counts, rows = data.counts[queries], rows_of_queries(data.offsets, queries)
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            own = weights[queries] / len(queries)
+            self.all.append(
+                Batch(
+                    rows,
+                    batch_loss(loss, data.y[rows], offsets, at, tensors),
+                    torch.as_tensor(own, dtype=at.dtype, device=at.device),
+                    torch.as_tensor(np.repeat(own, counts), dtype=at.dtype, device=at.device),
+                )
+            )
+        self.share = [len(batch.query_weights) / data.n_queries for batch in self.all]
+        self.resident = self._send_all() if tensors and self._fits(data) else None
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def x(self, place: int) -> Tensor:
+        """The inputs of one batch."""
+        return self._send(place) if self.resident is None else self.resident[place]
+
+    def _send(self, place: int) -> Tensor:
+        return torch.from_numpy(self.inputs.of(self.X, self.all[place].rows)).to(self.at.device)
+
+    def _send_all(self) -> list[Tensor]:
+        return [self._send(place) for place in range(len(self.all))]
+
+    def _fits(self, data: RankingData) -> bool:
+        if self.at.device.type == "cpu":
+            return True
+        free, _ = torch.cuda.mem_get_info(self.at.device)
+        return bool(data.n_rows * data.n_features * self.at.element_size() <= MEMORY_SHARE * free)
+
+
+# -- training ----------------------------------------------------------------------------------------------------------
+
+
+def train_net(
+    loss: Loss,
+    data: RankingData,
+    inputs: Inputs,
+    settings: NetSettings,
+    monitor: Monitor,
+    validate: Callable[[list[Array]], float] | None = None,
+) -> list[Array]:
+    """The weights of the best epoch on the validation data, or of the last one without such data.
+
+    ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss is
+    not itself before its schedule has passed the middle: only later epochs are measured.
+    """
+    found = None if monitor.checkpoint is None else monitor.checkpoint.state
+    if found is not None:  # random_state may have drawn another seed
+        settings = replace(settings, seed=int(found["seed"]))
+    net = Net(data.n_features, settings)
+    batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
+    optimizer = _optimizer(net, settings)
+    order = np.random.default_rng([settings.seed, ORDER])
+    state = NetState(net, optimizer, order, settings.seed, monitor)
+    kept = net.arrays() if found is None else state.put_back(found)
+    done = settings.epochs if monitor.out_of_patience else len(monitor.history)
+    with monitor:
+        for epoch in range(done + 1, settings.epochs + 1):
+            for batch in batches.all:
+                batch.loss.stage(epoch, settings.epochs)
+            objective = run_epoch(net, batches, optimizer, order.permutation(len(batches)))
+            weights = net.arrays()
+            if _ran_away(objective, weights, epoch, monitor):
+                break
+            judged = not loss.staged or epoch > 0.5 * settings.epochs
+            validation = _validation(net, inputs, monitor, validate, weights) if judged else None
+            # As the monitor will judge; before it is told, since Ctrl-C may come from its callback.
+            if validation is None or np.isnan(validation) or validation > monitor.best_value:
+                kept = weights
+            stop = monitor.step(objective=objective, validation=validation)
+            state.after_epoch(kept)
+            if stop:
+                break
+    state.save_if_interrupted()
+    return kept
+
+
+def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monitor) -> bool:
+    """Whether this epoch ended in numbers that are none; an error where no measured epoch came before it."""
+    sound = all(np.isfinite(weight).all() for weight in weights)
+    if np.isfinite(objective) and sound:
+        return False
+    what = f"the loss became {objective}" if not np.isfinite(objective) else "the weights became infinite"
+    advice = "take a lower learning_rate, and scale='standard' where features have different units"
+    if not np.isfinite(monitor.best_value):
+        raise DataError(f"{what} in epoch {epoch}; {advice}")
+    warnings.warn(
+        f"{what} in epoch {epoch}, and training stopped; kept is epoch {monitor.best_iteration}, the best on the "
+        f"validation data; {advice}",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    return True
+
+
+def _validation(
+    net: Net, inputs: Inputs, monitor: Monitor, validate: Callable[[list[Array]], float] | None, weights: list[Array]
+) -> float | None:
+    if monitor.valid is None:
+        return None
+    return validate(weights) if validate else monitor.evaluate(scores_of(net, monitor.valid.X, inputs))
+
+
+def run_epoch(net: Net, batches: Batches, optimizer: Any, order: Array) -> float:
+    """One step per batch; the mean loss of the queries as each was met."""
+    total = torch.zeros((), dtype=torch.float64, device=net.device)
+    for place in order.tolist():
+        batch = batches.all[place]
+        scores = net(batches.x(place), train=True)
+        values, slopes = batch.loss(scores.detach())
+        total += batches.share[place] * (values * batch.query_weights).sum()
+        optimizer.zero_grad()
+        torch.autograd.backward(scores, slopes * batch.row_weights)
+        optimizer.step()
+    return float(total)
+
+
+def scores_of(net: Net, X: Any, inputs: Inputs) -> Array:
+    """Scores of all rows, on the device of the net."""
+    scores = np.empty(X.shape[0])
+    with torch.no_grad():
+        for start in range(0, len(scores), SCORE_ROWS):
+            rows = slice(start, min(start + SCORE_ROWS, len(scores)))
+            scores[rows] = net(torch.from_numpy(inputs.of(X, rows)).to(net.device)).cpu().numpy()
+    return scores
+
+
+def _optimizer(net: Net, settings: NetSettings) -> Any:
+    """Weight decay is on the matrices only: a bias has nothing to be shrunk for."""
+    groups = [
+        {"params": net.weights[::2], "weight_decay": settings.weight_decay},
+        {"params": net.weights[1::2], "weight_decay": 0.0},
+    ]
+    rate = settings.learning_rate
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov=True)
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return kind(groups, lr=rate, fused=net.device.type == "cuda" or None)

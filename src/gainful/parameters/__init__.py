@@ -1,0 +1,1 @@
+"""What a parameter may be, and where tuning looks for it."""

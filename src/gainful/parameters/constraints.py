@@ -1,0 +1,345 @@
+"""What a ranker's parameters may be: one small vocabulary for checks, messages, command line and documentation.
+
+A ranker declares ``parameters = {"C": Real(0, open_low=True, help="…"), …}``. From that one table come the error for a
+bad value, the reading of ``--set C=10`` and the list that ``gainful rankers NAME`` prints.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+import numbers
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from gainful.errors import GainfulError, ParameterError, UnknownKeywordError, UnknownNameError
+from gainful.errors.other_names import INSTEAD, called_here
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What one parameter may be. ``help`` is one line for people."""
+
+    help: str = ""
+
+    def accepts(self, value: Any) -> bool:
+        raise TypeError(f"{type(self).__name__} does not say what it accepts")
+
+    def expected(self) -> str:
+        raise TypeError(f"{type(self).__name__} does not say what it expects")
+
+    def parse(self, text: str) -> Any:
+        """The value a command-line text stands for; any ValueError means it stands for none."""
+        return json.loads(text)
+
+
+@dataclass(frozen=True)
+class Real(Constraint):
+    """A finite number in a range; ``open_low`` and ``open_high`` leave the ends out."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return False
+        value = float(value)
+        above = math.isfinite(value) and (value > self.low if self.open_low else value >= self.low)
+        below = value < self.high if self.open_high else value <= self.high
+        return bool(above and below)
+
+    def expected(self) -> str:
+        return "a number" + _range(self.low, self.high, self.open_low, self.open_high)
+
+    def parse(self, text: str) -> float:
+        return float(text)
+
+
+@dataclass(frozen=True)
+class Integer(Constraint):
+    """A whole number in a closed range."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            return False
+        return self.low <= int(value) <= self.high
+
+    def expected(self) -> str:
+        return "an integer" + _range(self.low, self.high, False, False)
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Flag(Constraint):
+    """True or False."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, bool) or type(value).__name__ == "bool"
+
+    def expected(self) -> str:
+        return "True or False"
+
+    def parse(self, text: str) -> bool:
+        words = {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "1": True,
+            "false": False,
+            "no": False,
+            "off": False,
+            "0": False,
+        }
+        if text.lower() not in words:
+            raise ValueError(text)
+        return words[text.lower()]
+
+
+@dataclass(frozen=True)
+class Choice(Constraint):
+    """One of some names."""
+
+    of: tuple[str, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.of
+
+    def expected(self) -> str:
+        return " or ".join(repr(name) for name in self.of)
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Name(Constraint):
+    """A text that is not empty."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, str) and bool(value)
+
+    def expected(self) -> str:
+        return "a name"
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Maybe(Constraint):
+    """None, or what ``inner`` accepts."""
+
+    inner: Constraint = Constraint()
+
+    def accepts(self, value: Any) -> bool:
+        return value is None or self.inner.accepts(value)
+
+    def expected(self) -> str:
+        return f"{self.inner.expected()}, or None"
+
+    def parse(self, text: str) -> Any:
+        return None if text.lower() == "none" else self.inner.parse(text)
+
+
+@dataclass(frozen=True)
+class Either(Constraint):
+    """What any of several constraints accepts."""
+
+    of: tuple[Constraint, ...] = ()
+
+    def accepts(self, value: Any) -> bool:
+        return any(one.accepts(value) for one in self.of)
+
+    def expected(self) -> str:
+        return ", or ".join(one.expected() for one in self.of)
+
+    def parse(self, text: str) -> Any:
+        for one in self.of:
+            try:
+                value = one.parse(text)
+            except ValueError:
+                continue
+            if one.accepts(value):
+                return value
+        raise ValueError(text)
+
+
+@dataclass(frozen=True)
+class ListOf(Constraint):
+    """A list, tuple or array of one or more values that ``inner`` accepts; ``[1, 10, 100]`` on the command line."""
+
+    inner: Constraint = Constraint()
+    empty: bool = False  # whether none at all will do
+
+    def accepts(self, value: Any) -> bool:
+        if not isinstance(value, (list, tuple)) and getattr(value, "ndim", None) != 1:
+            return False
+        values = list(value)
+        return (self.empty or len(values) > 0) and all(self.inner.accepts(one) for one in values)
+
+    def expected(self) -> str:
+        return f"a list such as [1, 10]{' or []' if self.empty else ''}, each {self.inner.expected()}"
+
+    def parse(self, text: str) -> Any:
+        found = json.loads(text)
+        if not isinstance(found, list):
+            raise ValueError(text)
+        return found
+
+
+@dataclass(frozen=True)
+class Function(Constraint):
+    """Anything that can be called."""
+
+    def accepts(self, value: Any) -> bool:
+        return callable(value)
+
+    def expected(self) -> str:
+        return "a function"
+
+    def parse(self, text: str) -> Any:
+        raise ValueError(text)
+
+
+@dataclass(frozen=True)
+class MetricSpec(Constraint):
+    """A metric, or a text that :func:`gainful.metric` understands."""
+
+    def accepts(self, value: Any) -> bool:
+        from gainful.metrics import metric
+
+        try:
+            metric(value)
+        except GainfulError:
+            return False
+        return True
+
+    def expected(self) -> str:
+        return "a metric such as 'ndcg@10' or 'map'"
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+@dataclass(frozen=True)
+class Settings(Constraint):
+    """A mapping from names (or numbers, if they may be) to values, handed on as it is."""
+
+    numbers: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        kinds = (str, numbers.Integral) if self.numbers else str
+        return isinstance(value, Mapping) and all(isinstance(name, kinds) for name in value)
+
+    def expected(self) -> str:
+        return "a mapping from names to values"
+
+
+@dataclass(frozen=True)
+class Seed(Constraint):
+    """What scikit-learn takes as ``random_state``."""
+
+    def accepts(self, value: Any) -> bool:
+        return hasattr(value, "randint") or Integer(low=0, high=2**32 - 1).accepts(value)
+
+    def expected(self) -> str:
+        return "an integer ≥ 0 or a numpy RandomState"
+
+    def parse(self, text: str) -> int:
+        return int(text)
+
+
+def check_parameters(owner: str, table: Mapping[str, Constraint], values: Mapping[str, Any]) -> None:
+    """Raise for the first value that its constraint does not accept."""
+    for name, value in values.items():
+        constraint = table[name]
+        if not constraint.accepts(value):
+            raise ParameterError.of(owner, name, constraint.expected(), value)
+
+
+def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> tuple[str, Any]:
+    """``"C=10"`` as ("C", 10.0), checked."""
+    name, equals, text = setting.partition("=")
+    name, text = name.strip(), text.strip()
+    if not equals or not name:
+        raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
+    if name not in table:
+        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+    try:
+        value = table[name].parse(text)
+    except ValueError as error:
+        raise ParameterError.of(owner, name, table[name].expected(), text) from error
+    check_parameters(owner, table, {name: value})
+    return name, value
+
+
+def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable[str]) -> None:
+    """Raise for the first name that is not a parameter of a class."""
+    for name in given:
+        if name not in known:
+            raise UnknownKeywordError.among(f"parameter of {cls.__name__}", name, known)
+
+
+def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function, but a keyword it does not take gets a line that says what to give instead."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **given: P.kwargs) -> R:
+        for name in given:
+            if name not in known:
+                of_class = type(args[0]) if known[0] == "self" else None
+                raise UnknownKeywordError.among(
+                    f"keyword of {function.__name__} called", name, known, _instead(name, known, of_class)
+                )
+        return function(*args, **given)
+
+    return call
+
+
+def _instead(name: str, known: list[str], of_class: Any) -> str:
+    """What to do about a keyword of a method that is a parameter of its class, or that nothing here stands for."""
+    if name in INSTEAD:
+        return INSTEAD[name]
+    parameters = getattr(of_class, "parameters", {})
+    ours = name if name in parameters else None if called_here(name, known) else called_here(name, parameters)
+    return "" if ours is None else f"set {ours} of {of_class.__name__} instead"
+
+
+def split_outside_brackets(text: str, separator: str) -> list[str]:
+    """``text`` cut at ``separator``, but not inside parentheses, brackets or braces; parts are stripped.
+
+    >>> split_outside_brackets("ndcg@10(gain=linear, ties=input), map", ",")
+    ['ndcg@10(gain=linear, ties=input)', 'map']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == separator and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _range(low: float, high: float, open_low: bool, open_high: bool) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    if math.isinf(high):
+        return f" {'>' if open_low else '≥'} {low:g}"
+    if math.isinf(low):
+        return f" {'<' if open_high else '≤'} {high:g}"
+    return f" in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"

@@ -1,0 +1,71 @@
+"""The report of a comparison: one HTML page that holds all it needs, its figures as JSON included."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from gainful.comparison.result import CURVE_SUM
+from gainful.comparison.to_dict import record
+from gainful.report import figures, sections
+
+if TYPE_CHECKING:
+    from gainful.comparison.result import Comparison
+
+BULKY = ("history", "means_of_folds", "trials")  # of each ranker: on the page as plots or not at all
+
+
+def page(comparison: Comparison) -> str:
+    """The whole page."""
+    facts = record(comparison, per_query=False)
+    shown = [(name, title, html) for name, title, html in _sections(comparison, facts) if html]
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
+    main = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>{html}</section>'
+        for name, title, html in shown
+    )
+    return Template(_asset("report.html")).substitute(
+        title=escape(f"Comparison of {sections.counted(len(comparison.labels), 'ranker')}"),
+        created=escape(f"{comparison.created[:10]}, {comparison.created[11:16]} UTC"),
+        answer=sections.answer(comparison),
+        links=links,
+        main=main,
+        data=_embedded(facts, [comparison.headings[comparison.headline], CURVE_SUM]),
+        style=_asset("report.css"),
+        script=_asset("report.js"),
+    )
+
+
+def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, title and content of each section, in reading order; empty where there is nothing to tell."""
+    return [
+        ("summary", "Means", sections.summary(comparison)),
+        ("differences", "Differences", sections.differences(comparison)),
+        ("curves", "Down the list", figures.curves(comparison, facts)),
+        ("queries", "Query by query", figures.queries(comparison, facts)),
+        ("training", "Training", figures.training(comparison, facts)),
+        ("paths", "Paths", figures.paths(comparison, facts)),
+        ("cost", "Time and memory", sections.cost(comparison, facts)),
+        ("parameters", "Parameters", sections.parameters(comparison, facts)),
+        ("about", "Data, metrics, tests", sections.about(comparison, facts)),
+    ]
+
+
+def _embedded(facts: dict[str, Any], tested: list[str]) -> str:
+    """The figures of the page as JSON that cannot end the script element it stands in."""
+    rankers = {
+        label: {name: value for name, value in told.items() if name not in BULKY}
+        for label, told in facts["rankers"].items()
+    }
+    against = [t for t in facts["against_baseline"] if t["measure"] in tested]
+    pair = {name: value for name, value in (facts["best_two"] or {}).items() if name != "sorted"} or None
+    kept = {name: value for name, value in facts.items() if name != "queries"}
+    text = json.dumps(kept | {"rankers": rankers, "against_baseline": against, "best_two": pair})
+    return text.replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (resources.files("gainful.report") / "assets" / name).read_text(encoding="utf-8")

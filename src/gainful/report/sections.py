@@ -1,0 +1,242 @@
+"""The sections of the report, each a function from the comparison and its record to HTML; empty where it has nothing.
+
+All text that comes from outside (labels, ids, parameters) goes through ``escape``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from gainful.comparison import tables as sheets
+from gainful.comparison.grid import LossMatrix
+from gainful.comparison.render import html_table
+from gainful.comparison.tables import Cell, Sheet
+from gainful.report import plots
+
+if TYPE_CHECKING:
+    from gainful.comparison.result import Comparison
+
+TRIAL_BUDGET = 400  # rows of all trials together
+MOST_NAMED = 8
+Facts = Mapping[str, Any]
+
+
+def counted(n: int, one: str, several: str = "") -> str:
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
+
+
+# -- answer ------------------------------------------------------------------------------------------------------------
+
+
+def answer(comparison: Comparison) -> str:
+    """The result in a paragraph, then what it cannot support and what went wrong."""
+    heading, best = comparison.headings[comparison.headline], comparison.by_mean[0]
+    low, high = comparison.interval(best, heading)
+    mean = f"{comparison.mean(best, heading):.4f}"
+    sentences = [
+        f"Highest mean {escape(heading)}: <strong>{escape(best)}</strong>, {mean} "
+        f"({sheets.percent(comparison.level)} interval {sheets.interval_text(low, high)}) "
+        f"over {counted(len(comparison.query_ids), 'test query', 'test queries')}."
+    ]
+    others = [label for label in comparison.by_mean if label != comparison.baseline]
+    if others and comparison.marking_test:
+        for verdict, words in ((1, "better than"), (-1, "worse than"), (0, "different from")):
+            names = [label for label in others if comparison.verdict(label, heading) == verdict]
+            if names:
+                lead = "Significantly" if verdict else "Not significantly"
+                sentences.append(f"{lead} {words} the baseline {escape(comparison.baseline)}: {_named(names)}.")
+    warnings = [*comparison.cautions, *sheets.problems(comparison)]
+    notices = "".join(f"<li>{escape(line)}</li>" for line in warnings)
+    return f"<p>{' '.join(sentences)}</p>" + (f'<ul class="notices">{notices}</ul>' if notices else "")
+
+
+def _named(labels: Sequence[str]) -> str:
+    shown = [escape(label) for label in labels[:MOST_NAMED]]
+    return ", ".join(shown) + (f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else "")
+
+
+# -- tables of figures -------------------------------------------------------------------------------------------------
+
+
+def summary(comparison: Comparison) -> str:
+    legend = f"<p>{escape(sheets.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
+    matrix = LossMatrix.of(comparison)
+    grid = "" if matrix is None else html_table(matrix.sheet(), sortable=True, name="grid")
+    return grid + html_table(sheets.means_sheet(comparison), sortable=True, name="means") + legend
+
+
+def differences(comparison: Comparison) -> str:
+    if len(comparison.labels) < 2:
+        return ""
+    heading = comparison.headings[comparison.headline]
+    sheet = sheets.differences_sheet(comparison)
+    found = {
+        label: comparison.paired_tests[label, heading] for label in comparison.labels if label != comparison.baseline
+    }
+    ends = [abs(v) for t in found.values() for v in (t.difference, *t.interval) if math.isfinite(v)]
+    span = max(ends, default=0.0) or 1.0
+    rows = []
+    for row in sheet.rows:
+        t = found[str(row[0].value)]
+        picture = plots.interval_picture(t.difference, *t.interval, span, comparison.verdict(t.ranker, heading))
+        more = (Cell(f"{t.superiority:.2f}", t.superiority), Cell(_size(t.detectable), t.detectable))
+        rows.append((*row[:2], Cell("", t.difference, picture=picture), *row[2:4], more[0], *row[4:], more[1]))
+    head = (*sheet.head[:2], "drawn", *sheet.head[2:4], "P(better)", *sheet.head[4:], "detectable")
+    note = (
+        f"Each ranker less {comparison.baseline}, on {heading}. Drawn: the interval around the difference; the "
+        "upright mark is zero. Intervals are not corrected for several comparisons, the p-values are. "
+        "Effect: the mean difference over its standard deviation (Cohen's d for pairs). P(better): the chance of being "
+        "better on a query drawn at random, ties counted half. Detectable: the difference that this many queries would "
+        "show in 80 % of cases."
+    )
+    table = html_table(Sheet(sheet.title, head, tuple(rows)), sortable=True, name="tests")
+    return f"{table}<p>{escape(note)}</p>"
+
+
+def _size(value: float) -> str:
+    return "–" if not math.isfinite(value) else f"{value:.4f}"
+
+
+# -- cost, parameters, about -------------------------------------------------------------------------------------------
+
+
+def cost(comparison: Comparison, facts: Facts) -> str:
+    told = facts["rankers"]
+    longest = max(r["fit_seconds"] for r in told.values()) or 1.0
+    largest = max((r["memory_bytes"] or 0 for r in told.values()), default=0) or 1
+    rows = [
+        (
+            Cell(label, label),
+            *([Cell(sheets.seconds(r["tuning_seconds"]), r["tuning_seconds"])] if comparison.tuned else []),
+            *([Cell(f"{r['models_tried']:,}", r["models_tried"])] if comparison.tuned else []),
+            Cell(sheets.seconds(r["fit_seconds"]), r["fit_seconds"], picture=_bar(r["fit_seconds"] / longest)),
+            Cell(sheets.seconds(r["predict_seconds"]), r["predict_seconds"]),
+            Cell(
+                sheets.mebibytes(r["memory_bytes"]), r["memory_bytes"], picture=_bar((r["memory_bytes"] or 0) / largest)
+            ),
+            Cell(sheets.spread(r["iterations"]), max(r["iterations"])),
+        )
+        for label, r in ((label, told[label]) for label in comparison.by_mean)
+    ]
+    tuning = ("tuning", "models tried") if comparison.tuned else ()
+    sheet = Sheet("Time and memory", ("ranker", *tuning, "fit", "predict", "memory", "iterations"), tuple(rows))
+    note = (
+        ("Tuning: all trials, one after the other, and the models trained in them. " if comparison.tuned else "")
+        + "Fit and predict: seconds over all folds, on the machine and beside the load of that day. Memory: by how "
+        "much the process grew at most while the ranker trained, as the operating system counts it (the largest of the "
+        "folds); a library or kernel loaded for the first time is included, so some 10 MiB mean nothing."
+    )
+    return f"{html_table(sheet, sortable=True, name='costs')}<p>{escape(note)}</p>"
+
+
+def _bar(share: float) -> str:
+    return f'<span class="bar" style="width:{6 * share:.2f}rem" aria-hidden="true"></span>'
+
+
+def parameters(comparison: Comparison, facts: Facts) -> str:
+    """What each ranker was trained with, and how that was found."""
+    told = facts["rankers"]
+    rows = [(Cell(label, label), Cell(_settings(told[label]["params"]))) for label in comparison.by_mean]
+    tuned = [
+        (label, fold, trials)
+        for label in comparison.by_mean
+        for fold, trials in enumerate(told[label].get("trials", ()), start=1)
+        if trials
+    ]
+    head = "parameters of the first fold" if comparison.data["folds"] > 1 and tuned else "parameters"
+    table = html_table(Sheet("Parameters", ("ranker", head), tuple(rows)), sortable=True, name="params")
+    limit = max(3, TRIAL_BUDGET // max(len(tuned), 1))
+    blocks = [_tuning(comparison, told[label], label, fold, trials, limit) for label, fold, trials in tuned]
+    found = f"<h3>Tuning</h3>{_chosen(comparison, told)}{''.join(blocks)}" if blocks else ""
+    return f'<div class="prose">{table}</div>{found}'
+
+
+def _chosen(comparison: Comparison, told: Facts) -> str:
+    """What tuning chose on each fold, a row for each parameter: how far the folds agree is seen at a glance."""
+    folds = range(comparison.data["folds"])
+    rows = []
+    for label in comparison.by_mean:
+        chosen = told[label].get("chosen") or []
+        for name in dict.fromkeys(name for one in chosen for name in one or ()):
+            values = [(chosen[fold] or {}).get(name) for fold in folds]
+            cells = (Cell(_short(v), v if isinstance(v, (int, float)) else str(v)) for v in values)
+            rows.append((Cell(label, label), Cell(name, name), *cells))
+    if not rows:
+        return ""
+    head = ("ranker", "parameter", *(f"fold {fold + 1}" for fold in folds)) if len(folds) > 1 else _ONE_FOLD
+    return html_table(Sheet("Chosen, by fold", head, tuple(rows)), sortable=True, name="chosen")
+
+
+_ONE_FOLD = ("ranker", "parameter", "chosen")
+
+
+def _tuning(
+    comparison: Comparison, told: Facts, label: str, fold: int, trials: Sequence[Facts], limit: int
+) -> str:  # fmt: skip
+    """The trials of one ranker on one fold, the best ones where there are many, and the parameters chosen."""
+    name = f"{label}, fold {fold}" if comparison.data["folds"] > 1 else label
+    best = sorted(trials, key=lambda t: t["value"] if t.get("value") is not None else -math.inf, reverse=True)[:limit]
+    shown = trials if len(trials) <= limit else best
+    chosen = told["chosen"][fold - 1] if told.get("chosen") else None
+    note = f"Chosen on validation: {_settings(chosen)}." if chosen else ""
+    if len(shown) < len(trials):
+        note += f" The best {len(shown)} trials are shown; comparison.json has all."
+    head = ("trial", "params", "state", "value", "iterations", "seconds")
+    rows = tuple(
+        (
+            Cell(str(t.get("trial", "")), t.get("trial")),
+            Cell(_settings(t.get("params", {}))),
+            Cell(str(t.get("state", ""))),
+            Cell(figure(t.get("value")), t.get("value")),
+            Cell(str(t.get("iterations", "")), t.get("iterations")),
+            Cell(sheets.seconds(t.get("seconds", 0.0)), t.get("seconds")),
+        )
+        for t in shown
+    )
+    table = html_table(Sheet(f"Trials of {name}", head, rows), sortable=True)
+    return folded(f"{name}: {counted(len(trials), 'trial')}", f'<p>{escape(note)}</p><div class="trials">{table}</div>')
+
+
+def _settings(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value)}" for name, value in params.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 6:
+        return f"[{', '.join(_short(v) for v in value[:3])}, …, {_short(value[-1])}]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def about(comparison: Comparison, facts: Facts) -> str:
+    data, per = facts["data"], facts["data"]["documents_per_query"]
+    low, high = data["grade_range"]
+    grades = ", ".join(f"{g}: {n:,}" for g, n in data["grades"].items()) if data["grades"] else f"{low:g} to {high:g}"
+    rows = {
+        "Data": sheets.data_note(comparison),
+        "Division": _settings({k: v for k, v in facts["protocol"].items() if k != "tuning"}),
+        "Tuning": _settings(facts["protocol"].get("tuning") or {}) or "none; parameters as given",
+        "Documents a test query": f"{per['min']:,} to {per['max']:,}, median {per['median']:,g}",
+        "Grades of the test documents": grades,
+        "Test queries without a relevant document": f"{data['queries_without_relevant']:,}",
+        "Metrics": "; ".join([*facts["metrics"].values()]),
+        "Curve": "; ".join(sheets.conventions(comparison.curve)),
+        "Tests": sheets.tests_note(comparison) if comparison.tests else "none",
+        "Seed": str(facts["seed"]),
+        "Versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+    }
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items() if text)
+    return f"<dl>{items}</dl>"
+
+
+# -- small things ------------------------------------------------------------------------------------------------------
+
+
+def folded(title: str, html: str, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>{html}</details>"
+
+
+def figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"

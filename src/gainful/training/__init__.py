@@ -1,0 +1,1 @@
+"""What every fit shares: progress, history, early stopping, checkpoints."""

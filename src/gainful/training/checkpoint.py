@@ -1,0 +1,175 @@
+"""Checkpoints: what a long training has reached, in a file, so that the same training can go on from there.
+
+A checkpoint belongs to one training: a class of rankers, its parameters, the data and the version of gainful. It is a
+container (:mod:`gainful.persistence.container`), replaced whole each time, and nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.errors import FormatError, GainfulError, ParameterError, shorten
+from gainful.formats.files import refuse_unwritable
+from gainful.persistence.container import LONG_TEXT, Kind, packed, read_container, write_container
+from gainful.persistence.jsonable import plain
+
+KIND = Kind("gainful-checkpoint", 1, "checkpoint", level=1)
+MAX_BYTES = 1 << 36  # unpacked; whoever trains trusts the file
+SAMPLED_ROWS = 1024  # of X, by which data are known again
+MOST_DIFFERENCES = 3  # told
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; training goes on without it."""
+
+
+class Checkpoint:
+    """A file that training writes every so many seconds, and from which the same training goes on.
+
+    Hand it to ``fit(..., checkpoint=)``, or just a path. A training that ends well deletes it, unless ``keep``.
+
+    A solver asks :meth:`due` after an iteration and then calls :meth:`save` with all it needs to go on; where it finds
+    ``state`` not None, that is what it saved. A state maps names (letters, digits, _) to arrays of numbers, texts, and
+    whatever JSON holds; numbers keep every bit.
+
+    Parameters
+    ----------
+    path : the file
+    every : seconds between two writes; 0 writes after every iteration
+    keep : whether the file stays after a training that ended well
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: float = 60.0, *, keep: bool = False):
+        if not isinstance(path, (str, os.PathLike)):
+            raise ParameterError.of("fit", "checkpoint", "a path or a Checkpoint", path)
+        if isinstance(every, bool) or not isinstance(every, (int, float, np.number)) or not 0 <= every < math.inf:
+            raise ParameterError.of("fit", "checkpoint_every", "a number of seconds ≥ 0", every)
+        self.path, self.every, self.keep = Path(path), float(every), keep
+        self.state: dict[str, Any] | None = None
+        self._training: dict[str, Any] = {}
+        self._last = time.monotonic()
+
+    def open(self, training: Mapping[str, Any]) -> None:
+        """Begin a training known by these facts, or find ``state`` of the same; the file of another is refused."""
+        refuse_unwritable(self.path)
+        self._training, self.state, self._last = plain(dict(training)), None, time.monotonic()
+        if not os.path.lexists(self.path):
+            return
+        manifest, state = read_container(KIND, self.path, MAX_BYTES)
+        there = manifest.get("training")
+        told = list(_differences(there if isinstance(there, dict) else {}, self._training))
+        if told:
+            more = f" and {len(told) - MOST_DIFFERENCES} more" if len(told) > MOST_DIFFERENCES else ""
+            raise GainfulError(
+                f"{self.path} is the checkpoint of another training: {'; '.join(told[:MOST_DIFFERENCES])}{more}. "
+                "Delete it to begin anew, or name another file"
+            )
+        self.state = {name: _restored(value) for name, value in state.items()}
+
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(self, state: Mapping[str, Any]) -> None:
+        """Replace the file. Where that fails, a warning says so: training is worth more than its checkpoint."""
+        held = {name: value if _is_member(value) else _exact(value) for name, value in state.items()}
+        try:
+            write_container(KIND, self.path, packed(KIND, {"training": self._training}, held))
+        except FormatError as error:
+            warnings.warn(f"the checkpoint is not up to date: {error}", CheckpointWarning, stacklevel=2)
+        self._last = time.monotonic()
+
+    def ended(self) -> None:
+        """The training has ended well."""
+        if not self.keep:
+            self.remove()
+
+    def remove(self) -> None:
+        """Delete the file, if it is there."""
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any], of: str = "") -> Iterator[str]:
+    """Lines that say what is not the same."""
+    for name in sorted({*there, *here}):
+        a, b = there.get(name), here.get(name)
+        if isinstance(a, dict) and isinstance(b, dict):
+            yield from _differences(a, b, "" if name == "params" else f" of the {name}")
+        elif a != b:
+            yield f"{name}{of} was {shorten(a, 40)} there and is {shorten(b, 40)} here"
+
+
+# -- numbers as they are -----------------------------------------------------------------------------------------------
+
+
+def _is_member(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (isinstance(value, str) and len(value) > LONG_TEXT)
+
+
+def _exact(value: Any) -> Any:
+    """A value as JSON, in which NaN and the infinities have no place of their own."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    if isinstance(value, Mapping):
+        return {str(name): _exact(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact(item) for item in value]
+    return value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"float"}:
+            return float(value["float"])
+        return {name: _restored(item) for name, item in value.items()}
+    return value
+
+
+# -- data known again --------------------------------------------------------------------------------------------------
+
+
+def data_facts(data: Any) -> dict[str, Any]:
+    """What data are known again by: counts, and checksums of grades, queries, weights and a sample of the rows.
+
+    Data in blocks are asked block by block, where they are.
+    """
+    facts = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
+    parts = [block_digest(data)] if isinstance(data, RankingData) else data.source.run(block_digest, data.source.data)
+    return facts | {what: zlib.crc32(repr([part[what] for part in parts]).encode()) for what in parts[0]}
+
+
+def block_digest(data: RankingData) -> dict[str, int]:
+    """Checksums of one block."""
+    rows = np.unique(np.linspace(0, data.n_rows - 1, SAMPLED_ROWS).astype(np.int64))
+    sample = data.X[rows]
+    parts = (sample,) if isinstance(sample, np.ndarray) else (sample.data, sample.indices, sample.indptr)
+    return {
+        "grades": _crc(data.y),
+        "documents of queries": _crc(data.offsets),
+        "weights": 0 if data.query_weights is None else _crc(data.query_weights),
+        "values": _crc(*parts),
+    }
+
+
+def _crc(*arrays: Array) -> int:
+    crc = 0
+    for array in arrays:
+        crc = zlib.crc32(np.ascontiguousarray(array).data, zlib.crc32(str(array.dtype).encode(), crc))
+    return crc

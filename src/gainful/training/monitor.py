@@ -1,0 +1,141 @@
+"""The companion of a training loop: history, early stopping, progress and interruption, the same for every ranker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from gainful.data.dataset import RankingData
+from gainful.metrics import Metric
+from gainful.training.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress callback is told after each iteration. Returning True from the callback stops training."""
+
+    iteration: int
+    total: int | None
+    seconds: float
+    objective: float | None = None
+    gap: float | None = None
+    validation: float | None = None
+
+
+ProgressCallback = Callable[[Progress], object]
+
+AFTER_FIT: list[Callable[[Any], object]] = []
+"""Called with every ranker whose ``fit`` has ended well, in this process."""
+
+
+@dataclass
+class Monitor:
+    """Watches one fit.
+
+    A loop runs inside ``with monitor:`` and calls :meth:`step` once an iteration; ``step`` says when to stop. Ctrl-C
+    inside the block, after at least one finished iteration, ends training instead of raising: the ranker keeps
+    ``best_iteration`` and ``interrupted`` is set.
+    """
+
+    metric: Metric
+    valid: Any = None  # a RankingData; a ShardedData only for rankers that accept shards
+    patience: int | None = None
+    total: int | None = None
+    callback: ProgressCallback | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_iteration: int = 0
+    best_value: float = -np.inf
+    interrupted: bool = False
+    stopped_early: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    checkpoint: Checkpoint | None = None  # where the solver finds what it saved, and saves
+    journal: Any = None  # a gainful.linear.journal.Journal, of solvers that keep one
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self.history:
+            self._interrupt()
+            return True
+        return False
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        if self.journal is not None:
+            self.journal.closed = True
+
+    def resume(self, history: Sequence[Mapping[str, Any]], iterations: int, validation: float | None) -> None:
+        """Go on from a model of so many iterations, which scores ``validation`` on the validation data."""
+        known = [dict(row) for row in history[:iterations]]
+        blank = {"objective": None, "gap": None, "validation": None, "seconds": None}
+        self.history[:] = [known[i] if i < len(known) else {"iteration": i + 1, **blank} for i in range(iterations)]
+        self.best_iteration = iterations
+        self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
+
+    def record(self) -> dict[str, Any]:
+        """What :meth:`restore` needs, for a checkpoint."""
+        seconds = time.perf_counter() - self.started
+        best = {"best_iteration": self.best_iteration, "best_value": float(self.best_value)}
+        return {"history": [dict(row) for row in self.history], "seconds": seconds, **best}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Be as when the record was made; its seconds count on."""
+        self.history[:] = [dict(row) for row in record["history"]]
+        self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
+        self.started = time.perf_counter() - float(record["seconds"])
+
+    def elapsed(self) -> float:
+        """Seconds of training so far; while a solver hears old answers again, those when it first heard them."""
+        old = None if self.journal is None else self.journal.old_seconds()
+        return time.perf_counter() - self.started if old is None else float(old)
+
+    def save_journal(self) -> None:
+        """Bring the checkpoint of a solver that keeps a journal up to date."""
+        if self.journal is not None:
+            self.journal.save()
+
+    def evaluate(self, scores: Any) -> float:
+        """The validation metric of these scores of the validation rows."""
+        if not isinstance(self.valid, RankingData):
+            raise ValueError("this fit has no validation data in memory")
+        return self.metric(scores, self.valid)
+
+    def step(
+        self,
+        *,
+        objective: float | None = None,
+        gap: float | None = None,
+        validation: float | None = None,
+        **more: Any,
+    ) -> bool:
+        """Record one finished iteration; True when training should stop now."""
+        iteration = len(self.history) + 1
+        seconds = self.elapsed()
+        row = {"iteration": iteration, "objective": objective, "gap": gap, "validation": validation, "seconds": seconds}
+        self.history.append(row | more)
+        # Without validation data, or while its metric is undefined, the newest model is the best one.
+        if validation is None or np.isnan(validation) or validation > self.best_value:
+            self.best_iteration = iteration
+            self.best_value = -np.inf if validation is None or np.isnan(validation) else validation
+        if self.callback is not None and self.callback(
+            Progress(iteration, self.total, seconds, objective, gap, validation)
+        ):
+            self._interrupt()
+            return True
+        if self.out_of_patience:
+            self.stopped_early = True
+            return True
+        return False
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the best iteration is so long past that training stops."""
+        return self.patience is not None and len(self.history) - self.best_iteration >= self.patience

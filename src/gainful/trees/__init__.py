@@ -1,0 +1,1 @@
+"""Boosted trees on LightGBM: growing, objectives, sampling, binning."""

@@ -1,0 +1,51 @@
+"""Codes of bins (uint8, uint16) handed to LightGBM in blocks: it would turn them all into float32 at once.
+
+Loads LightGBM, so it is imported on use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gainful.data.rows import Array
+from gainful.trees.lightgbm_library import lgb
+from gainful.trees.row_chunks import distinct
+
+
+class Blocks(lgb.Sequence):
+    """Rows of codes, as LightGBM asks for them."""
+
+    batch_size = 4096
+
+    def __init__(self, X: Array):
+        self.X = X
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self.X[rows], dtype=np.float64)
+
+
+def bins_of_codes(X: Any, params: dict[str, Any]) -> lgb.Dataset:
+    """A small data set with every code of every feature, from which LightGBM takes the bins of the large one.
+
+    To find one bin for each value in the data themselves it would draw all rows as a sample, twelve bytes a value.
+    """
+    columns = [distinct(X, j) for j in range(X.shape[1])]
+    rows = np.arange(max(len(column) for column in columns))
+    values = np.stack([column[np.minimum(rows, len(column) - 1)] for column in columns], axis=1)
+    return lgb.Dataset(values.astype(np.float32), params=params)
+
+
+# What LightGBM would derive from that small set but cannot: how often values occur.
+NOT_BY_FREQUENCY = {"feature_pre_filter": False, "enable_bundle": False, "is_enable_sparse": False}
+
+
+def predict_blocks(booster: lgb.Booster, X: Array, values: int, **options: Any) -> Array:
+    """``booster.predict`` of about so many codes at a time."""
+    step = max(1, values // max(1, X.shape[1]))
+    parts = [booster.predict(X[i : i + step].astype(np.float32), **options) for i in range(0, max(1, len(X)), step)]
+    return np.concatenate(parts)

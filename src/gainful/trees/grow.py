@@ -1,0 +1,442 @@
+"""Boosted trees: LightGBM, one iteration at a time.
+
+gainful owns the loop instead of calling ``lightgbm.train``: validation uses gainful's metrics with their conventions,
+Ctrl-C keeps what is grown, and an objective may change from one iteration to the next.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gainful.compute.randomness import seed_from
+from gainful.compute.threads import openmp_threads, paced
+from gainful.data.dataset import RankingData
+from gainful.data.frames import CODES, without_codes
+from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
+from gainful.errors.other_names import LIGHTGBM
+from gainful.training.monitor import Monitor
+from gainful.trees.query_sampling import (
+    QuerySample,
+    n_models_drawn_for,
+    never_all_one,
+    pass_feature_samples,
+    taken_from,
+)
+from gainful.trees.row_chunks import Pieces, distinct, pieces_of
+
+# What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
+# from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
+Objective = Callable[[Array, int], tuple[Array, Array]]
+
+MOST_BINS = 65_536  # two bytes a value
+FEW_ROWS = 1000  # a thread is worth waking to score so many
+VALUES_PER_THREAD = 20_000  # and to grow trees on so many values of X
+
+
+def lightgbm_params(
+    *,
+    n_leaves: int,
+    learning_rate: float,
+    min_docs_in_leaf: int,
+    subsample: float,
+    colsample: float,
+    l2: float,
+    bins: int | str,
+    n_jobs: int | None,
+    random_state: Any,
+    engine_params: Mapping[str, Any] | None,
+    owner: str,
+    also_owned: Mapping[str, tuple[str, ...]] | None = None,
+) -> dict[str, Any]:
+    """LightGBM's parameters for gainful's. ``engine_params`` adds its own; those gainful owns are refused there."""
+    params: dict[str, Any] = {
+        "num_leaves": int(n_leaves),
+        "learning_rate": float(learning_rate),
+        "min_data_in_leaf": int(min_docs_in_leaf),
+        "feature_fraction": float(colsample),
+        "lambda_l2": float(l2),
+        "max_bin": 255 if bins == "exact" else int(bins),
+        "num_threads": 0 if n_jobs is None or n_jobs < 1 else int(n_jobs),
+        "seed": seed_from(random_state),
+        # Without a fixed layout LightGBM times both and picks one, and the sums round differently.
+        "deterministic": True,
+        "force_row_wise": True,
+        "metric": "none",
+        "verbosity": -1,
+    }
+    if subsample < 1:
+        params |= {"bagging_fraction": float(subsample), "bagging_freq": 1, "bagging_by_query": True}
+    extra = dict(engine_params or {})
+    for ours, names in {**LIGHTGBM, **(also_owned or {})}.items():
+        for name in names:
+            if name in extra:
+                use = ours if ours == "another ranker" else f"{ours}="
+                raise ParameterError(f"engine_params of {owner} must not set {name!r}; use {use} instead")
+    _check_engine_params(extra, owner)
+    if "force_col_wise" in extra:
+        params.pop("force_row_wise")
+    return params | extra
+
+
+def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
+    """Refuse names LightGBM does not know (it would ignore them), and boosting whose first trees change later."""
+    from gainful.trees.lightgbm_library import lgb
+
+    known = lgb.basic._ConfigAliases._get_all_param_aliases()  # no public list exists
+    names = {*known, *(alias for aliases in known.values() for alias in aliases)}
+    for name, value in extra.items():
+        if name not in names:
+            raise UnknownNameError.among(f"LightGBM parameter (engine_params of {owner})", name, sorted(names))
+        if name in ("boosting", "boosting_type", "boost") and value not in ("gbdt", "gbrt", "goss"):
+            raise ParameterError(
+                f"engine_params of {owner} must not set {name}={value!r}: its trees change after they are grown, so "
+                "the best iteration could not be kept"
+            )
+
+
+def grow_trees(
+    data: RankingData,
+    labels: Array,
+    n_trees: int,
+    params: dict[str, Any],
+    monitor: Monitor,
+    *,
+    objective: Objective | None = None,
+    categorical: Sequence[int] = (),
+    exact_bins: bool = False,
+    start: Any = None,
+    to_scores: Callable[[Array], Array] | None = None,
+    n_jobs: int | None = None,
+) -> Any:
+    """A booster of at most ``n_trees`` iterations; the monitor's best iteration is the one to predict with.
+
+    Parameters
+    ----------
+    labels : (n_rows,), what LightGBM's own objectives see
+    objective : gradients from gainful; without it ``params`` names an objective of LightGBM's
+    categorical : features that hold categories
+    exact_bins : one bin for each distinct value of a feature
+    start : a booster to go on from; its trees count
+    to_scores : from what LightGBM predicts for the validation rows to one score per row
+    n_jobs : threads; None for as many as are useful from tree to tree
+    """
+    from gainful.trees.lightgbm_library import lgb, native
+
+    monitor.total = n_trees
+    n_threads = training_threads(n_jobs, data)
+    step = paced(native, n_jobs, n_threads)
+    params = params | {"num_threads": n_threads}
+    growth = Growth(data, params, monitor, objective, start)
+    params = growth.params
+    another_may_split = draws_at_random(params) or growth.sample is not None or getattr(objective, "changes", False)
+    if exact_bins:
+        params = params | bins_of_values(data.X)
+    try:
+        train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, growth)
+        booster = _new_booster(params, train, valid, growth)
+        if growth.start is None and objective is not None and not _can_split(train):
+            # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
+            _say_if_leaves_are_too_large(data, params)
+            return booster
+        with monitor:
+            for _ in growth.trees(n_trees):
+                before = booster.current_iteration()
+                with step():
+                    stuck = growth.update(booster, train)  # True when no leaf could be split
+                    nothing = stuck and booster.current_iteration() == before
+                    measured = valid is not None and not nothing
+                    validation = _validation_metric(booster, monitor, to_scores) if measured else None
+                if nothing:
+                    if another_may_split:
+                        continue
+                    break
+                if monitor.step(objective=getattr(objective, "value", None), validation=validation):
+                    break
+                growth.save_if_due(booster)
+        growth.save_if_interrupted(booster)
+    except lgb.basic.LightGBMError as error:
+        raise GainfulError(f"LightGBM: {error}") from error
+    return booster
+
+
+def training_threads(n_jobs: int | None, data: RankingData) -> int:
+    """The threads that the sums of a training are cut for, which its trees depend on in the last digits."""
+    return openmp_threads(n_jobs, data.n_rows * data.n_features / VALUES_PER_THREAD)
+
+
+class Growth:
+    """How far growing is: the tree to grow, what is drawn for it, and what a checkpoint holds of it.
+
+    Trees are numbered from 1, those of ``start`` counted in. ``first`` is the last number before this training,
+    ``start`` the booster to go on from: the one given, or that of the checkpoint.
+    """
+
+    def __init__(
+        self, data: RankingData, params: dict[str, Any], monitor: Monitor, objective: Objective | None, start: Any
+    ):
+        self.monitor, self.objective = monitor, objective
+        self.first = 0 if start is None else start.current_iteration()
+        found = None if monitor.checkpoint is None else monitor.checkpoint.state
+        # going on from a model must not draw the samples of its trees again; None as random_state draws a seed
+        self.seed = (params["seed"] + self.first) % 2**31 if found is None else int(found["seed"])
+        self.tree, self.start, self.measured_before = self.first, start, -1
+        if found is not None:
+            self._resume(found)
+        self.params, self.sample = taken_from(params | {"seed": self.seed}, data)
+        if objective is not None:
+            self.params = self.params | {"objective": "none"}
+        self.row_weights = data.row_weights
+
+    def _resume(self, found: dict[str, Any]) -> None:
+        from gainful.trees.lightgbm_library import lgb
+
+        self.tree, self.start = int(found["tree"]), lgb.Booster(model_str=found["trees"])
+        self.monitor.restore(found["monitor"])
+        if found["objective"] is not None:
+            self.objective.restore(found["objective"])  # type: ignore[union-attr]
+
+    def trees(self, n_trees: int) -> Iterator[int]:
+        """The numbers of the trees to grow; none where training had ended already."""
+        if not self.monitor.out_of_patience:
+            for number in range(self.tree + 1, n_trees + 1):
+                self.tree, self.measured_before = number, len(self.monitor.history)
+                yield number
+
+    def update(self, booster: Any, train: Any) -> bool:
+        """Grow one tree. True when no leaf could be split."""
+        if self.objective is not None:
+            return bool(booster.update(fobj=self._gradients))
+        if self.sample is not None:
+            # LightGBM's objectives look at the weights in the data set anew for every tree
+            train.set_weight(self._sampled_weights(self.sample))
+        return bool(booster.update())
+
+    def _gradients(self, scores: Array, _: Any) -> tuple[Array, Array]:
+        assert self.objective is not None
+        gradient, curvature = self.objective(scores, self.tree)
+        if self.sample is None:
+            return gradient, curvature
+        rows = self.sample.rows(self.tree).reshape((-1,) + (1,) * (gradient.ndim - 1))
+        return gradient * rows, curvature * rows
+
+    def _sampled_weights(self, sample: QuerySample) -> Array:
+        rows = sample.rows(self.tree)
+        return never_all_one(rows if self.row_weights is None else rows * self.row_weights)
+
+    def first_weights(self) -> Array | None:
+        """The weights of the rows as LightGBM shall see them before the first tree."""
+        if self.objective is not None or self.sample is None:
+            return self.row_weights
+        return never_all_one(np.ones(int(self.sample.counts.sum())) if self.row_weights is None else self.row_weights)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def save_if_due(self, booster: Any) -> None:
+        if self.monitor.checkpoint is not None and self.monitor.checkpoint.due():
+            self._save(booster, self.tree)
+
+    def save_if_interrupted(self, booster: Any) -> None:
+        """Ctrl-C may come in the middle of a tree: what is kept ends with the last one that was measured."""
+        if self.monitor.checkpoint is not None and self.monitor.interrupted:
+            measured = len(self.monitor.history) > self.measured_before
+            self._save(booster, self.tree if measured else self.tree - 1)
+
+    def _save(self, booster: Any, tree: int) -> None:
+        assert self.monitor.checkpoint is not None
+        state = getattr(self.objective, "state", None)
+        self.monitor.checkpoint.save(
+            {
+                "trees": booster.model_to_string(num_iteration=len(self.monitor.history)),
+                "tree": tree,
+                "seed": self.seed,
+                "objective": None if state is None else state(),
+                "monitor": self.monitor.record(),
+            }
+        )
+
+
+def _training_and_validation(
+    data: RankingData,
+    labels: Array,
+    params: dict[str, Any],
+    monitor: Monitor,
+    categorical: Sequence[int],
+    exact_bins: bool,
+    growth: Growth,
+) -> tuple[Any, Any]:
+    """LightGBM's data sets, the second None without validation data."""
+    # categories are binned by how often they occur
+    in_blocks = exact_bins and data.X.dtype in CODES and not categorical
+    bins = None
+    if in_blocks:
+        from gainful.trees.codes import NOT_BY_FREQUENCY, bins_of_codes
+
+        params |= NOT_BY_FREQUENCY
+        bins = bins_of_codes(data.X, params)
+    train = _dataset(data, labels, params, categorical, bins, in_blocks, growth, growth.first_weights())
+    if monitor.valid is None:
+        return train, None
+    valid = monitor.valid
+    return train, _dataset(
+        valid, np.zeros(valid.n_rows), params, categorical, train, in_blocks, growth, valid.row_weights
+    )
+
+
+def draws_at_random(params: Mapping[str, Any]) -> bool:
+    """Whether one tree may find a split where another found none, because each sees a sample."""
+    shares = ("feature_fraction", "feature_fraction_bynode", "bagging_fraction")
+    return any(float(params.get(name, 1.0)) < 1.0 for name in shares) or bool(params.get("extra_trees"))
+
+
+def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
+    least = int(params["min_data_in_leaf"])
+    if data.n_rows < 2 * least:
+        warnings.warn(
+            f"min_docs_in_leaf={least} leaves no room for a split among {data.n_rows} documents, so all scores are "
+            "equal; lower it",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
+    """A live booster, which holds the trees to go on from. The data sets bring the scores of these."""
+    from gainful.trees.lightgbm_library import lgb
+
+    for one in (train, valid):
+        if one is not None:
+            one.construct()
+    if growth.start is not None:
+        # LightGBM has no public way to take over trees but to let it predict all rows at once
+        grown = lgb.basic._InnerPredictor.from_booster(booster=growth.start, pred_parameter={})
+        for one in (train, valid):
+            if one is not None:
+                one._predictor = grown
+    booster = lgb.Booster(params, train)
+    if valid is not None:
+        booster.add_valid(valid, "valid")
+    if growth.tree > growth.first and float(params.get("feature_fraction", 1.0)) < 1.0:
+        drawn_for = n_models_drawn_for(params, train, booster.num_model_per_iteration())
+        pass_feature_samples(booster, (growth.tree - growth.first) * drawn_for)
+    return booster
+
+
+def _can_split(train: Any) -> bool:
+    """Whether a feature has two bins left; LightGBM drops those that no split could use."""
+    return any(train.feature_num_bin(j) > 1 for j in range(train.num_feature()))
+
+
+def bins_of_values(X: Any) -> dict[str, Any]:
+    """LightGBM's parameters for one bin per distinct value."""
+    from scipy import sparse
+
+    n, d = X.shape
+    columns = X.tocsc() if sparse.issparse(X) else X
+    most = 1
+    for j in range(d):
+        if sparse.issparse(columns):
+            most = max(most, 1 + len(np.unique(columns.data[columns.indptr[j] : columns.indptr[j + 1]])))
+        else:
+            most = max(most, len(distinct(columns, j)))
+    return bins_for(most, n)
+
+
+def bins_for(most: int, n: int) -> dict[str, Any]:
+    """LightGBM's parameters for one bin per distinct value, where a feature has ``most`` and there are ``n`` rows."""
+    if most > MOST_BINS:
+        raise DataError(
+            f'bins="exact" wants a bin for each distinct value, but a feature has {most:,} and {MOST_BINS:,} is '
+            "the most; put gainful.AdaptiveBinner in front, or give bins a number"
+        )
+    # one more than there are values: LightGBM keeps a bin for missing ones
+    return {"max_bin": max(most + 1, 2), "min_data_in_bin": 1, "bin_construct_sample_cnt": max(n, 1)}
+
+
+def first_iterations(booster: Any, iterations: int) -> Any:
+    """A booster of the first ``iterations`` only: the one given where it has grown no further."""
+    if booster.current_iteration() <= iterations:
+        return booster
+    from gainful.trees.lightgbm_library import lgb
+
+    return lgb.Booster(model_str=booster.model_to_string(num_iteration=iterations))
+
+
+def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None, **how: Any) -> Array:
+    """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
+    if isinstance(X, Pieces):
+        return np.concatenate([predict_rows(booster, part, iterations, n_jobs, **how) for part in X.parts])
+    how = {"num_threads": openmp_threads(n_jobs, X.shape[0] / FEW_ROWS)} | how
+    if X.dtype in CODES:
+        from gainful.trees.codes import predict_blocks
+
+        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations, **how)
+    return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
+
+
+def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None) -> Array:
+    """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
+    from gainful.trees.lightgbm_library import lgb
+
+    rows = as_lightgbm(without_codes(X))
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # LightGBM would answer with a list of matrices
+    try:
+        threads = openmp_threads(n_jobs, len(rows))
+        found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, num_threads=threads)
+    except lgb.basic.LightGBMError as error:
+        raise GainfulError(f"LightGBM: {error}") from error
+    return np.asarray(found, dtype=np.float64)
+
+
+def as_lightgbm(X: Any) -> Any:
+    """X in a form LightGBM knows: it takes SciPy's sparse matrices but not its sparse arrays. Nothing is copied."""
+    if isinstance(X, np.ndarray):
+        return X
+    from scipy import sparse
+
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+
+
+def _dataset(
+    data: RankingData,
+    labels: Array,
+    params: dict[str, Any],
+    categorical: Sequence[int],
+    reference: Any,
+    in_blocks: bool,
+    growth: Growth,
+    weight: Array | None,
+) -> Any:
+    """LightGBM's binned form of the data. It reads arrays where they are: mapped from files they stay there."""
+    from gainful.trees.lightgbm_library import lgb
+
+    parts = [as_lightgbm(part) for part in pieces_of(data.X)]
+    if in_blocks and data.X.dtype in CODES:
+        from gainful.trees.codes import Blocks
+
+        parts = [Blocks(part) for part in parts]
+    # the scores of the trees to go on from, one model after the other; added tree by tree, as when they were grown
+    scores = None if growth.start is None else predict_rows(growth.start, data.X, -1, raw_score=True).ravel(order="F")
+    return lgb.Dataset(
+        parts if len(parts) > 1 else parts[0],
+        label=labels,
+        group=data.counts,
+        weight=weight,
+        init_score=scores,
+        feature_name="auto",
+        categorical_feature=list(categorical) if categorical else "auto",
+        reference=reference,
+        params=params,
+    )
+
+
+def _validation_metric(booster: Any, monitor: Monitor, to_scores: Callable[[Array], Array] | None) -> float:
+    def measure(predicted: Array, _: Any) -> tuple[str, float, bool]:
+        return "validation", monitor.evaluate(predicted if to_scores is None else to_scores(predicted)), True
+
+    return float(booster.eval_valid(feval=measure)[0][2])

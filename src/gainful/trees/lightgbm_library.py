@@ -1,0 +1,14 @@
+"""LightGBM, loaded so that its threads soon sleep when they wait. Imported on use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gainful.compute.threads import short_waits
+
+with short_waits():
+    import lightgbm as lgb
+
+native: Any = getattr(lgb.basic, "_LIB", None)  # not public: without it trees grow on all threads at all times
+
+__all__ = ["lgb", "native"]

@@ -1,0 +1,164 @@
+"""Ranking losses as objectives of boosted trees."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gainful.compute import query_loop
+from gainful.compute.query_loop import Fill, read_only
+from gainful.data.dataset import RankingData
+from gainful.data.query_weights import weights_of_mean_one
+from gainful.data.rows import Array
+from gainful.errors import DataError
+from gainful.losses import Loss
+from gainful.losses.base import StagedFill
+
+# Gradients by score shrink as 1/n with the length n of a list. A root mean square below this part of 1/n is no start.
+FLAT = 1e-3
+
+
+class LossObjective:
+    """Σ_q ω_q L_q of the scores, with ω_q of mean 1: what LightGBM asks before each tree.
+
+    A *Newton* step divides the gradient in a leaf by the curvature there, and is used where the loss knows its
+    curvature. A *gradient* step fits the tree to the negative gradient itself; a gradient has no natural length, so
+    ``scale`` stretches it: "auto" makes the root mean square of the first one 1 (of the first curvature the mean), in
+    the unit of one document, so that ``l2`` and LightGBM's smallest leaf weight mean the same for every loss.
+
+    A loss that changes as training goes on does so over ``n_stages`` trees and then stays as it is.
+
+    Where ``data`` are a block of more, ``mean_weight`` is the mean weight of all queries.
+
+    ``value`` is the objective at the scores last asked about, where the loss computes it along with its gradient.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        data: RankingData,
+        n_stages: int,
+        *,
+        step: str = "auto",
+        scale: float | str = "auto",
+        start_trees: int = 0,
+        threads: int | None = None,
+        mean_weight: float | None = None,
+    ):
+        y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
+        self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
+        self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets)
+        self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets)
+        self.threads = threads if loss.entry.threads is None else loss.entry.threads
+        self.shares = weights_of_mean_one(data, mean_weight)
+        self.row_weights = np.repeat(self.shares, data.counts)
+        self.y = y
+        self.scale = None if scale == "auto" else float(scale)
+        self.value: float | None = None
+        self.changes = loss.staged or start_trees > 0
+
+    def __call__(self, scores: Array, iteration: int) -> tuple[Array, Array]:
+        if iteration <= self.start_trees:
+            return (scores - self.y) * self.row_weights, self.row_weights
+        scores = read_only(np.ascontiguousarray(scores, dtype=np.float64))
+        gradient, curvature = self._derivatives(scores, iteration)
+        if not np.isfinite(gradient).all() or (curvature is not None and not np.isfinite(curvature).all()):
+            raise DataError(
+                f"the loss {self.loss} gave a gradient that is not finite at tree {iteration} (scores from "
+                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or scale may help"
+            )
+        if self.scale is None:
+            self.scale = natural_scale(self._size(gradient, curvature))
+        gradient *= self.row_weights * self.scale
+        curvature = self.row_weights if curvature is None else curvature * (self.row_weights * self.scale)
+        return gradient, curvature
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        return {"scale": self.scale}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.scale = state["scale"]
+
+    def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
+        if self.newton is not None:
+            return query_loop.gradient_and_curvature(self.newton, self.offsets, scores, self.threads)
+        fill: Fill = self.fill
+        if self.loss.staged:
+            staged: StagedFill = self.fill
+            fill = staged.at(min(iteration, self.n_stages), self.n_stages)
+        values, gradient = query_loop.values_and_gradient(fill, self.offsets, scores, self.threads)
+        self.value = float(self.shares @ values) / len(values)
+        return gradient, None
+
+    def gradient_size(self, scores: Array, iteration: int) -> GradientSize:
+        """How large the first gradient is, before any scale."""
+        return self._size(*self._derivatives(read_only(np.ascontiguousarray(scores, dtype=np.float64)), iteration))
+
+    def _size(self, gradient: Array, curvature: Array | None) -> GradientSize:
+        return GradientSize(
+            len(gradient),
+            len(self.shares),
+            float(np.sum(gradient**2)),
+            None if curvature is None else float(curvature.sum()),
+            self._has_pairs(),
+            str(self.loss),
+            self.start_trees,
+        )
+
+    def _has_pairs(self) -> bool:
+        """Whether any query has documents of different grades, so that there is something to learn."""
+        starts = self.offsets[:-1]
+        return bool((np.maximum.reduceat(self.y, starts) > np.minimum.reduceat(self.y, starts)).any())
+
+
+@dataclass(frozen=True)
+class GradientSize:
+    """Sums over rows that tell how large a first gradient is; those of several blocks add up."""
+
+    n_rows: int
+    n_queries: int
+    squares: float
+    curvature: float | None
+    has_pairs: bool
+    loss: str
+    start_trees: int
+
+    def __add__(self, other: GradientSize) -> GradientSize:
+        return GradientSize(
+            self.n_rows + other.n_rows,
+            self.n_queries + other.n_queries,
+            self.squares + other.squares,
+            None if self.curvature is None or other.curvature is None else self.curvature + other.curvature,
+            self.has_pairs or other.has_pairs,
+            self.loss,
+            self.start_trees,
+        )
+
+
+def natural_scale(first: GradientSize) -> float:
+    """The factor that makes the root mean square of the first gradient 1, or the mean of the first curvature."""
+    if first.curvature is not None:
+        mean = first.curvature / first.n_rows
+        return 1.0 / mean if mean > 0.0 else 1.0
+    size = math.sqrt(first.squares / first.n_rows)
+    least = FLAT * first.n_queries / first.n_rows
+    if size < least and first.has_pairs:
+        what = (
+            "let the first trees learn the grades with start_trees="
+            if first.start_trees == 0
+            else f"even after start_trees={first.start_trees}; take a smoother form of the loss, or another loss"
+        )
+        warnings.warn(
+            f"the loss {first.loss} has next to no gradient where its trees start (root mean square {size:.1e}); "
+            + what,
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return 1.0 / max(size, least)
