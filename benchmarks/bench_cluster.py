@@ -27,7 +27,6 @@ import distributed
 import numpy as np
 
 import gainful
-from gainful.data.sharded import as_sharded
 from gainful.linear.blockwise import linear_risk
 from harness import Row
 
@@ -88,7 +87,7 @@ def measured(rows: int, workers: list[int], loss: str, seconds: float) -> Iterat
     """In memory, then with so many workers each."""
     with tempfile.TemporaryDirectory() as folder:
         shards(Path(folder), rows)
-        here = [median_ms(call, seconds) for call in evaluation(as_sharded(gainful.open_shards(folder)), loss)]
+        here = [median_ms(call, seconds) for call in evaluation(gainful.open_shards(folder), loss)]
         yield Measured("memory", *here)
         for n in workers:
             with (
@@ -104,7 +103,7 @@ def measured(rows: int, workers: list[int], loss: str, seconds: float) -> Iterat
                 both[0]()
                 sent, received = data.source.bytes_sent - sent, data.source.bytes_received - received
                 w = np.zeros(FEATURES)
-                empty = median_ms(partial(data.source.run, nothing, data.source.data, w), seconds)
+                empty = median_ms(partial(data.map, nothing, w), seconds)
                 del both, data
                 yield Measured(f"{n:>2} workers", *there, empty, sent, received)
 

@@ -1,8 +1,8 @@
 """The model of what training costs, from the measurements of ``bench_cost.py``; and the exponents they show.
 
 A ranker's seconds are a sum of terms times constants (``gainful.costs.model.TERMS``). Which terms it may have is said
-here by family; the constants, none of them negative, come from least squares on relative errors over the sweeps of rows,
-features and documents a query. Two shapes outside the sweeps tell how well the sum predicts.
+here by family; the constants, none of them negative, come from least squares on relative errors over the sweeps of
+rows, features and documents per query. Two shapes outside the sweeps tell how well the sum predicts.
 """
 
 from __future__ import annotations

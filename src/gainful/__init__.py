@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from gainful.explanation.explain import Explanation, PairExplanation, explain, explain_pair
     from gainful.exports import Exported, export
     from gainful.formats import read, write
-    from gainful.formats.shards import open_shards
     from gainful.formats.table.reader import from_frame
+    from gainful.inputs.shards import open_shards
     from gainful.losses import LOSSES, Loss, loss
     from gainful.metrics import Metric, metric
     from gainful.metrics.scorer import scorer
@@ -84,7 +84,7 @@ _HOME = {
     "gainful.explanation.explain": ("Explanation", "PairExplanation", "explain", "explain_pair"),
     "gainful.exports": ("Exported", "export"),
     "gainful.formats": ("read", "write"),
-    "gainful.formats.shards": ("open_shards",),
+    "gainful.inputs.shards": ("open_shards",),
     "gainful.formats.table.reader": ("from_frame",),
     "gainful.losses": ("LOSSES", "Loss", "loss"),
     "gainful.metrics": ("Metric", "metric"),

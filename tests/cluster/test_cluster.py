@@ -21,7 +21,7 @@ from gainful.cluster import DaskBlocks
 from gainful.cluster import shards as cluster_shards
 from gainful.cluster.collections import ShuffledWarning
 from gainful.compute.threads import thread_count
-from gainful.data.blocks import Kept
+from gainful.data.blocks import PerBlock
 from gainful.errors import ClusterError, DataError, ParameterError
 from gainful.linear.blockwise import linear_risk
 
@@ -321,7 +321,7 @@ def _value_at(part, w):
 
 def test_tasks_share_the_threads_of_their_worker(shards):
     assert shards.source.threads == 1
-    assert shards.source.run(_threads, shards.source.data) == [1] * shards.n_blocks
+    assert shards.map(_threads) == [1] * shards.n_blocks
 
 
 def _threads(data):
@@ -331,10 +331,10 @@ def _threads(data):
 def test_long_arguments_are_sent_once(data, shards):
     long = np.arange(20_000.0)
     before = shards.source.bytes_sent
-    assert shards.source.run(_total, shards.source.data, long) == [long.sum()] * shards.n_blocks
+    assert shards.map(_total, long) == [long.sum()] * shards.n_blocks
     assert 160_000 < shards.source.bytes_sent - before < 170_000
-    parts = Kept(tuple(np.full(3, i) for i in range(shards.n_blocks)))
-    assert shards.source.run(_total, shards.source.data, parts) == [0.0, 3.0, 6.0, 9.0]
+    parts = PerBlock(tuple(np.full(3, i) for i in range(shards.n_blocks)))
+    assert shards.map(_total, parts) == [0.0, 3.0, 6.0, 9.0]
 
 
 def _total(data, values):
@@ -348,7 +348,7 @@ def test_an_interruption_cancels_what_runs(shards, client, cluster, tmp_path):
     presser.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            shards.source.run(_until, shards.source.data, started, end)
+            shards.map(_until, started, end)
         presser.join()
         assert started.exists()
     finally:
@@ -397,7 +397,7 @@ def test_a_task_that_kills_its_workers_ends_with_a_line(folder, mortal, monkeypa
     monkeypatch.setattr(mortal.cluster.scheduler, "allowed_failures", 0)
     alone = DaskBlocks(shards.source.client, shards.source.data.parts[:1])
     with pytest.raises(ClusterError, match="workers died of the same task again and again, the last was tcp://"):
-        alone.run(_die, alone.data)
+        alone.map(_die, alone.data)
 
 
 def _die(data):

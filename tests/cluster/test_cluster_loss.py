@@ -62,7 +62,7 @@ def test_a_long_training_leaves_no_trail(shards, cluster, data):
     np.testing.assert_allclose(np.asarray(best), data.X @ w, rtol=1e-9, atol=1e-9)
     del scores, best, risk
     gc.collect()
-    assert shards.source.run(len, shards.source.data) == [8, 12]
+    assert shards.map(len) == [8, 12]
     assert len(cluster.scheduler.tasks) <= 6
 
 

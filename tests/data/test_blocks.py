@@ -9,8 +9,8 @@ import pytest
 
 import gainful
 from gainful.data import blocks as seam
-from gainful.data.blocks import Kept, LocalBlocks, RowVector, in_blocks
-from gainful.data.sharded import ShardedData, as_sharded
+from gainful.data.blocks import LocalBlocks, PerBlock, RowVector, in_blocks
+from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, ParameterError
 from gainful.linear.blockwise import linear_risk
 from gainful.losses import loss
@@ -64,8 +64,8 @@ def test_a_long_mapped_file_is_cut_and_gives_the_same(data, tmp_path, monkeypatc
     mapped = gainful.read(tmp_path / "one.gnf")
     monkeypatch.setattr(seam, "BLOCK_ROWS", 200)
     monkeypatch.setattr(in_blocks, "__defaults__", (200,))
-    assert as_sharded(mapped).n_blocks == 6
-    assert as_sharded(data).n_blocks == 1
+    assert mapped.n_blocks == 6
+    assert data.n_blocks == 1
     for name in ("ranksvm", "structured-svm", "regression"):
         whole = gainful.ranker(name).fit(data)
         np.testing.assert_allclose(gainful.ranker(name).fit(mapped).coef_, whole.coef_, rtol=1e-6)
@@ -198,7 +198,7 @@ def test_row_vectors_are_vectors(data):
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=data.n_rows), rng.normal(size=data.n_rows)
     cut = int(data.offsets[20])
-    left, right = (RowVector(source, Kept((v[:cut], v[cut:]))) for v in (a, b))
+    left, right = (RowVector(source, PerBlock((v[:cut], v[cut:]))) for v in (a, b))
     np.testing.assert_array_equal(np.asarray(left - right), a - b)
     np.testing.assert_array_equal(np.asarray(left + np.float64(0.3) * right), 0.3 * b + a)
     np.testing.assert_array_equal(np.asarray(left + right), a + b)
@@ -212,7 +212,7 @@ def test_facts_of_shards(data, folder):
     np.testing.assert_array_equal(shards.query_weights, data.query_weights)
     assert gainful.RankingData.concatenate(list(shards.blocks())).equals(data)
     assert repr(shards) == "ShardedData(4 blocks, 60 queries, 1,200 documents, 8 features)"
-    assert isinstance(as_sharded(shards), ShardedData)
+    assert isinstance(shards, ShardedData)
 
 
 def test_missing_values_are_looked_for_in_pieces():
@@ -237,7 +237,7 @@ def test_gradients_of_many_blocks_are_added_in_place(data):
     answers = [(0.5, np.full(d, float(i))) for i in range(300)]
     tracemalloc.start()
     try:
-        value, gradient = linear_risk(loss("ranknet"), as_sharded(data))._sum(answers)
+        value, gradient = linear_risk(loss("ranknet"), data)._sum(answers)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -7,37 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Kept, Task
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock, Task
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.metrics import Metric
 
 BLOCKS_AT_ONCE = 16  # of a cluster, whose workers would wait for each other otherwise
 
 
-def scores_in_turn(model: Any, rows: RankingData | ShardedData) -> Iterator[tuple[Array, Array]]:
+def scores_in_turn(model: Any, rows: Dataset) -> Iterator[tuple[Array, Array]]:
     """Query ids and scores of each block, in the order of its rows."""
-    return _in_turn(as_sharded(rows), _scored, model)
+    return _in_turn(rows, _scored, model)
 
 
-def values_of_model(model: Any, rows: RankingData | ShardedData, metrics: Sequence[Metric]) -> list[Array]:
+def values_of_model(model: Any, rows: Dataset, metrics: Sequence[Metric]) -> list[Array]:
     """The value of every query by each metric."""
-    return _joined(_in_turn(as_sharded(rows), _values_of_model, model, list(metrics)))
+    return _joined(_in_turn(rows, _values_of_model, model, list(metrics)))
 
 
-def values_of_scores(scores: Array, rows: RankingData | ShardedData, metrics: Sequence[Metric]) -> list[Array]:
+def values_of_scores(scores: Array, rows: Dataset, metrics: Sequence[Metric]) -> list[Array]:
     """The same for scores in the order of the rows of the files."""
-    shards = as_sharded(rows)
-    ends = np.cumsum([one.n_rows for one in shards.facts])
-    own = Kept(tuple(np.split(scores, ends[:-1])))
-    return _joined(iter(shards.source.run(_values_of_scores, shards.source.data, own, list(metrics))))
+    own = PerBlock(tuple(np.split(scores, np.cumsum(rows.rows_by_block)[:-1])))
+    return _joined(iter(rows.map(_values_of_scores, own, list(metrics))))
 
 
-def _in_turn(shards: ShardedData, task: Task, *arguments: Any) -> Iterator[Any]:
+def _in_turn(shards: Dataset, task: Task, *arguments: Any) -> Iterator[Any]:
     parts, step = shards.source.data.parts, 1 if shards.is_local else BLOCKS_AT_ONCE
     for i in range(0, len(parts), step):
-        yield from shards.source.run(task, Kept(parts[i : i + step]), *arguments)
+        yield from shards.source.map(task, PerBlock(parts[i : i + step]), *arguments)
 
 
 def _joined(blocks: Iterator[list[Array]]) -> list[Array]:

@@ -10,12 +10,11 @@ import numpy as np
 
 from gainful.cli.console import status, warn, watch_compilation
 from gainful.data.checks import check_data
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import FormatError, ParameterError
 from gainful.formats import read
-from gainful.formats.shards import open_shards
+from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
 
@@ -61,7 +60,7 @@ def load_data(path: Path, options: dict[str, Any], least_features: int | None = 
 
 def open_data(
     path: Path, options: dict[str, Any], least_features: int | None = None, cluster: str | None = None
-) -> RankingData | ShardedData:
+) -> Dataset:
     """A data file as :func:`load_data` reads it; a folder of shards, or whatever a cluster holds, as blocks."""
     if cluster is None and not path.is_dir():
         return load_data(path, options, least_features)
@@ -70,7 +69,7 @@ def open_data(
         return open_shards(path, cluster=cluster, **options)
 
 
-def warn_of_data(data: RankingData | ShardedData, valid: RankingData | ShardedData | None = None) -> None:
+def warn_of_data(data: Dataset, valid: Dataset | None = None) -> None:
     """A line on stderr for everything that is likely wrong with the data; the training that follows says nothing."""
     for finding in check_data(data, valid):
         warn(finding)

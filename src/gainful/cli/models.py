@@ -17,9 +17,8 @@ from gainful.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gainful.data.dataset import RankingData
+    from gainful.data.dataset import Dataset
     from gainful.data.rows import Array
-    from gainful.data.sharded import ShardedData
     from gainful.metrics import Metric
     from gainful.rankers.base import Ranker
     from gainful.training.checkpoint import Checkpoint
@@ -225,8 +224,8 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
 
 def _fit_with_bar(
     model: Ranker,
-    data: RankingData | ShardedData,
-    valid: RankingData | ShardedData | None,
+    data: Dataset,
+    valid: Dataset | None,
     name: str,
     checkpoint: Checkpoint | None,
 ) -> None:

@@ -22,7 +22,7 @@ from dask.sizeof import sizeof
 
 from gainful.cluster.clients import first_line
 from gainful.compute.threads import at_most
-from gainful.data.blocks import Kept, Task, n_parts
+from gainful.data.blocks import PerBlock, Task, n_parts
 from gainful.data.dataset import RankingData
 from gainful.errors import ClusterError, GainfulError
 from gainful.formats.files import forget_pages
@@ -48,20 +48,20 @@ class DaskBlocks:
 
     def __init__(self, client: Any, futures: Sequence[Any]):
         self.client = client
-        self.data = Kept(tuple(futures))
+        self.data = PerBlock(tuple(futures))
         self.threads = threads_of_task(client, len(futures))
         self.bytes_sent = self.bytes_received = 0  # of arguments and answers, from and to here
 
-    def run(self, task: Task, *arguments: Any) -> list[Any]:
+    def map(self, task: Task, *arguments: Any) -> list[Any]:
         return self._answers(self._map(_run, task, arguments))
 
-    def keep(self, task: Task, *arguments: Any) -> Kept:
-        return Kept(tuple(self._map(_keep, task, arguments)))
+    def map_resident(self, task: Task, *arguments: Any) -> PerBlock:
+        return PerBlock(tuple(self._map(_keep, task, arguments)))
 
-    def run_and_keep(self, task: Task, *arguments: Any) -> tuple[list[Any], Kept]:
-        both = self._map(_run_and_keep, task, arguments)
+    def map_both(self, task: Task, *arguments: Any) -> tuple[list[Any], PerBlock]:
+        both = self._map(_map_both, task, arguments)
         answers = self._answers(self.client.map(_here, both, key=f"{task.__name__}-answer", pure=False))
-        return answers, Kept(tuple(both))
+        return answers, PerBlock(tuple(both))
 
     def _map(self, how: Callable[..., Any], task: Task, arguments: Sequence[Any]) -> list[Any]:
         """One future for each block."""
@@ -214,7 +214,7 @@ def _split(arguments: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, .
     same: list[Any] = []
     parts: list[tuple[Any, ...]] = []
     for argument in arguments:
-        if not isinstance(argument, Kept):
+        if not isinstance(argument, PerBlock):
             same.append(argument)
         elif _is_shared(argument):
             same.append(argument.parts[0])
@@ -224,7 +224,7 @@ def _split(arguments: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, .
     return tuple(same), parts
 
 
-def _is_shared(kept: Kept) -> bool:
+def _is_shared(kept: PerBlock) -> bool:
     first = kept.parts[0]
     return not isinstance(first, distributed.Future) and all(part is first for part in kept.parts)
 
@@ -255,7 +255,7 @@ def _keep(call: bytes, *parts: Any) -> Any:
     return made if isinstance(made, np.ndarray) else Held(made, call, parts)
 
 
-def _run_and_keep(call: bytes, *parts: Any) -> Pair:
+def _map_both(call: bytes, *parts: Any) -> Pair:
     here, there = _called(call, parts)
     return Pair(here, there)
 

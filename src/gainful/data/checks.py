@@ -19,10 +19,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import CODES
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, worded
 
 SAMPLE_ROWS = 4096
@@ -69,7 +68,7 @@ class Finding:
         return f"{self.message}; {self.advice}"
 
 
-def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData | None = None) -> list[Finding]:
+def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     """What is wrong with training data, or likely a mistake; an empty list where nothing is.
 
     ``valid`` is validation data; only queries that it shares with the training data are looked for in it.
@@ -83,7 +82,7 @@ def check_data(data: RankingData | ShardedData, valid: RankingData | ShardedData
     every query has one row, so there is nothing to rank; check the query ids (qid): is it a number of the row?
     """
     for name, given in (("data", data), ("valid", valid)):
-        if not isinstance(given, (RankingData, ShardedData)) and not (name == "valid" and given is None):
+        if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
     findings = [*_of_queries(glance), *_of_grades(glance)]
@@ -145,11 +144,11 @@ class _Glance:
         return str(j + 1) if self.names is None else self.names[j]
 
 
-def _glance(data: RankingData | ShardedData) -> _Glance:
-    if isinstance(data, RankingData):
-        return _glance_of_block(data, SAMPLE_ROWS)
+def _glance(data: Dataset) -> _Glance:
+    if data.whole is not None:
+        return _glance_of_block(data.whole, SAMPLE_ROWS)
     rows = max(1, SAMPLE_ROWS // data.n_blocks)
-    parts: list[_Glance] = data.source.run(_glance_of_block, data.source.data, rows)
+    parts: list[_Glance] = data.map(_glance_of_block, rows)
     return _Glance(
         n_rows=data.n_rows,
         n_queries=data.n_queries,
@@ -445,16 +444,16 @@ def _print(values: Array) -> int:
 # -- validation data ---------------------------------------------------------------------------------------------------
 
 
-def _of_shared_queries(data: RankingData | ShardedData, valid: RankingData | ShardedData) -> Iterator[Finding]:
+def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
     mine = {query: q for q, query in enumerate(data.query_ids.tolist())}
     shared = [(mine[query], q) for q, query in enumerate(valid.query_ids.tolist()) if query in mine]
     if not shared:
         return
     if _restarts(data.query_ids) or _restarts(valid.query_ids):
-        if isinstance(data, ShardedData) or isinstance(valid, ShardedData):
+        if data.whole is None or valid.whole is None:
             return  # their rows are elsewhere
         some = [shared[i] for i in np.unique(np.linspace(0, len(shared) - 1, SHARED_QUERIES).astype(int))]
-        same = sum(_rows_of(data[a]) == _rows_of(valid[b]) for a, b in some)
+        same = sum(_rows_of(data.whole[a]) == _rows_of(valid.whole[b]) for a, b in some)
         if same == 0:
             return
         count = f"{len(shared):,}" if same == len(some) else f"at least {same:,}"

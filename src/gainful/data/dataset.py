@@ -1,7 +1,11 @@
-"""``RankingData``: queries with their documents, the only dataset type in gainful.
+"""``RankingData``: queries with their documents, in memory or mapped; and ``Dataset``, the interface of all data.
 
-Conventions
------------
+Rankers, metrics and checks take a :class:`Dataset`: blocks of whole queries, wherever they are. A :class:`RankingData`
+is a dataset of one block (several, where it is mapped from a long file); :class:`~gainful.data.sharded.ShardedData` has
+many.
+
+Conventions of RankingData
+--------------------------
 Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q + 1]``.
 
 ======================  ============================  ==========================================================
@@ -22,12 +26,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
 from gainful.data.describe import Description, describe
-from gainful.data.frames import as_features, column_to_numpy, refuse_dask
+from gainful.data.frames import as_features, column_to_numpy, refuse_dask, without_codes
 from gainful.data.rows import (
     Array,
     as_id_array,
@@ -47,8 +53,120 @@ from gainful.data.rows import (
 from gainful.errors import DataError
 
 
+class Dataset:
+    """Ranking data as blocks of whole queries. Code that works through this interface works on any of them."""
+
+    @property
+    def source(self) -> Blocks:
+        """The blocks, which run tasks where the data is."""
+        raise NotImplementedError
+
+    @property
+    def n_rows(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def n_queries(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def is_sparse(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def longest(self) -> int:
+        """Documents of the longest query."""
+        raise NotImplementedError
+
+    @property
+    def longest_query(self) -> Any:
+        """The id of that query."""
+        raise NotImplementedError
+
+    @property
+    def lowest_grade(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def highest_grade(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether any feature value is NaN."""
+        raise NotImplementedError
+
+    @property
+    def whole(self) -> RankingData | None:
+        """All of it as one RankingData, where it is one."""
+        raise NotImplementedError
+
+    def without_codes(self) -> Self:
+        """The same data with uint8 and uint16 as float32, for rankers that compute with numbers."""
+        raise NotImplementedError
+
+    if TYPE_CHECKING:  # attributes of one kind of dataset, properties of another
+
+        @property
+        def feature_names(self) -> tuple[str, ...] | None: ...
+        @property
+        def query_ids(self) -> Array: ...
+        @property
+        def query_weights(self) -> Array | None: ...  # one per query, or None where all count the same
+
+    # -- what follows from the above -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return self.n_queries
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the query weights, each 1 where there are none."""
+        return float(self.n_queries) if self.query_weights is None else float(self.query_weights.sum())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the blocks are in this process."""
+        return isinstance(self.source, LocalBlocks)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.source.data.parts)
+
+    @property
+    def queries_by_block(self) -> tuple[int, ...]:
+        return tuple(block.n_queries for block in self.source.data.parts)
+
+    @property
+    def rows_by_block(self) -> tuple[int, ...]:
+        return tuple(block.n_rows for block in self.source.data.parts)
+
+    @property
+    def first_rows(self) -> PerBlock:
+        """The number of the first row of each block, counted over all blocks."""
+        return PerBlock(tuple(accumulate(self.rows_by_block[:-1], initial=0)))
+
+    def map(self, task: Task, *arguments: Any) -> list[Any]:
+        """The results of ``task(block, *arguments)``, one for each block."""
+        return self.source.map(task, self.source.data, *arguments)
+
+    def map_resident(self, task: Task, *arguments: Any) -> PerBlock:
+        """The same, with each result left where its block is."""
+        return self.source.map_resident(task, self.source.data, *arguments)
+
+    def blocks(self) -> Iterator[RankingData]:
+        """The data of each block. Blocks of a cluster are brought here one by one."""
+        for part in self.source.data.parts:
+            yield part if self.is_local else self.source.map(_itself, PerBlock((part,)))[0]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class RankingData:
+class RankingData(Dataset):
     """Query-document feature vectors with graded relevance, grouped by query and read-only.
 
     Build it with :meth:`from_rows` (one query id per row, any order) or :func:`gainful.read`. The constructor itself
@@ -158,10 +276,6 @@ class RankingData:
     def n_queries(self) -> int:
         return len(self.offsets) - 1
 
-    def __len__(self) -> int:
-        """The number of queries."""
-        return self.n_queries
-
     @cached_property
     def counts(self) -> Array:
         """Documents of each query, (n_queries,) int64."""
@@ -171,6 +285,10 @@ class RankingData:
     def longest(self) -> int:
         """Documents of the longest query."""
         return int(self.counts.max())
+
+    @property
+    def longest_query(self) -> Any:
+        return self.query_ids[int(np.argmax(self.counts))]
 
     @property
     def lowest_grade(self) -> float:
@@ -198,6 +316,23 @@ class RankingData:
     def has_missing(self) -> bool:
         """Whether any feature value is NaN."""
         return any(bool(np.isnan(block).any()) for block in value_blocks(self.X))
+
+    # -- as blocks -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def source(self) -> LocalBlocks:
+        return LocalBlocks(in_blocks(self))
+
+    @property
+    def whole(self) -> RankingData:
+        return self
+
+    def without_codes(self) -> RankingData:
+        X = without_codes(self.X)
+        return self if X is self.X else self.replace(X=X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "source"}
 
     # -- rows back in the order given ----------------------------------------------------------------------------------
 
@@ -353,6 +488,10 @@ class RankingData:
             f"RankingData({self.n_queries:,} queries, {self.n_rows:,} documents, {self.n_features:,} features, "
             f"{kind} {self.X.dtype})"
         )
+
+
+def _itself(data: RankingData) -> RankingData:
+    return data
 
 
 def _read_only(value: Any) -> Any:

@@ -1,26 +1,23 @@
 """``ShardedData``: ranking data in blocks of whole queries that need not be in memory together.
 
-The blocks may be mapped from files, read from a folder of shards, or held by the workers of a cluster. To the rankers
-it is what a :class:`RankingData` is; :func:`as_sharded` makes one of the other, with a single block.
+The blocks may be mapped from files, read from a folder of shards, or held by the workers of a cluster.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Blocks, Kept, LocalBlocks, Task, in_blocks
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import Blocks
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array, first_repeated
 from gainful.errors import DataError
-from gainful.metrics import Metric
-from gainful.metrics.value import mean_over_queries
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,7 @@ class BlockFacts:
     feature_names: tuple[str, ...] | None
     query_ids: Array
     longest: int
+    longest_query: Any
     lowest_grade: float
     highest_grade: float
     query_weights: Array | None
@@ -45,7 +43,8 @@ class BlockFacts:
             data.n_features,
             data.feature_names,
             np.array(data.query_ids),
-            int(data.counts.max()),
+            data.longest,
+            data.longest_query,
             float(data.y.min()),
             float(data.y.max()),
             None if data.query_weights is None else np.array(data.query_weights),
@@ -54,15 +53,15 @@ class BlockFacts:
         )
 
 
-class ShardedData:
+class ShardedData(Dataset):
     """Blocks of whole queries. Open a folder of shards with :func:`gainful.open_shards`.
 
     ``names`` say in errors which block is meant. ``blocks`` decides where tasks run.
     """
 
     def __init__(self, blocks: Blocks, names: Sequence[str] | None = None, facts: Sequence[BlockFacts] | None = None):
-        self.source = blocks
-        self.facts: tuple[BlockFacts, ...] = tuple(blocks.run(BlockFacts.of, blocks.data) if facts is None else facts)
+        self._source = blocks
+        self.facts: tuple[BlockFacts, ...] = tuple(self.map(BlockFacts.of) if facts is None else facts)
         self.names = tuple(names) if names is not None else tuple(f"block {i}" for i in range(len(self.facts)))
         self._check()
 
@@ -91,11 +90,11 @@ class ShardedData:
                 "convert FOLDER NEW --shard-rows N puts its rows together"
             )
 
-    # -- shape ---------------------------------------------------------------------------------------------------------
-
     @property
-    def n_blocks(self) -> int:
-        return len(self.facts)
+    def source(self) -> Blocks:
+        return self._source
+
+    # -- shape ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def n_rows(self) -> int:
@@ -104,10 +103,6 @@ class ShardedData:
     @cached_property
     def n_queries(self) -> int:
         return sum(len(one.query_ids) for one in self.facts)
-
-    def __len__(self) -> int:
-        """The number of queries."""
-        return self.n_queries
 
     @property
     def n_features(self) -> int:
@@ -125,6 +120,10 @@ class ShardedData:
     def longest(self) -> int:
         """Documents of the longest query."""
         return max(one.longest for one in self.facts)
+
+    @property
+    def longest_query(self) -> Any:
+        return max(self.facts, key=lambda one: one.longest).longest_query
 
     @property
     def lowest_grade(self) -> float:
@@ -146,72 +145,39 @@ class ShardedData:
         parts = [np.ones(len(f.query_ids)) if f.query_weights is None else f.query_weights for f in self.facts]
         return np.concatenate(parts)
 
-    @property
-    def total_weight(self) -> float:
-        """Σ of the queries' weights, each 1 where they have none."""
-        return float(self.n_queries) if self.query_weights is None else float(self.query_weights.sum())
-
     @cached_property
     def has_missing(self) -> bool:
         """Whether any feature value is NaN: one pass over the data."""
-        return any(self.source.run(_has_missing, self.source.data))
+        return any(self.map(_has_missing))
 
     # -- blocks --------------------------------------------------------------------------------------------------------
-
-    @property
-    def is_local(self) -> bool:
-        return isinstance(self.source, LocalBlocks)
 
     @property
     def whole(self) -> RankingData | None:
         """The only block, where there is one and it is here."""
         return self.source.data.parts[0] if self.is_local and self.n_blocks == 1 else None
 
-    def blocks(self) -> Iterator[RankingData]:
-        """The data of each block; of a cluster they are brought here one by one."""
-        if self.is_local:
-            yield from self.source.data.parts
-            return
-        for i in range(self.n_blocks):
-            yield self.source.run(_itself, Kept((self.source.data.parts[i],)))[0]
+    @property
+    def queries_by_block(self) -> tuple[int, ...]:
+        return tuple(len(one.query_ids) for one in self.facts)
 
-    @cached_property
-    def first_rows(self) -> Kept:
-        """The number of the first row of each block, counted over all blocks."""
-        starts = np.cumsum([0] + [one.n_rows for one in self.facts[:-1]])
-        return Kept(tuple(int(start) for start in starts))
+    @property
+    def rows_by_block(self) -> tuple[int, ...]:
+        return tuple(one.n_rows for one in self.facts)
 
     def without_codes(self) -> ShardedData:
         """The same data with uint8 and uint16 as float32, for rankers that compute with numbers."""
         if self.facts[0].dtype not in ("uint8", "uint16"):
             return self
         source: Any = copy.copy(self.source)
-        source.data = self.source.keep(_without_codes, self.source.data)
+        source.data = self.map_resident(_without_codes)
         return ShardedData(source, self.names, [replace(one, dtype="float32") for one in self.facts])
-
-    def values(self, metric: Metric, scores: Any) -> Array:
-        """One value per query, for scores of all rows in the order of the blocks, as ``predict`` gives them."""
-        given = np.asarray(scores)
-        if given.shape != (self.n_rows,):
-            raise DataError(f"scores must have one value per row ({self.n_rows}), had shape {given.shape}")
-        own = Kept(tuple(np.split(given, np.cumsum([one.n_rows for one in self.facts])[:-1])))
-        return np.concatenate(self.source.run(_values, self.source.data, metric, own))
-
-    def measure(self, metric: Metric, scores: Task, *arguments: Any) -> float:
-        """The mean of a metric, for scores that the task ``scores(block, *arguments)`` gives."""
-        values = self.source.run(_measured, self.source.data, metric, scores, Kept((arguments,) * self.n_blocks))
-        return mean_over_queries(np.concatenate(values), self.query_weights)
 
     def __repr__(self) -> str:
         return (
             f"ShardedData({self.n_blocks:,} blocks, {self.n_queries:,} queries, {self.n_rows:,} documents, "
             f"{self.n_features:,} features)"
         )
-
-
-def as_sharded(data: RankingData | ShardedData) -> ShardedData:
-    """The data as blocks: one, or several where it is mapped from a long file."""
-    return data if isinstance(data, ShardedData) else ShardedData(LocalBlocks(in_blocks(data)))
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
@@ -223,15 +189,3 @@ def _has_missing(data: RankingData) -> bool:
 
 def _without_codes(data: RankingData) -> RankingData:
     return data.replace(X=without_codes(data.X))
-
-
-def _values(data: RankingData, metric: Metric, scores: Array) -> Array:
-    return np.asarray(metric.per_query(scores, data))
-
-
-def _itself(data: RankingData) -> RankingData:
-    return data
-
-
-def _measured(data: RankingData, metric: Metric, scores: Task, arguments: tuple[Any, ...]) -> Array:
-    return np.asarray(metric.per_query(scores(data, *arguments), data))

@@ -19,21 +19,8 @@ MOST_OF_MEMORY = 0.5  # that shards which cannot be mapped may take
 EXPANDED = 4.0  # what compressed values grow to, about
 
 
-def open_shards(
-    path: PathLike | Iterable[PathLike], *, format: str | None = None, cluster: Any = None, **options: Any
-) -> ShardedData:
-    """Open a folder of shards, a list of files, or one file, without reading their values.
-
-    Every file holds whole queries. gainful's binary (.gnf) is mapped and may be larger than memory; other formats are
-    read, and refused where they would not fit. ``format`` and ``options`` as in :func:`gainful.read`.
-
-    ``cluster``: the workers of this Dask cluster open the files, from a path that all of them see. A
-    ``distributed.Client``, the address of a scheduler ("tcp://host:8786"), or a cluster such as ``LocalCluster``.
-    """
-    if cluster is not None:
-        from gainful.cluster import client_of, open_on_cluster
-
-        return open_on_cluster(client_of(cluster), path, format, options)
+def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None = None, **options: Any) -> ShardedData:
+    """The blocks of a folder of shards, a list of files or one file, in this process."""
     files = shard_files(path, format)
     _refuse_too_much(files, format)
     room_for_files(sum(_is_mapped(file, format) for file in files))

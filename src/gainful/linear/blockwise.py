@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Kept, RowVector
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock, RowVector
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares, pair_counts
 from gainful.data.rows import Array, linear_scores
-from gainful.data.sharded import ShardedData
 from gainful.linear.risk import LinearRisk
 from gainful.losses import Loss
 
@@ -27,7 +26,7 @@ class SummedRisk:
     ``parts`` are risks with ``value_and_gradient`` and ``along`` of their own, one kept with each block.
     """
 
-    def __init__(self, data: ShardedData, parts: Kept, *, loss: Loss | None = None):
+    def __init__(self, data: Dataset, parts: PerBlock, *, loss: Loss | None = None):
         self.source, self.parts = data.source, parts
         self.n_features = data.n_features
         self.loss = loss
@@ -41,17 +40,17 @@ class SummedRisk:
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, RowVector]:
         weights = np.array(w)
-        answers, kept = self.source.run_and_keep(_evaluated, self.parts, weights, self.stage)
+        answers, scores = self.source.map_both(_evaluated, self.parts, weights, self.stage)
         value, gradient = self._sum(answers)
-        return value, gradient, RowVector(self.source, kept, weights)
+        return value, gradient, RowVector(self.source, scores, weights)
 
     def along(self, scores: RowVector, direction: RowVector, t: float) -> tuple[float, float]:
-        answers = self.source.run(_along, self.parts, scores.kept, direction.kept, float(t))
+        answers = self.source.map(_along, self.parts, scores.values, direction.values, float(t))
         return float(sum(value for value, _ in answers)), float(sum(slope for _, slope in answers))
 
     def without_scores(self, w: Array) -> tuple[float, Array]:
         """Value and gradient alone: no scores are kept."""
-        return self._sum(self.source.run(_value_and_gradient, self.parts, w, self.stage))
+        return self._sum(self.source.map(_value_and_gradient, self.parts, w, self.stage))
 
     def _sum(self, answers: list[tuple[float, Array]]) -> tuple[float, Array]:
         value = float(sum(value for value, _ in answers))
@@ -63,13 +62,13 @@ class SummedRisk:
         return value, gradient
 
 
-def linear_risk(loss: Loss, data: ShardedData, *, by_pairs: bool = False) -> SummedRisk:
+def linear_risk(loss: Loss, data: Dataset, *, by_pairs: bool = False) -> SummedRisk:
     """Σ_q ω_q L_q(X_q w), where the ω_q sum to 1: alike, by weight, or also by the number of the query's pairs."""
     total = data.total_weight
     if by_pairs:
-        pairs = float(sum(data.source.run(_weighted_pairs, data.source.data)))
+        pairs = float(sum(data.map(_weighted_pairs)))
         total, by_pairs = (pairs, True) if pairs > 0 else (total, False)
-    parts = data.source.keep(_bind_linear, data.source.data, loss, total, by_pairs)
+    parts = data.map_resident(_bind_linear, loss, total, by_pairs)
     return SummedRisk(data, parts, loss=loss)
 
 

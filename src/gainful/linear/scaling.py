@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Kept, Task
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock, Task
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
 from gainful.linear.journal import Journal, noted
 from gainful.parameters.constraints import Choice, Maybe
@@ -30,8 +29,8 @@ SCALE = Maybe(
 class Scaling:
     """The scales of one fit, and the ridge regressions that start it. With a journal, scales are written there."""
 
-    def __init__(self, data: RankingData | ShardedData, scale: str | None, journal: Journal | None = None):
-        self.data, self.scale, self.journal = as_sharded(data), scale, journal
+    def __init__(self, data: Dataset, scale: str | None, journal: Journal | None = None):
+        self.data, self.scale, self.journal = data, scale, journal
 
     @cached_property
     def scales(self) -> Array:
@@ -42,7 +41,7 @@ class Scaling:
 
     @cached_property
     def spread(self) -> Spread:
-        return sharded_spread(self.data)
+        return spread_of_blocks(self.data)
 
     def deviations(self) -> Array:
         """The standard deviation of each scaled feature; 1 where it is constant."""
@@ -53,11 +52,10 @@ class Scaling:
 
     def ridge(self, alpha: float, targets: Targets = np.asarray) -> tuple[Array, float, float]:
         """(v, b, objective) of ridge regression on the targets of the grades, with the penalty alpha·‖v‖²."""
-        source = self.data.source
 
         def each(task: Task, *arguments: Any) -> list[Any]:
-            shared = Kept((arguments,) * self.data.n_blocks)
-            return source.run(_of_targets, source.data, targets, task, shared)
+            shared = PerBlock((arguments,) * self.data.n_blocks)
+            return self.data.map(_of_targets, targets, task, shared)
 
         return solve_ridge_of_sums(each, self.spread, self.scale, alpha)
 
@@ -107,20 +105,19 @@ class ScaledRisk:
         return V / self.scales, b
 
 
-def sharded_spread(data: ShardedData) -> Spread:
+def spread_of_blocks(data: Dataset) -> Spread:
     """Mean and standard deviation of each feature over all blocks."""
-    source = data.source
-    weights = (facts.query_weights for facts in data.facts)
-    first = next(i for i, own in enumerate(weights) if own is None or own.any())
-    shift = source.run(_first_row, Kept(source.data.parts[first : first + 1]))[0]
-    return spread_of_sums(source.run(_feature_sums, source.data, shift), shift)
+    shift = next(row for row in data.map(_first_row) if row is not None)
+    return spread_of_sums(data.map(_feature_sums, shift), shift)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def _first_row(data: RankingData) -> Array:
-    return first_row(data.X, data.row_weights)
+def _first_row(data: RankingData) -> Array | None:
+    """The first row that counts; None where all queries of the block weigh 0."""
+    weights = data.query_weights
+    return first_row(data.X, data.row_weights) if weights is None or weights.any() else None
 
 
 def _feature_sums(data: RankingData, shift: Array) -> Sums:

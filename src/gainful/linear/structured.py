@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Kept
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array, linear_scores
-from gainful.data.sharded import ShardedData
 from gainful.linear.blockwise import SummedRisk
 from gainful.linear.journal import Journal, recorded
 from gainful.linear.scaling import ScaledRisk
@@ -93,28 +92,27 @@ class StructuredBlocks:
     written there.
     """
 
-    def __init__(self, data: ShardedData, losses: Losses, scales: Array, journal: Journal | None = None):
-        self.data, self.scales, self.journal = data, scales, journal
-        self._problems = data.source.keep(_problem_of, data.source.data, losses, data.first_rows)
+    def __init__(self, data: Dataset, losses: Losses, scales: Array, journal: Journal | None = None):
+        self.data, self.losses, self.scales, self.journal = data, losses, scales, journal
+        self._problems = data.map_resident(_problem_of, losses, data.first_rows)
 
     def risk(self, loss: str) -> Risk:
         return self._risk(self._problems, loss)
 
     def linearised(self, v: Array) -> Risk:
         """The convex risk whose target is the ranking that v predicts."""
-        source = self.data.source
-        return self._risk(source.keep(_targeting, source.data, self._problems, v / self.scales), "convex")
+        return self._risk(self.data.map_resident(_targeting, self._problems, v / self.scales), "convex")
 
-    def _risk(self, problems: Kept, loss: str) -> Risk:
-        source = self.data.source
-        parts = source.keep(_structured, source.data, problems, self.data.total_weight, loss)
+    def _risk(self, problems: PerBlock, loss: str) -> Risk:
+        parts = self.data.map_resident(_structured, problems, self.data.total_weight, loss)
         made: Risk = recorded(ScaledRisk(SummedRisk(self.data, parts), self.scales), self.journal)
         return made
 
     def by_query(self) -> ColumnRisk:
-        """The convex risk of data that are here in one block, whose queries can be asked one by one."""
+        """The convex risk of one RankingData, whose queries can be asked one by one."""
         assert self.data.whole is not None
-        inner = _structured(self.data.whole, self._problems.parts[0], self.data.total_weight, "convex")
+        problem = _problem_of(self.data.whole, self.losses, 0)
+        inner = _structured(self.data.whole, problem, self.data.total_weight, "convex")
         return ScaledRisk(inner, self.scales)
 
 

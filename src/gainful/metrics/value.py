@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock, Task
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import column_to_numpy
 from gainful.data.rows import Array, checked_doc_ids, checked_grades, checked_query_weights, group_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
@@ -97,19 +98,21 @@ class Metric:
         ``query_weights`` has one weight per query, in order of first appearance.
         """
         values = self.per_query(scores, y, qid=qid, doc_ids=doc_ids)
-        if query_weights is None and (isinstance(y, RankingData) or is_sharded(y)):
+        if query_weights is None and isinstance(y, Dataset):
             query_weights = y.query_weights
         return mean_over_queries(values, query_weights)
 
     def per_query(self, scores: Any, y: Any, *, qid: Any = None, doc_ids: Any = None) -> Array:
         """One value per query in order of first appearance, (n_queries,) float64; NaN where skipped."""
-        if is_sharded(y):
-            if qid is not None or doc_ids is not None:
-                raise DataError("the sharded data in second place have their own qid and document ids; give none")
-            return np.asarray(y.values(self, scores))
-        if isinstance(y, RankingData):
-            if qid is not None:
-                raise DataError("qid is given twice: the ranking data in second place has its own")
+        if isinstance(y, Dataset) and qid is not None:
+            raise DataError("qid is given twice: the ranking data in second place has its own")
+        if isinstance(y, Dataset) and y.whole is None:
+            if doc_ids is not None:
+                raise DataError("the ranking data in second place has its own document ids; give none")
+            return _by_block(self, scores, y)
+        if isinstance(y, Dataset):
+            y = y.whole
+            assert y is not None
             grades, order, offsets = y.y, None, y.offsets
             doc_ids = y.doc_ids if doc_ids is None else doc_ids
             scores = _checked_scores(scores, len(grades))
@@ -171,11 +174,6 @@ class Metric:
                     f"grade of row {bad[0]} of {self.name} must be at most max_grade={show(self.max_grade)}, was "
                     f"{grades[bad[0]]:g}; pass max_grade= with the highest grade of your scale"
                 )
-
-
-def is_sharded(data: Any) -> bool:
-    """Whether these are blocks, which evaluate a metric where they are; they build on metrics, not the other way."""
-    return hasattr(data, "source") and hasattr(data, "values") and hasattr(data, "facts")
 
 
 def metric(
@@ -246,6 +244,30 @@ def mean_over_queries(values: Array, query_weights: Any = None) -> float:
     weights = np.asarray(checked_query_weights(query_weights, len(values)))
     total = float(weights[kept].sum())
     return float(weights[kept] @ values[kept]) / total if total > 0 else math.nan
+
+
+# -- over blocks -------------------------------------------------------------------------------------------------------
+
+
+def measure_blocks(metric: Metric, data: Dataset, score: Task, *arguments: Any) -> float:
+    """The mean of a metric for the scores ``score(block, *arguments)``; each block is measured where it is."""
+    values = np.concatenate(data.map(_measure, metric, score, PerBlock((arguments,) * data.n_blocks)))
+    return mean_over_queries(values, data.query_weights)
+
+
+def _by_block(metric: Metric, scores: Any, data: Dataset) -> Array:
+    """One value per query, for scores of all rows in the order of the blocks."""
+    given = _checked_scores(scores, data.n_rows)
+    own = PerBlock(tuple(np.split(given, np.cumsum(data.rows_by_block)[:-1])))
+    return np.concatenate(data.map(_values, metric, own))
+
+
+def _measure(data: RankingData, metric: Metric, score: Task, arguments: tuple[Any, ...]) -> Array:
+    return metric.per_query(score(data, *arguments), data)
+
+
+def _values(data: RankingData, metric: Metric, scores: Array) -> Array:
+    return metric.per_query(scores, data)
 
 
 # -- from text and keywords --------------------------------------------------------------------------------------------

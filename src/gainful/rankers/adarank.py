@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from gainful.data.rows import Array, linear_scores
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
 from gainful.parameters.space import Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.thresholds import Columns
@@ -23,6 +24,7 @@ LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight
 UNCHANGED = 1e-12
 
 
+@dataclass(repr=False, eq=False)
 class AdaRank(LinearScores, Ranker):
     """Boosting over queries for any measure between 0 and 1 (Xu and Li 2007). The result is linear.
 
@@ -58,41 +60,28 @@ class AdaRank(LinearScores, Ranker):
     history_ : objective is the training measure after the round; also alpha and feature
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "metric": MetricSpec(help="measure that is boosted, between 0 and 1"),
-        "n_rounds": Integer(low=1, help="most rounds"),
-        "scale": SCALE,
-        "directions": Choice(of=("both", "up"), help="whether features may also rank from small to large"),
-        "stall": Choice(of=("undo", "keep", "repeat"), help="what becomes of a round that raises nothing"),
-        "tol": Real(low=0, help="least rise of the training measure that counts as one"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
-        "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
-    }
     space: ClassVar[Space] = {
         "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
         "stall": Values("undo", "keep", "repeat", why="the paper leaves open what a useless round does"),
         "tol": Values(0.0, 1e-4, 1e-3, why="a rise that small on the training queries may be chance"),
     }
 
-    def __init__(
-        self,
-        metric: Any = "map",
-        n_rounds: int = 300,
-        scale: str | None = "standard",
-        directions: str = "both",
-        stall: str = "undo",
-        tol: float = 0.0,
-        early_stopping: int | None = 50,
-        eval_metric: Any = None,
-    ):
-        self.metric = metric
-        self.n_rounds = n_rounds
-        self.scale = scale
-        self.directions = directions
-        self.stall = stall
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
+    metric: Any = parameter("map", MetricSpec(help="measure that is boosted, between 0 and 1"))
+    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    scale: str | None = parameter("standard", SCALE)
+    directions: str = parameter(
+        "both", Choice(of=("both", "up"), help="whether features may also rank from small to large")
+    )
+    stall: str = parameter(
+        "undo", Choice(of=("undo", "keep", "repeat"), help="what becomes of a round that raises nothing")
+    )
+    tol: float = parameter(0.0, Real(low=0, help="least rise of the training measure that counts as one"))
+    early_stopping: int | None = parameter(
+        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
+    )
+    eval_metric: Any = parameter(
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+    )
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)

@@ -13,10 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 import gainful
 from gainful.data.checks import warn_of
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
 from gainful.data.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
-from gainful.data.sharded import ShardedData
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -25,28 +24,33 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
-from gainful.formats import read
-from gainful.formats.shards import open_shards
+from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import Constraint, check_parameters, explains_keywords, refuse_unknown_parameters
+from gainful.metrics.value import measure_blocks
+from gainful.parameters.constraints import (
+    DeclaredParameters,
+    check_parameters,
+    explains_keywords,
+    refuse_unknown_parameters,
+)
 from gainful.parameters.space import Space
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """Base of all rankers. A subclass declares ``parameters`` and writes ``_fit`` and ``_predict``.
+    """Base of all rankers. A subclass is a dataclass of :func:`parameter` fields and writes ``_fit`` and ``_predict``.
 
-    ``_fit(data, monitor)`` trains on a :class:`RankingData` (or a :class:`ShardedData`, where ``accepts_shards``),
+    ``_fit(data, monitor)`` trains on a :class:`RankingData` (on any :class:`Dataset`, where ``accepts_shards``),
     reporting each iteration to the monitor, which also holds the validation data. ``_predict(X)`` gives one score per
     row of a checked feature matrix. ``_pack`` and ``_unpack`` name what a model file has to hold.
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {}
+    parameters: ClassVar[Any] = DeclaredParameters()  # the constraint of each parameter, by name
     space: ClassVar[Space] = {}  # where tuning looks, by parameter
     accepts_missing: ClassVar[bool] = False
     resumes: ClassVar[bool] = False  # whether ``_fit`` goes on from, and writes, ``monitor.checkpoint``
-    accepts_shards: ClassVar[bool] = False  # whether ``_fit`` takes a ShardedData
+    accepts_shards: ClassVar[bool] = False  # whether ``_fit`` takes data in many blocks
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 as they are; others get them as float32
 
     # The query id travels with the rows through scikit-learn's pipelines and searches without set-up by the user.
@@ -187,20 +191,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         X as ``fit`` takes it, paths included.
         """
         self._check_fitted()
-        X = opened(X)
+        X = open_path(X)
         if is_dask(X):
             from gainful.cluster import predicted
 
             return predicted(self, X)
-        if isinstance(X, ShardedData):
+        if isinstance(X, Dataset) and X.whole is None:
             self._check_columns(X.n_features, X.feature_names)
-            return np.concatenate(X.source.run(_scores_of, X.source.data, self))
+            return np.concatenate(X.map(_scores_of, self))
         return np.asarray(self._predict(self._features_to_score(X)), dtype=np.float64)
 
     def _features_to_score(self, X: Any) -> Any:
         """The checked feature matrix of rows to score."""
-        if isinstance(X, RankingData):
-            matrix, names = X.X, X.feature_names
+        if isinstance(X, Dataset) and X.whole is not None:
+            matrix, names = X.whole.X, X.feature_names
         else:
             matrix, names = as_features(X)
             refuse_infinite(matrix)
@@ -212,15 +216,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
         refuse_dask(X, "X")
-        X = opened(X)
-        if isinstance(X, (RankingData, ShardedData)) and qid is not None:
-            raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
-        if isinstance(X, ShardedData):
-            self._check_fitted()
-            return np.concatenate(X.source.run(_ranks_of, X.source.data, self))
+        X = open_path(X)
+        if isinstance(X, Dataset):
+            if qid is not None:
+                raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
+            if X.whole is None:
+                self._check_fitted()
+                return np.concatenate(X.map(_ranks_of, self))
+            qid = X.whole.qid
         scores = self.predict(X)
-        if isinstance(X, RankingData):
-            qid = X.qid
         order, offsets, _ = group_rows(qid, len(scores))
         grouped = scores if order is None else scores[order]
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -236,14 +240,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     @explains_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
-        X, y, qid, sample_weight = gathered(X, y, qid, sample_weight, "X")
-        if isinstance(X, ShardedData):
-            _refuse_columns(X, "X", y, qid, sample_weight)
-            self._check_fitted()
-            return X.measure(metric("ndcg@10"), _scores_of, self)
-        data = self._as_data(X, y, qid, sample_weight, "X")
-        assert isinstance(data, RankingData)
-        return metric("ndcg@10")(self.predict(data), data)
+        data = as_dataset(X, y, qid, sample_weight, "X")
+        self._check_fitted()
+        return measure_blocks(metric("ndcg@10"), data, _scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
@@ -258,8 +257,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         reason = self._why_no_contributions()
         if reason is not None:
             raise GainfulError(reason)
-        X = opened(X)
-        if isinstance(X, ShardedData):
+        X = open_path(X)
+        if isinstance(X, Dataset) and X.whole is None:
             raise DataError("contributions are as large as the data; ask for those of one block at a time")
         return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
 
@@ -308,26 +307,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{trained[place]!r} there; give the columns in the order of training"
         )
 
-    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> RankingData | ShardedData:
-        data: RankingData | ShardedData
-        X, y, qid, sample_weight = gathered(X, y, qid, sample_weight, what)
-        if isinstance(X, (RankingData, ShardedData)):
-            _refuse_columns(X, what, y, qid, sample_weight)
-            data = self._in_one_piece(X) if isinstance(X, ShardedData) else X
-        else:
-            if y is None:
-                raise DataError("y is missing; ranking needs the grade of every row")
-            data = RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
+    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> Dataset:
+        """The training data, in the form ``_fit`` takes."""
+        data = self._checked(self._in_one_block(as_dataset(X, y, qid, sample_weight, what)), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
         if data.query_weights is not None and not data.query_weights.any():
             raise DataError(f"all queries of {what} weigh 0; at least one must count")
-        self._refuse_missing(data, what)
-        stored: RankingData | ShardedData = self._as_stored(data)
-        return stored
+        return data
 
-    def _in_one_piece(self, data: ShardedData) -> RankingData | ShardedData:
-        """The data as ``_fit`` takes them."""
+    def _validation_data(self, eval_set: Any, data: Dataset) -> Dataset | None:
+        if eval_set is None:
+            return None
+        valid = self._in_one_block(as_validation_data(eval_set))
+        if valid.n_features != data.n_features:
+            raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
+        if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
+            raise DataError("eval_set has other feature names than the training data")
+        return self._checked(valid, "eval_set")
+
+    def _in_one_block(self, data: Dataset) -> Dataset:
+        """The data as one RankingData, unless the ranker accepts shards."""
         if data.whole is not None:
             return data.whole
         if self.accepts_shards:
@@ -337,51 +337,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.accepts_shards)
         if not data.is_local:
             raise DataError(
-                f"{type(self).__name__} wants its data in one piece and does not train on a cluster; train it from one "
-                f"file without, or take one of {able}"
+                f"{type(self).__name__} needs its data in one piece and does not train on a cluster; train it from one "
+                f"file without a cluster, or take one of {able}"
             )
         raise DataError(
-            f"{type(self).__name__} wants its data in one piece, these are in {data.n_blocks} blocks; convert them to "
-            f"one .gnf file, which is mapped and not held in memory, or take one of {able}"
+            f"{type(self).__name__} needs its data in one piece, and these are {data.n_blocks} blocks; convert them to "
+            f"one .gnf file, which is mapped rather than read into memory, or take one of {able}"
         )
 
-    def _as_stored(self, data: Any) -> Any:
-        if isinstance(data, ShardedData):
-            return data if self.accepts_codes else data.without_codes()
-        X = data.X if self.accepts_codes else without_codes(data.X)
-        return data if X is data.X else data.replace(X=X)
-
-    def _validation_data(self, eval_set: Any, data: RankingData | ShardedData) -> RankingData | ShardedData | None:
-        valid: RankingData | ShardedData
-        if eval_set is None:
-            return None
-        eval_set = opened(eval_set)
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3 and is_dask(eval_set[0]):
-            from gainful.cluster import from_collections
-
-            eval_set = from_collections(*eval_set, what="eval_set")
-        if isinstance(eval_set, RankingData):
-            valid = eval_set
-        elif isinstance(eval_set, ShardedData):
-            valid = self._in_one_piece(eval_set)
-        elif isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
-            valid = RankingData.from_rows(*eval_set)
-        else:
-            raise ParameterError.of("fit", "eval_set", "(X, y, qid), a RankingData or a path", type(eval_set).__name__)
-        if valid.n_features != data.n_features:
-            raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
-        if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
-            raise DataError("eval_set has other feature names than the training data")
-        self._refuse_missing(valid, "eval_set")
-        stored: RankingData | ShardedData = self._as_stored(valid)
-        return stored
+    def _checked(self, data: Dataset, what: str) -> Dataset:
+        """The data with values this ranker can compute with, or an error."""
+        self._refuse_missing(data, what)
+        return data if self.accepts_codes else data.without_codes()
 
     def _refuse_missing(self, X: Any, what: str) -> None:
         if self.accepts_missing:
             return
-        missing = X.has_missing if isinstance(X, (RankingData, ShardedData)) else has_missing(X)
+        missing = X.has_missing if isinstance(X, Dataset) else has_missing(X)
         if missing:
             raise DataError(
                 f"{what} has missing values (NaN), which {type(self).__name__} cannot take; fill them in, or choose a "
@@ -445,47 +417,9 @@ def _scores_of(data: RankingData, model: Ranker) -> Array:
     return scores
 
 
-def _refuse_columns(X: Any, what: str, *columns: Any) -> None:
-    """Raise where data that hold their grades and queries come with others."""
-    if any(column is not None for column in columns):
-        kind = type(X).__name__
-        raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
-
-
 def _ranks_of(data: RankingData, model: Ranker) -> Array:
     """The ranks that a model gives to the rows of one block."""
     return model.rank(data)
-
-
-def gathered(X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> tuple[Any, Any, Any, Any]:
-    """The arguments with paths opened, and with Dask collections made one ShardedData that stands for all four."""
-    X = opened(X)
-    if not is_dask(X):
-        return X, y, qid, sample_weight
-    from gainful.cluster import from_collections
-
-    return from_collections(X, y, qid, sample_weight, what=what), None, None, None
-
-
-def opened(X: Any) -> Any:
-    """What is at a path: the data of a file, mapped where it can be, or the blocks of a folder or a list of files.
-
-    Anything that is no path comes back as it is.
-    """
-    if _is_path(X):
-        return open_shards(X) if os.path.isdir(X) else read(X)
-    if isinstance(X, (list, tuple)) and X and all(_is_path(one) for one in X):
-        return open_shards(X)
-    return X
-
-
-def _is_path(X: Any) -> bool:
-    return isinstance(X, (str, os.PathLike))
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is computed by Dask; asked without loading it."""
-    return hasattr(X, "__dask_graph__")
 
 
 def _how_to_go_on(checkpoint: Checkpoint | None) -> str:
@@ -495,7 +429,7 @@ def _how_to_go_on(checkpoint: Checkpoint | None) -> str:
     return "training has to start again; fit(…, checkpoint=FILE) keeps what it has reached"
 
 
-def training_facts(data: RankingData | ShardedData, monitor: Monitor) -> dict[str, Any]:
+def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
     """What a model was trained and validated on, in numbers."""
     facts: dict[str, Any] = {
         "queries": data.n_queries,

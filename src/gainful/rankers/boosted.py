@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from gainful.data.dataset import RankingData
-from gainful.data.sharded import ShardedData
+from gainful.data.dataset import Dataset
 from gainful.errors import ParameterError
 from gainful.losses import Loss, LossSpec, loss, loss_text
-from gainful.parameters.constraints import Choice, Constraint, Either, Integer, Real
-from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.parameters.constraints import Choice, Either, Integer, Real, parameter
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.objective import LossObjective
 from gainful.trees.objective_factory import Recipe, grades
-
-STEP_PARAMETERS: dict[str, Constraint] = {
-    "scale": Either(
-        of=(Choice(of=("auto",)), Real(low=0, open_low=True)),
-        help='factor on gradients; "auto" brings the first ones to the size of 1',
-    ),
-    "start_trees": Integer(low=0, help="first trees that fit the grades by squared error instead of the loss"),
-}
 
 
 @dataclass(repr=False, eq=False)
@@ -31,8 +22,16 @@ class LossTrees(TreeRanker):
     """Base of the tree rankers that descend a loss of the registry. A subclass says which, in ``_loss``."""
 
     _: KW_ONLY
-    scale: float | str = "auto"
-    start_trees: int = 0
+    scale: float | str = parameter(
+        "auto",
+        Either(
+            of=(Choice(of=("auto",)), Real(low=0, open_low=True)),
+            help='factor on gradients; "auto" brings the first ones to the size of 1',
+        ),
+    )
+    start_trees: int = parameter(
+        0, Integer(low=0, help="first trees that fit the grades by squared error instead of the loss")
+    )
 
     def _loss(self) -> Loss:
         raise TypeError(f"{type(self).__name__} must say which loss it minimises")
@@ -40,7 +39,7 @@ class LossTrees(TreeRanker):
     def _step(self) -> str:
         return "gradient"
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         goes_on = self.warm_start and hasattr(self, "booster_")
         scale: float | str | None = getattr(self, "scale_", None) if goes_on and self.scale == "auto" else self.scale
@@ -93,15 +92,10 @@ class BoostedRanker(LossTrees):
     n_stages_ : trees over which a loss that changes does so: ``n_trees`` of the first training
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
-        "step": Choice(of=("auto", "newton", "gradient"), help="what a leaf divides its gradient by"),
-        **TREE_PARAMETERS,
-        **STEP_PARAMETERS,
-    }
-
-    loss: Any = "lambda"
-    step: str = "auto"
+    loss: Any = parameter(
+        "lambda", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
+    )
+    step: str = parameter("auto", Choice(of=("auto", "newton", "gradient"), help="what a leaf divides its gradient by"))
 
     def _loss(self) -> Loss:
         return loss(self.loss)

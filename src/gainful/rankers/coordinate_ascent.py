@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from gainful.data.rows import Array, linear_scores
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import varies_within_queries
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.line_measure import LineMeasure
@@ -22,6 +23,7 @@ from gainful.training.monitor import Monitor
 LEAST_GAIN = 1e-9  # anything below is rounding
 
 
+@dataclass(repr=False, eq=False)
 class CoordinateAscent(LinearScores, Ranker):
     """A linear ranker that maximises any measure directly (Metzler and Croft 2007).
 
@@ -54,53 +56,30 @@ class CoordinateAscent(LinearScores, Ranker):
     history_ : a row per sweep; objective is the training measure, also restart
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "metric": MetricSpec(help="measure that is maximised"),
-        "scale": SCALE,
-        "n_restarts": Integer(low=1, help="ascents from different starts"),
-        "n_sweeps": Integer(low=1, help="most sweeps over the features in one ascent"),
-        "step": Real(low=0, open_low=True, help="smallest step, as a share of the sum of all weights"),
-        "growth": Real(low=1, open_low=True, help="factor between one step and the next"),
-        "n_steps": Integer(low=1, help="steps tried in each direction"),
-        "tol": Real(low=0, help="gain of a sweep at which an ascent ends"),
-        "init": Choice(of=("directed", "random"), help="start of the ascents"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set that end an ascent"),
-        "eval_metric": Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = {
         "step": Range(1e-3, 5e-2, log=True, why="the measure is flat below and jumps over optima above"),
         "growth": Range(1.5, 3.0, why="with the steps' number this sets the longest step"),
         "init": Values("directed", "random", why="single features may point the wrong way"),
     }
 
-    def __init__(
-        self,
-        metric: Any = "ndcg@10",
-        scale: str | None = "standard",
-        n_restarts: int = 10,
-        n_sweeps: int = 25,
-        step: float = 0.005,
-        growth: float = 2.0,
-        n_steps: int = 8,
-        tol: float = 1e-4,
-        init: str = "directed",
-        early_stopping: int | None = 5,
-        eval_metric: Any = None,
-        random_state: Any = 0,
-    ):
-        self.metric = metric
-        self.scale = scale
-        self.n_restarts = n_restarts
-        self.n_sweeps = n_sweeps
-        self.step = step
-        self.growth = growth
-        self.n_steps = n_steps
-        self.tol = tol
-        self.init = init
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    metric: Any = parameter("ndcg@10", MetricSpec(help="measure that is maximised"))
+    scale: str | None = parameter("standard", SCALE)
+    n_restarts: int = parameter(10, Integer(low=1, help="ascents from different starts"))
+    n_sweeps: int = parameter(25, Integer(low=1, help="most sweeps over the features in one ascent"))
+    step: float = parameter(
+        0.005, Real(low=0, open_low=True, help="smallest step, as a share of the sum of all weights")
+    )
+    growth: float = parameter(2.0, Real(low=1, open_low=True, help="factor between one step and the next"))
+    n_steps: int = parameter(8, Integer(low=1, help="steps tried in each direction"))
+    tol: float = parameter(1e-4, Real(low=0, help="gain of a sweep at which an ascent ends"))
+    init: str = parameter("directed", Choice(of=("directed", "random"), help="start of the ascents"))
+    early_stopping: int | None = parameter(
+        5, Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set that end an ascent")
+    )
+    eval_metric: Any = parameter(
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+    )
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import Watched
@@ -23,6 +24,7 @@ NOTHING_LEFT = 1e-12
 PAIRS_PER_THREAD = 300_000
 
 
+@dataclass(repr=False, eq=False)
 class FRank(StepScores, Ranker):
     """A sum of step functions that minimises the fidelity loss (Tsai, Liu, Qin, Chen and Ma 2007).
 
@@ -54,38 +56,23 @@ class FRank(StepScores, Ranker):
     history_ : objective is the fidelity loss after the round; also alpha and feature
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "n_rounds": Integer(low=1, help="most rounds"),
-        "n_thresholds": THRESHOLDS,
-        "certainty": Real(low=0.5, high=1.0, open_low=True, help="wanted probability that the better document wins"),
-        "n_candidates": Integer(low=1, help="features looked at closely each round"),
-        "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
-        "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
-    }
     space: ClassVar[Space] = {
         "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
         "certainty": Range(0.7, 1.0, why="below 1 a pair that is clearly in order pulls back"),
         "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
     }
 
-    def __init__(
-        self,
-        n_rounds: int = 300,
-        n_thresholds: int | str = 255,
-        certainty: float = 1.0,
-        n_candidates: int = 3,
-        directions: str = "both",
-        early_stopping: int | None = 50,
-        eval_metric: Any = "ndcg@10",
-    ):
-        self.n_rounds = n_rounds
-        self.n_thresholds = n_thresholds
-        self.certainty = certainty
-        self.n_candidates = n_candidates
-        self.directions = directions
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
+    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    n_thresholds: int | str = parameter(255, THRESHOLDS)
+    certainty: float = parameter(
+        1.0, Real(low=0.5, high=1.0, open_low=True, help="wanted probability that the better document wins")
+    )
+    n_candidates: int = parameter(3, Integer(low=1, help="features looked at closely each round"))
+    directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
+    early_stopping: int | None = parameter(
+        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

@@ -11,16 +11,15 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.query_loop import read_only
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import pair_counts, weights_of_mean_one
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import ParameterError
 from gainful.losses import loss
-from gainful.parameters.constraints import Choice, Constraint, Real
+from gainful.parameters.constraints import Choice, Real, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.spaces import GBRANK_SPACE
-from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.objective_factory import Recipe, grades
 
@@ -77,18 +76,12 @@ class GBRank(TreeRanker):
         trees of the targets themselves, h_m = (m·h_{m−1} + η·t_m)/(m + 1)
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "tau": Real(low=0, open_low=True, help="margin of a pair in order"),
-        "update": Choice(of=("gradient", "average"), help="how a tree joins the others"),
-        **TREE_PARAMETERS,
-    }
-
     space: ClassVar[Space] = GBRANK_SPACE
 
-    tau: float = 1.0
-    update: str = "gradient"
+    tau: float = parameter(1.0, Real(low=0, open_low=True, help="margin of a pair in order"))
+    update: str = parameter("gradient", Choice(of=("gradient", "average"), help="how a tree joins the others"))
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         before: str = getattr(self, "update_", self.update)
         if self.warm_start and before != self.update:
             raise ParameterError(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import DataError
-from gainful.parameters.constraints import Choice, Constraint, Flag, Integer, Real
-from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.parameters.constraints import Choice, Flag, Integer, Real, parameter
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.grades import Tally
 
@@ -45,18 +42,10 @@ class LambdaMART(TreeRanker):
     normalize : LightGBM's normalisation of the lambdas
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "gain": Choice(of=("exp2", "linear"), help="gain of a grade: 2^g − 1 or g"),
-        "truncation": Integer(low=1, help="pairs whose better document ranks below this are left out"),
-        "sigmoid": Real(low=0, open_low=True, help="steepness of the pair loss"),
-        "normalize": Flag(help="LightGBM's normalisation of the lambdas"),
-        **TREE_PARAMETERS,
-    }
-
-    gain: str = "exp2"
-    truncation: int = 30
-    sigmoid: float = 1.0
-    normalize: bool = True
+    gain: str = parameter("exp2", Choice(of=("exp2", "linear"), help="gain of a grade: 2^g − 1 or g"))
+    truncation: int = parameter(30, Integer(low=1, help="pairs whose better document ranks below this are left out"))
+    sigmoid: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the pair loss"))
+    normalize: bool = parameter(True, Flag(help="LightGBM's normalisation of the lambdas"))
 
     def _owned(self) -> dict[str, tuple[str, ...]]:
         return {
@@ -66,7 +55,7 @@ class LambdaMART(TreeRanker):
             "normalize": ("lambdarank_norm",),
         }
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._refuse_long_queries(data)
         distinct = Tally.of_data(data).grades
         params = {
@@ -79,16 +68,12 @@ class LambdaMART(TreeRanker):
         self._grow(data, partial(ranks_among, distinct), monitor, params=params)
 
     @staticmethod
-    def _refuse_long_queries(data: RankingData | ShardedData) -> None:
+    def _refuse_long_queries(data: Dataset) -> None:
         if data.longest <= MOST_DOCUMENTS:
             return
-        if isinstance(data, RankingData):
-            which = f"query {data.query_ids[int(np.argmax(data.counts))]}"
-        else:
-            which = f"a query of {data.names[int(np.argmax([facts.longest for facts in data.facts]))]}"
         raise DataError(
-            f"{which} has {data.longest:,} documents; LightGBM's lambdarank takes at most {MOST_DOCUMENTS:,} a query, "
-            "so leave out those that never rank high"
+            f"query {data.longest_query} has {data.longest:,} documents; LightGBM's lambdarank takes at most "
+            f"{MOST_DOCUMENTS:,} per query, so leave out those that never rank high"
         )
 
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import SummedRisk, linear_risk
 from gainful.linear.journal import Journal, recorded
@@ -19,7 +18,7 @@ from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
@@ -77,103 +76,27 @@ class Course(PathState):
         return stop or iteration - self.best_at >= self.patience
 
 
-class LinearRanker(PathOverC, Ranker):
-    """A linear ranker of any loss: minimises ½‖w‖² + C Σ_q ω_q L_q(X_q w), where the ω_q sum to 1.
+class LossMinimizer(PathOverC, Ranker):
+    """Base of the linear rankers that minimise ½‖w‖² + C Σ_q ω_q L_q(X_q w). A subclass says which loss, in ``_loss``.
 
-    Without query weights that is ½‖w‖² + (C/m) Σ_q L_q. There is no intercept: it cannot change a ranking.
-
-    Parameters
-    ----------
-    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
-        ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
-    solver : "bundle" (convex losses, certified), "lbfgs" (smooth losses, certified where convex), "gradient" (any), or
-        "auto": lbfgs where smooth, else bundle where convex, else gradient. Losses that change from one iteration to
-        the next take "gradient" only, and all ``max_iter`` iterations, which is what their stages are counted by
-    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
-    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
-        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
-        given, and the objective above to the letter
-    init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
-    tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
-        for "lbfgs", 1e-4 for "gradient"
-    max_iter : most iterations, for each C
-    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviations
-    early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
-        best; None keeps the solution. Not with the bundle solver
-    eval_metric : what is measured on ``eval_set``
-    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one and the features are dense. On a GPU
-        the features are held and multiplied there (the extra ``neural``), and the solver stays here
-    random_state : nothing is drawn at random; taken so that all rankers take it
-
-    Attributes
-    ----------
-    coef_, intercept_ : weights; 0
-    loss_ : the loss as a value; solver_ : the solver used; C_ : the C used
-    certificate_ : objective and lower bound, where the loss is convex and the solution was kept
-    path_ : one row per C where several were tried
+    The values below hold where a subclass does not make them parameters.
     """
 
     accepts_shards: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
-        "solver": Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"),
-        "C": C_CONSTRAINT,
-        "scale": SCALE,
-        "init": Choice(of=("zeros", "regression"), help="where the descent starts"),
-        "tol": Maybe(
-            inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
-        ),
-        "max_iter": Integer(low=1, help="most iterations, for each C"),
-        "learning_rate": Real(low=0, open_low=True, help="length of the first steps of the gradient solver"),
-        "early_stopping": Maybe(
-            inner=Integer(low=1), help="iterations without a better validation before stopping; None for no such stop"
-        ),
-        "eval_metric": MetricSpec(help="metric on the validation data"),
-        "device": DeviceName(help="where the features are multiplied; auto takes a GPU where there is one"),
-        "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
-    }
-    space: ClassVar[Space] = {
-        "C": C_RANGE,
-        "learning_rate": Range(0.01, 1.0, log=True, why="of the gradient solver; too long a step never settles"),
-    }
 
-    def __init__(
-        self,
-        loss: Any = "ranknet",
-        solver: str = "auto",
-        C: float | Sequence[float] = 100.0,
-        scale: str | None = "standard",
-        init: str = "zeros",
-        tol: float | None = None,
-        max_iter: int = 500,
-        learning_rate: float = 0.1,
-        early_stopping: int | None = None,
-        eval_metric: Any = "ndcg@10",
-        device: str = "cpu",
-        random_state: Any = 0,
-    ):
-        self.loss = loss
-        self.solver = solver
-        self.C = C
-        self.scale = scale
-        self.init = init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
-        self.device = device
-        self.random_state = random_state
-
-    # -- what differs between the linear rankers -----------------------------------------------------------------------
-
-    def _search_space(self) -> Space:
-        idle = () if self._solver(self._loss()) == "gradient" else ("learning_rate",)
-        return {name: dimension for name, dimension in self.space.items() if name not in idle}
+    C: float | Sequence[float]
+    scale: str | None
+    tol: float | None
+    max_iter: int
+    solver: str = "auto"
+    init: str = "zeros"
+    learning_rate: float = 0.1
+    early_stopping: int | None = None
+    device: str = "cpu"
 
     def _loss(self) -> Loss:
-        return loss(self.loss)
+        raise TypeError(f"{type(self).__name__} must say which loss it minimises")
 
     def _by_pairs(self) -> bool:
         """Whether a query counts by the number of its pairs."""
@@ -181,11 +104,11 @@ class LinearRanker(PathOverC, Ranker):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         self._check_path(monitor)
         self.solver_ = self._solver(self.loss_)
-        self._follow_path(self._course(as_sharded(data), monitor), monitor)
+        self._follow_path(self._course(data, monitor), monitor)
 
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)
@@ -196,7 +119,7 @@ class LinearRanker(PathOverC, Ranker):
 
     def _solver(self, chosen: Loss) -> str:
         """The solver to use, or an error that names what the loss lacks for it."""
-        owner, solver = type(self).__name__, getattr(self, "solver", "auto")
+        owner, solver = type(self).__name__, self.solver
         if solver == "auto":
             solver = "lbfgs" if chosen.smooth else "bundle" if chosen.convex else "gradient"
             solver = "gradient" if chosen.staged else solver
@@ -220,9 +143,9 @@ class LinearRanker(PathOverC, Ranker):
         return solver
 
     def _patience(self) -> int | None:
-        return getattr(self, "early_stopping", None)
+        return self.early_stopping
 
-    def _course(self, data: ShardedData, monitor: Monitor) -> Course:
+    def _course(self, data: Dataset, monitor: Monitor) -> Course:
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scaling = Scaling(data, self.scale, journal)
         return Course(
@@ -230,14 +153,14 @@ class LinearRanker(PathOverC, Ranker):
             risk=recorded(ScaledRisk(self._risk(data), scaling.scales), journal),
             monitor=monitor,
             patience=self._patience() if monitor.valid is not None else None,
-            v=scaling.start() if getattr(self, "init", "zeros") == "regression" else np.zeros(data.n_features),
+            v=scaling.start() if self.init == "regression" else np.zeros(data.n_features),
             staged=self.loss_.staged,
             step=self.learning_rate / scaling.deviations() if self.solver_ == "gradient" else None,
         )
 
-    def _risk(self, data: ShardedData) -> SummedRisk | TensorLinearRisk:
+    def _risk(self, data: Dataset) -> SummedRisk | TensorLinearRisk:
         """What the solvers see of the data, on the device asked for; all of them take either."""
-        asked = getattr(self, "device", "cpu")
+        asked = self.device
         device = chosen_device(type(self).__name__, asked)
         whole = data.whole
         stays = whole is None or whole.is_sparse
@@ -303,10 +226,6 @@ class LinearRanker(PathOverC, Ranker):
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
-    def _file_params(self) -> dict[str, Any]:
-        params = super()._file_params()
-        return params | {"loss": loss_text(params["loss"])}
-
     def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"loss": str(self.loss_), "solver": self.solver_}
 
@@ -315,7 +234,91 @@ class LinearRanker(PathOverC, Ranker):
         self.loss_, self.solver_ = loss(str(state["loss"])), str(state["solver"])
 
 
-class RankSVM(LinearRanker):
+@dataclass(repr=False, eq=False)
+class LinearRanker(LossMinimizer):
+    """A linear ranker of any loss: minimises ½‖w‖² + C Σ_q ω_q L_q(X_q w), where the ω_q sum to 1.
+
+    Without query weights that is ½‖w‖² + (C/m) Σ_q L_q. There is no intercept: it cannot change a ranking.
+
+    Parameters
+    ----------
+    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
+        ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
+    solver : "bundle" (convex losses, certified), "lbfgs" (smooth losses, certified where convex), "gradient" (any), or
+        "auto": lbfgs where smooth, else bundle where convex, else gradient. Losses that change from one iteration to
+        the next take "gradient" only, and all ``max_iter`` iterations, which is what their stages are counted by
+    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
+        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
+        given, and the objective above to the letter
+    init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
+    tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
+        for "lbfgs", 1e-4 for "gradient"
+    max_iter : most iterations, for each C
+    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviations
+    early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
+        best; None keeps the solution. Not with the bundle solver
+    eval_metric : what is measured on ``eval_set``
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one and the features are dense. On a GPU
+        the features are held and multiplied there (the extra ``neural``), and the solver stays here
+    random_state : nothing is drawn at random; taken so that all rankers take it
+
+    Attributes
+    ----------
+    coef_, intercept_ : weights; 0
+    loss_ : the loss as a value; solver_ : the solver used; C_ : the C used
+    certificate_ : objective and lower bound, where the loss is convex and the solution was kept
+    path_ : one row per C where several were tried
+    """
+
+    space: ClassVar[Space] = {
+        "C": C_RANGE,
+        "learning_rate": Range(0.01, 1.0, log=True, why="of the gradient solver; too long a step never settles"),
+    }
+
+    loss: Any = parameter(
+        "ranknet", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
+    )
+    solver: str = parameter("auto", Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"))
+    C: float | Sequence[float] = parameter(100.0, C_CONSTRAINT)
+    scale: str | None = parameter("standard", SCALE)
+    init: str = parameter("zeros", Choice(of=("zeros", "regression"), help="where the descent starts"))
+    tol: float | None = parameter(
+        None,
+        Maybe(
+            inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
+        ),
+    )
+    max_iter: int = parameter(500, Integer(low=1, help="most iterations, for each C"))
+    learning_rate: float = parameter(
+        0.1, Real(low=0, open_low=True, help="length of the first steps of the gradient solver")
+    )
+    early_stopping: int | None = parameter(
+        None,
+        Maybe(
+            inner=Integer(low=1), help="iterations without a better validation before stopping; None for no such stop"
+        ),
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
+    device: str = parameter(
+        "cpu", DeviceName(help="where the features are multiplied; auto takes a GPU where there is one")
+    )
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is drawn at random"))
+
+    def _search_space(self) -> Space:
+        idle = () if self._solver(self._loss()) == "gradient" else ("learning_rate",)
+        return {name: dimension for name, dimension in self.space.items() if name not in idle}
+
+    def _loss(self) -> Loss:
+        return loss(self.loss)
+
+    def _file_params(self) -> dict[str, Any]:
+        params = super()._file_params()
+        return params | {"loss": loss_text(params["loss"])}
+
+
+@dataclass(repr=False, eq=False)
+class RankSVM(LossMinimizer):
     """Ranking SVM: ½‖w‖² + (C/Σ_q|R_q|) Σ over all pairs of [1 − w·(x_i − x_j)]₊, or of its square.
 
     R_q are the pairs of documents of query q with g_i > g_j. Each evaluation costs O(n log n) for a query of n
@@ -337,45 +340,21 @@ class RankSVM(LinearRanker):
     certificate_ : objective and lower bound; C_ : the C used; path_ : one row per C
     """
 
-    accepts_shards: ClassVar[bool] = True
-    resumes: ClassVar[bool] = True
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "loss": Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"),
-        "C": C_CONSTRAINT,
-        "scale": SCALE,
-        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
-        "max_iter": Integer(low=1, help="most iterations, for each C"),
-        "eval_metric": MetricSpec(help="metric on the validation data"),
-        "random_state": Maybe(inner=Seed(), help="not used: nothing is drawn at random"),
-    }
     space: ClassVar[Space] = {
         "C": C_RANGE,
         "loss": Values("hinge", "squared-hinge", why="which of the two is better changes from data to data"),
     }
 
-    def __init__(
-        self,
-        loss: str = "hinge",
-        C: float | Sequence[float] = 10.0,
-        scale: str | None = "standard",
-        tol: float = 1e-3,
-        max_iter: int = 2000,
-        eval_metric: Any = "ndcg@10",
-        random_state: Any = 0,
-    ):
-        self.loss = loss
-        self.C = C
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    loss: str = parameter("hinge", Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"))
+    C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
+    scale: str | None = parameter("standard", SCALE)
+    tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
+    max_iter: int = parameter(2000, Integer(low=1, help="most iterations, for each C"))
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is drawn at random"))
 
     def _loss(self) -> Loss:
         return loss(f"pairwise-{self.loss}")
 
     def _by_pairs(self) -> bool:
         return True
-
-    def _file_params(self) -> dict[str, Any]:
-        return Ranker._file_params(self)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, NoAttributeError, ParameterError
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe
-from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
+from gainful.parameters.constraints import Choice, Integer, Maybe, parameter
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
 from gainful.trees.grow import predict_rows
@@ -55,16 +54,15 @@ class McRank(TreeRanker):
     classes_ : (K,), the grades in ascending order: the columns of :meth:`predict_proba`
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "mode": Choice(of=("classification", "ordinal", "regression"), help="how grades are learnt"),
-        "relevance": Choice(of=("grade", "gain"), help="what the expectation is taken of: g or 2^g − 1"),
-        "max_classes": Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="merge neighbouring grades above so many"),
-        **TREE_PARAMETERS,
-    }
-
-    mode: str = "classification"
-    relevance: str = "grade"
-    max_classes: int | None = None
+    mode: str = parameter(
+        "classification", Choice(of=("classification", "ordinal", "regression"), help="how grades are learnt")
+    )
+    relevance: str = parameter(
+        "grade", Choice(of=("grade", "gain"), help="what the expectation is taken of: g or 2^g − 1")
+    )
+    max_classes: int | None = parameter(
+        None, Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="merge neighbouring grades above so many")
+    )
     _: KW_ONLY
     # the paper's settings for its artificial data and its first set of web data
     n_trees: int = 1000
@@ -76,7 +74,7 @@ class McRank(TreeRanker):
 
     # -- training ------------------------------------------------------------------------------------------------------
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         before: str = getattr(self, "mode_", self.mode)
         if self.warm_start and hasattr(self, "booster_") and before != self.mode:
             raise ParameterError(
@@ -85,7 +83,7 @@ class McRank(TreeRanker):
         self._fit_mode(data, monitor)
         self.mode_ = self.mode
 
-    def _fit_mode(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit_mode(self, data: Dataset, monitor: Monitor) -> None:
         if self.mode == "regression":
             labels = partial(_relevance, self.relevance, data.highest_grade)
             self._grow(data, labels, monitor, params={"objective": "regression"})
@@ -101,7 +99,7 @@ class McRank(TreeRanker):
             params = {"num_class": self._grades.n - 1}
             self._grow(data, grades, monitor, params=params, recipe=recipe)
 
-    def _grades_of(self, data: RankingData | ShardedData) -> Grades:
+    def _grades_of(self, data: Dataset) -> Grades:
         """The classes of these grades; those of the trees there are where training goes on."""
         tally = Tally.of_data(data)
         if self.warm_start and hasattr(self, "booster_"):

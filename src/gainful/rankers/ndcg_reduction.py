@@ -19,7 +19,7 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedPairs, row_scores
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
+from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Seed, parameter
 from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
@@ -46,6 +46,7 @@ class WeightedClassifier(Constraint):
         raise ValueError(text)
 
 
+@dataclass(repr=False, eq=False)
 class NDCGReduction(LinearScores, Ranker):
     """Ranking by classification of pairs, each weighted by what exchanging it would change in NDCG.
 
@@ -76,38 +77,21 @@ class NDCGReduction(LinearScores, Ranker):
     classifier_ : the fitted classifier of the round kept; not in model files, which hold its coefficients
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "classifier": Maybe(
-            inner=WeightedClassifier(), help="linear scikit-learn classifier; None for logistic regression"
-        ),
-        "scale": SCALE,
-        "n_rounds": Integer(low=1, help="rankings that weights are taken from"),
-        "pairs": Choice(of=("sampled", "all"), help="draw pairs where there are too many, or take all"),
-        "max_pairs": Integer(low=2, help="most pairs handed to the classifier when sampled"),
-        "eval_metric": MetricSpec(help="metric on the validation data"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = {
         "max_pairs": IntRange(5_000, 200_000, log=True, why="more pairs, less chance in the draw"),
     }
 
-    def __init__(
-        self,
-        classifier: Any = None,
-        scale: str | None = "standard",
-        n_rounds: int = 5,
-        pairs: str = "sampled",
-        max_pairs: int = 50_000,
-        eval_metric: Any = "ndcg@10",
-        random_state: Any = 0,
-    ):
-        self.classifier = classifier
-        self.scale = scale
-        self.n_rounds = n_rounds
-        self.pairs = pairs
-        self.max_pairs = max_pairs
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    classifier: Any = parameter(
+        None, Maybe(inner=WeightedClassifier(), help="linear scikit-learn classifier; None for logistic regression")
+    )
+    scale: str | None = parameter("standard", SCALE)
+    n_rounds: int = parameter(5, Integer(low=1, help="rankings that weights are taken from"))
+    pairs: str = parameter(
+        "sampled", Choice(of=("sampled", "all"), help="draw pairs where there are too many, or take all")
+    )
+    max_pairs: int = parameter(50_000, Integer(low=2, help="most pairs handed to the classifier when sampled"))
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

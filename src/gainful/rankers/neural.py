@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +19,7 @@ from gainful.linear.scaling import SCALE
 from gainful.losses import LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Constraint, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.spaces import NET_SPACE
@@ -31,6 +32,7 @@ BLOCK_ROWS = 256  # scored together; always so many, so that a score does not de
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
+@dataclass(repr=False, eq=False)
 class NeuralRanker(Ranker):
     """A net of fully connected layers on any loss: minimises Σ_q ω_q L_q(f(X_q)) over batches of queries.
 
@@ -67,64 +69,35 @@ class NeuralRanker(Ranker):
     loss_ : the loss as a value; device_ : where it was trained; best_epoch_ : the epoch whose weights were kept
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "loss": LossSpec(help="what is minimised: a name, a loss or a function of scores and grades"),
-        "hidden": ListOf(inner=Integer(low=1), empty=True, help="units of each hidden layer"),
-        "activation": Choice(of=("relu", "tanh", "sigmoid", "silu"), help="between the layers"),
-        "dropout": Real(low=0, high=1, open_high=True, help="share of hidden units left out in a step"),
-        "output_scale": Real(
-            low=0, open_low=True, high=LARGEST, help="factor on the first weights of the output layer"
-        ),
-        "batch_queries": Integer(low=1, help="queries a step"),
-        "optimizer": Choice(of=("adam", "adamw", "sgd"), help="how steps are taken"),
-        "learning_rate": Real(low=0, open_low=True, high=LARGEST, help="length of the steps"),
-        "weight_decay": Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"),
-        "epochs": Integer(low=1, help="most passes over the training queries"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping"),
-        "eval_metric": MetricSpec(help="metric on eval_set that chooses the best epoch"),
-        "scale": SCALE,
-        "device": DeviceName(help="where to train; auto takes a GPU where there is one"),
-        "dtype": Choice(of=("float32", "float64"), help="numbers of the net"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = NET_SPACE
     resumes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        loss: Any = "lambda",
-        hidden: Sequence[int] = (64,),
-        activation: str = "relu",
-        dropout: float = 0.0,
-        output_scale: float = 1.0,
-        batch_queries: int = 32,
-        optimizer: str = "adam",
-        learning_rate: float = 0.01,
-        weight_decay: float = 0.0,
-        epochs: int = 100,
-        early_stopping: int | None = 10,
-        eval_metric: Any = "ndcg@10",
-        scale: str | None = "standard",
-        device: str = "auto",
-        dtype: str = "float32",
-        random_state: Any = 0,
-    ):
-        self.loss = loss
-        self.hidden = hidden
-        self.activation = activation
-        self.dropout = dropout
-        self.output_scale = output_scale
-        self.batch_queries = batch_queries
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
-        self.scale = scale
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
+    loss: Any = parameter(
+        "lambda", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
+    )
+    hidden: Sequence[int] = parameter(
+        (64,), ListOf(inner=Integer(low=1), empty=True, help="units of each hidden layer")
+    )
+    activation: str = parameter("relu", Choice(of=("relu", "tanh", "sigmoid", "silu"), help="between the layers"))
+    dropout: float = parameter(
+        0.0, Real(low=0, high=1, open_high=True, help="share of hidden units left out in a step")
+    )
+    output_scale: float = parameter(
+        1.0, Real(low=0, open_low=True, high=LARGEST, help="factor on the first weights of the output layer")
+    )
+    batch_queries: int = parameter(32, Integer(low=1, help="queries a step"))
+    optimizer: str = parameter("adam", Choice(of=("adam", "adamw", "sgd"), help="how steps are taken"))
+    learning_rate: float = parameter(0.01, Real(low=0, open_low=True, high=LARGEST, help="length of the steps"))
+    weight_decay: float = parameter(0.0, Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"))
+    epochs: int = parameter(100, Integer(low=1, help="most passes over the training queries"))
+    early_stopping: int | None = parameter(
+        10, Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best epoch"))
+    scale: str | None = parameter("standard", SCALE)
+    device: str = parameter("auto", DeviceName(help="where to train; auto takes a GPU where there is one"))
+    dtype: str = parameter("float32", Choice(of=("float32", "float64"), help="numbers of the net"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     def _search_space(self) -> Space:
         idle = () if len(self.hidden) else ("dropout",)  # of hidden units

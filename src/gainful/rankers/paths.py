@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gainful.data.rows import Array, linear_scores
-from gainful.data.sharded import ShardedData
+from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import linear_scores_of
+from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.solvers.certificate import FEATURES, Certificate
@@ -40,9 +40,7 @@ def validation_of(w: Array, monitor: Monitor) -> float | None:
         return None
 
     def measure() -> float:
-        if isinstance(valid, ShardedData):
-            return valid.measure(monitor.metric, linear_scores_of, w)
-        return monitor.evaluate(linear_scores(valid.X, w))
+        return measure_blocks(monitor.metric, valid, linear_scores_of, w)
 
     found: float = measure() if monitor.journal is None else monitor.journal.number(w, measure)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, parameter
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, in_pieces
@@ -21,6 +22,7 @@ NOTHING_LEFT = 1e-12  # of the loss: every pair is in order, by a wide margin
 ROWS_PER_THREAD = 50_000
 
 
+@dataclass(repr=False, eq=False)
 class RankBoost(StepScores, Ranker):
     """Boosting on pairs: a sum of step functions, each of one feature (Freund, Iyer, Schapire and Singer 2003).
 
@@ -50,35 +52,22 @@ class RankBoost(StepScores, Ranker):
     history_ : objective is the exponential loss after the round; also r, alpha and feature
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "n_rounds": Integer(low=1, help="most rounds"),
-        "n_thresholds": THRESHOLDS,
-        "pairs": Choice(of=("all", "query"), help="what weighs the same at first: every pair, or every query"),
-        "directions": Choice(of=("both", "up"), help="whether a larger feature may lower the score"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping"),
-        "eval_metric": MetricSpec(help="metric on eval_set that chooses the number of rounds"),
-    }
     space: ClassVar[Space] = {
         "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
         "pairs": Values("all", "query", why="long queries rule where every pair counts the same"),
         "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
     }
 
-    def __init__(
-        self,
-        n_rounds: int = 300,
-        n_thresholds: int | str = 255,
-        pairs: str = "all",
-        directions: str = "both",
-        early_stopping: int | None = 50,
-        eval_metric: Any = "ndcg@10",
-    ):
-        self.n_rounds = n_rounds
-        self.n_thresholds = n_thresholds
-        self.pairs = pairs
-        self.directions = directions
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
+    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    n_thresholds: int | str = parameter(255, THRESHOLDS)
+    pairs: str = parameter(
+        "all", Choice(of=("all", "query"), help="what weighs the same at first: every pair, or every query")
+    )
+    directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
+    early_stopping: int | None = parameter(
+        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

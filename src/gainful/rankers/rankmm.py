@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.randomness import seed_from
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import SummedRisk
 from gainful.linear.journal import Journal, recorded
 from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
@@ -43,6 +42,7 @@ class Training(PathState):
     bundle: Bundle | None = None
 
 
+@dataclass(repr=False, eq=False)
 class RankMM(PathOverC, Ranker):
     """A linear ranker with margins as wide as grades differ (Agarwal and Collins 2010).
 
@@ -83,58 +83,37 @@ class RankMM(PathOverC, Ranker):
 
     accepts_shards: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "loss": Choice(of=LOSSES, help="how the pairs of a query make its loss"),
-        "C": C_CONSTRAINT,
-        "scale": SCALE,
-        "solver": Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual"),
-        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
-        "max_iter": Integer(low=1, help="most passes over the data (auto)"),
-        "learning_rate": Maybe(
-            inner=Real(low=0, open_low=True), help="first step (stochastic); None for a fitting one"
-        ),
-        "n_steps": Maybe(inner=Integer(low=1), help="steps of one query each (stochastic); None for 20 a query"),
-        "eval_metric": MetricSpec(help="metric on the validation data"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = {"C": C_RANGE}
 
-    def __init__(
-        self,
-        loss: str = "average",
-        C: float | Sequence[float] = 10.0,
-        scale: str | None = "standard",
-        solver: str = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        learning_rate: float | None = None,
-        n_steps: int | None = None,
-        eval_metric: Any = "ndcg@10",
-        random_state: Any = 0,
-    ):
-        self.loss = loss
-        self.C = C
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.n_steps = n_steps
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    loss: str = parameter("average", Choice(of=LOSSES, help="how the pairs of a query make its loss"))
+    C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
+    scale: str | None = parameter("standard", SCALE)
+    solver: str = parameter(
+        "auto", Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual")
+    )
+    tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
+    max_iter: int = parameter(1000, Integer(low=1, help="most passes over the data (auto)"))
+    learning_rate: float | None = parameter(
+        None, Maybe(inner=Real(low=0, open_low=True), help="first step (stochastic); None for a fitting one")
+    )
+    n_steps: int | None = parameter(
+        None, Maybe(inner=Integer(low=1), help="steps of one query each (stochastic); None for 20 a query")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_path(monitor)
-        if self.solver == "stochastic" and isinstance(data, ShardedData):
+        if self.solver == "stochastic" and data.whole is None:
             raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
         journal = None if monitor.checkpoint is None else Journal(monitor)
-        shards = as_sharded(data)
-        scales = Scaling(shards, self.scale, journal).scales
-        if isinstance(data, RankingData) and self.solver == "stochastic":  # it asks query after query
-            risk: Any = ScaledPairs(bind_pairs(data, self.loss, shards.total_weight), scales)
+        scales = Scaling(data, self.scale, journal).scales
+        if self.solver == "stochastic":  # it asks query after query
+            assert data.whole is not None
+            risk: Any = ScaledPairs(bind_pairs(data.whole, self.loss, data.total_weight), scales)
         else:
-            parts = shards.source.keep(bind_pairs, shards.source.data, self.loss, shards.total_weight)
-            risk = recorded(ScaledRisk(SummedRisk(shards, parts), scales), journal)
+            parts = data.map_resident(bind_pairs, self.loss, data.total_weight)
+            risk = recorded(ScaledRisk(SummedRisk(data, parts), scales), journal)
         self._follow_path(Training(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
 
     def _refuse_checkpoint(self) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.errors import DataError
 from gainful.linear.scaling import SCALE, Scaling
-from gainful.parameters.constraints import Choice, Constraint, MetricSpec, Real
+from gainful.parameters.constraints import Choice, MetricSpec, Real, parameter
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.paths import validation_of
@@ -20,6 +20,7 @@ from gainful.training.monitor import Monitor
 LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 
 
+@dataclass(repr=False, eq=False)
 class RegressionRanker(LinearScores, Ranker):
     """Linear regression on the relevance, with an l2 penalty.
 
@@ -43,40 +44,28 @@ class RegressionRanker(LinearScores, Ranker):
     """
 
     accepts_shards: ClassVar[bool] = True
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "alpha": Real(low=0, help="strength of the l2 penalty on the weights"),
-        "scale": SCALE,
-        "target": Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1"),
-        "eval_metric": MetricSpec(help="metric reported on the validation data"),
-    }
     space: ClassVar[Space] = {
         "alpha": Range(1.0, 1e5, log=True, why="from as good as no penalty to one that leaves little but the mean"),
         "target": Values("grade", "gain", why="gains 2^g − 1 are what NDCG counts, grades are less skewed"),
     }
 
-    def __init__(
-        self,
-        alpha: float = 1000.0,
-        scale: str | None = "standard",
-        target: str = "grade",
-        eval_metric: Any = "ndcg@10",
-    ):
-        self.alpha = alpha
-        self.scale = scale
-        self.target = target
-        self.eval_metric = eval_metric
+    alpha: float = parameter(1000.0, Real(low=0, help="strength of the l2 penalty on the weights"))
+    scale: str | None = parameter("standard", SCALE)
+    target: str = parameter(
+        "grade", Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric reported on the validation data"))
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         monitor.total = 1
-        shards = as_sharded(data)
-        top = shards.highest_grade
+        top = data.highest_grade
         if self.target == "gain" and top > LARGEST_GRADE:
             raise DataError(
                 f"the gain 2^g − 1 of grade {top:g} is too large to regress on; use target='grade', or grades "
                 f"up to {LARGEST_GRADE:g}"
             )
         targets = np.asarray if self.target == "grade" else gains
-        scaling = Scaling(shards, self.scale)
+        scaling = Scaling(data, self.scale)
         v, self.intercept_, objective = scaling.ridge(float(self.alpha), targets)
         self.coef_ = np.asarray(v / scaling.scales)
         monitor.step(objective=objective, validation=validation_of(self.coef_, monitor))

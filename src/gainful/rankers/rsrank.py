@@ -18,7 +18,17 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedHuber, query_order, row_scores
-from gainful.parameters.constraints import Choice, Constraint, Either, Integer, ListOf, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import (
+    Choice,
+    Either,
+    Integer,
+    ListOf,
+    Maybe,
+    MetricSpec,
+    Real,
+    Seed,
+    parameter,
+)
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
@@ -40,6 +50,7 @@ class Run:
     row: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(repr=False, eq=False)
 class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     """A linear ranker that pays for wrongly ordered pairs what they cost in NDCG, with as few features as wanted.
 
@@ -81,58 +92,37 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     path_ : one row per l1: ``l1``, ``n_features``, ``validation``, ``objective``, ``iterations``, ``seconds``
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "l1": Either(
-            of=(Real(low=0), Choice(of=("auto",)), ListOf(inner=Real(low=0))),
-            help="price of a weight; several, or 'auto', are chosen from on the validation data",
-        ),
-        "tolerance": Real(low=0, high=1, help="part of the best validation metric given up for fewer features"),
-        "truncate_every": Integer(low=1, help="gradient steps per truncation"),
-        "step": Choice(of=("safeguarded", "fixed"), help="how step lengths are found"),
-        "learning_rate": Real(low=0, open_low=True, help="length of the fixed step"),
-        "init": Either(
-            of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="weights at which training starts"
-        ),
-        "scale": SCALE,
-        "tol": Real(low=0, help="part by which the objective must fall over ten iterations"),
-        "max_iter": Integer(low=1, help="most iterations for one l1"),
-        "early_stopping": Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None"),
-        "eval_metric": MetricSpec(help="metric on the validation data"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR's data and the artificial"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
         "init": Values("regression", "zeros", why="the loss is not convex"),
     }
 
-    def __init__(
-        self,
-        l1: float | str | Sequence[float] = 0.0,
-        tolerance: float = 0.0,
-        truncate_every: int = 1,
-        step: str = "safeguarded",
-        learning_rate: float = 0.001,
-        init: str | Sequence[float] = "regression",
-        scale: str | None = "standard",
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        early_stopping: int | None = 50,
-        eval_metric: Any = "ndcg@10",
-        random_state: Any = 0,
-    ):
-        self.l1 = l1
-        self.tolerance = tolerance
-        self.truncate_every = truncate_every
-        self.step = step
-        self.learning_rate = learning_rate
-        self.init = init
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    l1: float | str | Sequence[float] = parameter(
+        0.0,
+        Either(
+            of=(Real(low=0), Choice(of=("auto",)), ListOf(inner=Real(low=0))),
+            help="price of a weight; several, or 'auto', are chosen from on the validation data",
+        ),
+    )
+    tolerance: float = parameter(
+        0.0, Real(low=0, high=1, help="part of the best validation metric given up for fewer features")
+    )
+    truncate_every: int = parameter(1, Integer(low=1, help="gradient steps per truncation"))
+    step: str = parameter("safeguarded", Choice(of=("safeguarded", "fixed"), help="how step lengths are found"))
+    learning_rate: float = parameter(0.001, Real(low=0, open_low=True, help="length of the fixed step"))
+    init: str | Sequence[float] = parameter(
+        "regression",
+        Either(of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="weights at which training starts"),
+    )
+    scale: str | None = parameter("standard", SCALE)
+    tol: float = parameter(1e-4, Real(low=0, help="part by which the objective must fall over ten iterations"))
+    max_iter: int = parameter(500, Integer(low=1, help="most iterations for one l1"))
+    early_stopping: int | None = parameter(
+        50, Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
@@ -149,7 +139,7 @@ class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
     ) -> Self:
         """Train for each l1, from small to large and each from the one before; ``path_`` has a row per l1.
 
-        Kept is the model with the fewest features within ``tolerance`` of the best validation metric.
+        PerBlock is the model with the fewest features within ``tolerance`` of the best validation metric.
         """
         given, self.l1 = self.l1, l1
         try:

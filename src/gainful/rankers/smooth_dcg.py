@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gainful.losses import Loss, loss
-from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, Real
+from gainful.parameters.constraints import Choice, Integer, Maybe, Real, parameter
 from gainful.parameters.space import Space
-from gainful.rankers.boosted import STEP_PARAMETERS, LossTrees
+from gainful.rankers.boosted import LossTrees
 from gainful.rankers.spaces import SMOOTH_DCG_SPACE
-from gainful.rankers.trees import TREE_PARAMETERS
 
 VARIANTS = {"sdcg": "sdcg", "shf": "shf-sdcg", "reg-shf": "reg-shf-sdcg"}
 
@@ -48,27 +46,21 @@ class SmoothDCG(LossTrees):
     loss_, scale_, n_stages_ : as of :class:`BoostedRanker`
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "variant": Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or these after regression"),
-        "alpha": Real(low=0, open_low=True, help="steepness of the pair functions"),
-        "beta": Real(low=0, open_low=True, help="steepness of the cut-off"),
-        "k": Maybe(inner=Integer(low=1), help="cut-off; None for none"),
-        "target": Choice(of=("ndcg", "dcg"), help="whether each query is divided by its best DCG"),
-        "tied": Choice(of=("all", "best"), help="of those tied in grade at place k, which the moving cut-off heeds"),
-        "regression": Real(low=0, open_low=True, help="of reg-shf: weight of the squared error beside DCG"),
-        **TREE_PARAMETERS,
-        **STEP_PARAMETERS,
-    }
-
     space: ClassVar[Space] = SMOOTH_DCG_SPACE
 
-    variant: str = "shf"
-    alpha: float = 2.0
-    beta: float = 1.0
-    k: int | None = 20
-    target: str = "ndcg"
-    tied: str = "all"
-    regression: float = 0.1
+    variant: str = parameter(
+        "shf", Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or these after regression")
+    )
+    alpha: float = parameter(2.0, Real(low=0, open_low=True, help="steepness of the pair functions"))
+    beta: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the cut-off"))
+    k: int | None = parameter(20, Maybe(inner=Integer(low=1), help="cut-off; None for none"))
+    target: str = parameter("ndcg", Choice(of=("ndcg", "dcg"), help="whether each query is divided by its best DCG"))
+    tied: str = parameter(
+        "all", Choice(of=("all", "best"), help="of those tied in grade at place k, which the moving cut-off heeds")
+    )
+    regression: float = parameter(
+        0.1, Real(low=0, open_low=True, help="of reg-shf: weight of the squared error beside DCG")
+    )
     n_trees: int = field(default=250, kw_only=True)
     n_leaves: int = field(default=16, kw_only=True)
     min_docs_in_leaf: int = field(default=100, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from gainful.data.spread import feature_spread
 from gainful.errors import DataError
 from gainful.linear.scaling import SCALE
 from gainful.metrics import Metric
-from gainful.parameters.constraints import Choice, Constraint, Either, Integer, Maybe, Real
+from gainful.parameters.constraints import Choice, Either, Integer, Maybe, Real, parameter
 from gainful.parameters.space import Range, Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.paths import FitsPath, stored_certificate
@@ -29,6 +29,10 @@ BLOCK_ROWS = 2_000
 SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
 
 
+_LINEAR = StructuredSVM.parameters
+
+
+@dataclass(repr=False, eq=False)
 class KernelStructuredSVM(FitsPath, Ranker):
     """The structured SVM of :class:`StructuredSVM` (convex bound) in the feature space of a kernel.
 
@@ -54,18 +58,6 @@ class KernelStructuredSVM(FitsPath, Ranker):
     certificate_, C_, path_ : as in :class:`StructuredSVM`
     """
 
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "kernel": Choice(of=KERNELS, help="kernel of sklearn.metrics.pairwise"),
-        "scale": SCALE,
-        "gamma": Either(
-            of=(Choice(of=("scale",)), Real(low=0, open_low=True)),
-            help="width of the kernel; 'scale' is 1/(d · var(X)) of the features as the kernel sees them",
-        ),
-        "degree": Integer(low=1, help="degree of the polynomial kernel"),
-        "coef0": Real(low=0, help="constant of the polynomial kernel"),
-        "n_landmarks": Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact"),
-        **{name: StructuredSVM.parameters[name] for name in SHARED},
-    }
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="as for the linear one"),
         "gamma": Range(
@@ -73,37 +65,28 @@ class KernelStructuredSVM(FitsPath, Ranker):
         ),
     }
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        scale: str | None = "standard",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        n_landmarks: int | None = 500,
-        metric: Any = "ndcg@10",
-        C: float | Sequence[float] = 1.0,
-        position_weights: Any = "linear",
-        ties: str = "average",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        eval_metric: Any = None,
-        random_state: Any = 0,
-    ):
-        self.kernel = kernel
-        self.scale = scale
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.metric = metric
-        self.C = C
-        self.position_weights = position_weights
-        self.ties = ties
-        self.tol = tol
-        self.max_iter = max_iter
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    kernel: str = parameter("rbf", Choice(of=KERNELS, help="kernel of sklearn.metrics.pairwise"))
+    scale: str | None = parameter("standard", SCALE)
+    gamma: float | str = parameter(
+        "scale",
+        Either(
+            of=(Choice(of=("scale",)), Real(low=0, open_low=True)),
+            help="width of the kernel; 'scale' is 1/(d · var(X)) of the features as the kernel sees them",
+        ),
+    )
+    degree: int = parameter(3, Integer(low=1, help="degree of the polynomial kernel"))
+    coef0: float = parameter(1.0, Real(low=0, help="constant of the polynomial kernel"))
+    n_landmarks: int | None = parameter(
+        500, Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact")
+    )
+    metric: Any = parameter("ndcg@10", _LINEAR["metric"])
+    C: float | Sequence[float] = parameter(1.0, _LINEAR["C"])
+    position_weights: Any = parameter("linear", _LINEAR["position_weights"])
+    ties: str = parameter("average", _LINEAR["ties"])
+    tol: float = parameter(1e-4, _LINEAR["tol"])
+    max_iter: int = parameter(1000, _LINEAR["max_iter"])
+    eval_metric: Any = parameter(None, _LINEAR["eval_metric"])
+    random_state: Any = parameter(0, _LINEAR["random_state"])
 
     def _linear(self) -> StructuredSVM:
         return StructuredSVM(scale=None, **{name: getattr(self, name) for name in SHARED})

@@ -10,17 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.randomness import seed_from
-from gainful.data.blocks import LocalBlocks
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
 from gainful.data.splits import split
 from gainful.errors import ParameterError
 from gainful.linear.journal import Journal
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.structured import Losses, ShiftedRisk, StructuredBlocks
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import Choice, Constraint, Either, Flag, Integer, Maybe, MetricSpec, Real, Seed
+from gainful.parameters.constraints import (
+    Choice,
+    Either,
+    Flag,
+    Integer,
+    Maybe,
+    MetricSpec,
+    Real,
+    Seed,
+    parameter,
+)
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState
@@ -48,6 +56,7 @@ class Training(PathState):
         return self.blocks.risk(loss)
 
 
+@dataclass(repr=False, eq=False)
 class StructuredSVM(PathOverC, Ranker):
     """A linear ranker that minimises an upper bound of 1 − NDCG@k, or of 1 − AP, itself.
 
@@ -100,77 +109,43 @@ class StructuredSVM(PathOverC, Ranker):
 
     accepts_shards: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
-    parameters: ClassVar[dict[str, Constraint]] = {
-        "metric": MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"),
-        "C": C_CONSTRAINT,
-        "scale": SCALE,
-        "solver": Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound"),
-        "bound": Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"),
-        "position_weights": CONSTRAINT,
-        "ties": Choice(of=("average", "random"), help="target among the perfect rankings"),
-        "rescaling": Choice(of=("margin", "slack"), help="what the loss of a ranking rescales"),
-        "tol": Real(low=0, open_low=True, help="relative gap at which to stop"),
-        "max_iter": Integer(low=1, help="most iterations"),
-        "tight_method": Choice(of=("gradient", "cccp"), help="how the tight bound is minimised"),
-        "start_alpha": Real(low=0, help="ridge penalty of the start of the tight bound"),
-        "schedule": Either(
-            of=(Choice(of=("pass", "query")), Integer(low=1)),
-            help="when cutting planes solve their quadratic programme: every pass, query, or so many queries",
-        ),
-        "drop_inactive": Flag(help="cutting planes drop columns without weight"),
-        "active_set": Flag(help="cutting planes leave a column that lost its weight out until it is found again"),
-        "single_variable_update": Flag(help="cutting planes optimise a new column's variable at once"),
-        "conjugate": Flag(help="conjugate directions in the subgradient solver"),
-        "eval_metric": Maybe(inner=MetricSpec(), help="metric on the validation data; None for the one trained on"),
-        "random_state": Maybe(inner=Seed(), help="seed"),
-    }
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="the paper's grid; the loss of a query is at most 1"),
         "position_weights": Values("linear", "sqrt", "discount", why="the families of A(r) of the paper"),
         "start_alpha": Range(1e-1, 1e3, log=True, why="of the tight bound, which keeps near to where it starts"),
     }
 
-    def __init__(
-        self,
-        metric: Any = "ndcg@10",
-        C: float | Sequence[float] = 1.0,
-        scale: str | None = "standard",
-        solver: str = "bundle",
-        bound: str = "convex",
-        position_weights: Any = "linear",
-        ties: str = "average",
-        rescaling: str = "margin",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        tight_method: str = "gradient",
-        start_alpha: float = 1.0,
-        schedule: str | int = "pass",
-        drop_inactive: bool = True,
-        active_set: bool = True,
-        single_variable_update: bool = True,
-        conjugate: bool = False,
-        eval_metric: Any = None,
-        random_state: Any = 0,
-    ):
-        self.metric = metric
-        self.C = C
-        self.scale = scale
-        self.solver = solver
-        self.bound = bound
-        self.position_weights = position_weights
-        self.ties = ties
-        self.rescaling = rescaling
-        self.tol = tol
-        self.max_iter = max_iter
-        self.tight_method = tight_method
-        self.start_alpha = start_alpha
-        self.schedule = schedule
-        self.drop_inactive = drop_inactive
-        self.active_set = active_set
-        self.single_variable_update = single_variable_update
-        self.conjugate = conjugate
-        self.eval_metric = eval_metric
-        self.random_state = random_state
+    metric: Any = parameter("ndcg@10", MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"))
+    C: float | Sequence[float] = parameter(1.0, C_CONSTRAINT)
+    scale: str | None = parameter("standard", SCALE)
+    solver: str = parameter(
+        "bundle", Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound")
+    )
+    bound: str = parameter("convex", Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"))
+    position_weights: Any = parameter("linear", CONSTRAINT)
+    ties: str = parameter("average", Choice(of=("average", "random"), help="target among the perfect rankings"))
+    rescaling: str = parameter("margin", Choice(of=("margin", "slack"), help="what the loss of a ranking rescales"))
+    tol: float = parameter(1e-4, Real(low=0, open_low=True, help="relative gap at which to stop"))
+    max_iter: int = parameter(1000, Integer(low=1, help="most iterations"))
+    tight_method: str = parameter("gradient", Choice(of=("gradient", "cccp"), help="how the tight bound is minimised"))
+    start_alpha: float = parameter(1.0, Real(low=0, help="ridge penalty of the start of the tight bound"))
+    schedule: str | int = parameter(
+        "pass",
+        Either(
+            of=(Choice(of=("pass", "query")), Integer(low=1)),
+            help="when cutting planes solve their quadratic programme: every pass, query, or so many queries",
+        ),
+    )
+    drop_inactive: bool = parameter(True, Flag(help="cutting planes drop columns without weight"))
+    active_set: bool = parameter(
+        True, Flag(help="cutting planes leave a column that lost its weight out until it is found again")
+    )
+    single_variable_update: bool = parameter(True, Flag(help="cutting planes optimise a new column's variable at once"))
+    conjugate: bool = parameter(False, Flag(help="conjugate directions in the subgradient solver"))
+    eval_metric: Any = parameter(
+        None, Maybe(inner=MetricSpec(), help="metric on the validation data; None for the one trained on")
+    )
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
@@ -183,7 +158,7 @@ class StructuredSVM(PathOverC, Ranker):
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
 
-    def _fit(self, data: RankingData | ShardedData, monitor: Monitor) -> None:
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_combination(monitor)
         self.__dict__.pop("position_weights_search_", None)  # of an earlier fit
         journal = None if monitor.checkpoint is None else Journal(monitor)
@@ -208,35 +183,29 @@ class StructuredSVM(PathOverC, Ranker):
             raise ParameterError(f"{owner}: bound='tight' has methods of its own (tight_method); leave solver out")
         self._check_path(monitor)
 
-    def _fit_with(
-        self, weights: Array | None, data: RankingData | ShardedData, monitor: Monitor, journal: Journal | None
-    ) -> None:
+    def _fit_with(self, weights: Array | None, data: Dataset, monitor: Monitor, journal: Journal | None) -> None:
         """Solve for every C given and keep the best on the validation data, or the only one."""
         self._follow_path(self._training(data, weights, journal), monitor)
         self.position_weights_ = weights
 
-    def _training(self, data: RankingData | ShardedData, weights: Array | None, journal: Journal | None) -> Training:
+    def _training(self, data: Dataset, weights: Array | None, journal: Journal | None) -> Training:
         measure = metric(self.metric)
-        if self.solver == "cutting_plane" and isinstance(data, RankingData):  # it asks query after query
-            shards = ShardedData(LocalBlocks([data]))
-        else:
-            shards = as_sharded(data)
-        for found in shards.source.run(grades_of, shards.source.data):
+        for found in data.map(grades_of):
             measure._refuse_grades(found)
-        if self.solver == "cutting_plane" and shards.whole is None:
+        if self.solver == "cutting_plane" and data.whole is None:  # it asks query after query
             raise ParameterError(
                 f"{type(self).__name__}: solver='cutting_plane' takes one file, not shards; take solver='bundle'"
             )
         seed = seed_from(self.random_state) if self.ties == "random" else 0
-        scaling = Scaling(shards, self.scale, journal)
-        blocks = StructuredBlocks(shards, Losses(measure, weights, self.ties, seed), scaling.scales, journal)
+        scaling = Scaling(data, self.scale, journal)
+        blocks = StructuredBlocks(data, Losses(measure, weights, self.ties, seed), scaling.scales, journal)
         start = scaling.start(self.start_alpha) if self.bound == "tight" else None
         return Training(scales=scaling.scales, blocks=blocks, start=start)
 
     # -- position weights ----------------------------------------------------------------------------------------------
 
     def _chosen_weights(
-        self, data: RankingData | ShardedData, monitor: Monitor, journal: Journal | None
+        self, data: Dataset, monitor: Monitor, journal: Journal | None
     ) -> tuple[Array | None, str | None]:
         """A(1), …, A(k) and the family's name; None for average precision, which has none."""
         measure: Metric = metric(self.metric)
@@ -248,17 +217,15 @@ class StructuredSVM(PathOverC, Ranker):
         name = self.position_weights if isinstance(self.position_weights, str) else None
         return position_weights(self.position_weights, k, type(self).__name__), name
 
-    def _learned_weights(
-        self, data: RankingData | ShardedData, monitor: Monitor, k: int, journal: Journal | None
-    ) -> tuple[Array, str]:
+    def _learned_weights(self, data: Dataset, monitor: Monitor, k: int, journal: Journal | None) -> tuple[Array, str]:
         """Fit with each shape and take the one that does best on the validation queries."""
         train, valid = data, monitor.valid
         if valid is None:
-            if isinstance(data, ShardedData):
+            if data.whole is None:
                 raise ParameterError(
                     f"{type(self).__name__}: position_weights='learn' needs eval_set where the data come in shards"
                 )
-            train, valid = split(data, (1 - HELD_OUT, HELD_OUT), seed=seed_from(self.random_state))
+            train, valid = split(data.whole, (1 - HELD_OUT, HELD_OUT), seed=seed_from(self.random_state))
         ranks = np.arange(1.0, k + 1.0)
         found: dict[str, float] = {}
         for name, family in LEARNABLE.items():

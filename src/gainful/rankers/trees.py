@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import (
     Choice,
-    Constraint,
     Either,
     Flag,
     Integer,
@@ -26,6 +25,7 @@ from gainful.parameters.constraints import (
     Real,
     Seed,
     Settings,
+    parameter,
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
@@ -46,31 +46,6 @@ from gainful.trees.row_chunks import joined
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
 FEATURE = Either(of=(Integer(low=0), Name()))
-
-TREE_PARAMETERS: dict[str, Constraint] = {
-    "n_trees": Integer(low=1, help="most trees grown"),
-    "n_leaves": Integer(low=2, high=131072, help="leaves a tree"),
-    "learning_rate": Real(low=0, open_low=True, help="shrinkage of each tree"),
-    "min_docs_in_leaf": Integer(low=0, help="documents a leaf must hold"),
-    "subsample": Real(low=0, high=1, open_low=True, help="share of the queries each tree sees"),
-    "colsample": Real(low=0, high=1, open_low=True, help="share of the features each tree sees"),
-    "l2": Real(low=0, help="l2 penalty on leaf values"),
-    "bins": Either(
-        of=(Integer(low=2, high=65535), Choice(of=("exact",))),
-        help='histogram bins a feature is cut into; "exact": one for each distinct value',
-    ),
-    "monotone": Maybe(
-        inner=Either(of=(ListOf(inner=Integer(low=-1, high=1)), Settings(numbers=True))),
-        help="−1, 0 or 1 for each feature, or a mapping from feature to sign: scores fall or rise with it",
-    ),
-    "categorical": Maybe(inner=ListOf(inner=FEATURE), help="features that hold categories: numbers or names"),
-    "early_stopping": Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping"),
-    "eval_metric": MetricSpec(help="metric on eval_set that chooses the best iteration"),
-    "warm_start": Flag(help="fit again goes on from the trees there are, up to n_trees in all"),
-    "engine_params": Maybe(inner=Settings(), help="LightGBM parameters handed on as they are"),
-    "n_jobs": Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores"),
-    "random_state": Maybe(inner=Seed(), help="seed"),
-}
 
 
 @dataclass(repr=False, eq=False)
@@ -105,26 +80,45 @@ class TreeRanker(Ranker):
     accepts_codes: ClassVar[bool] = True
     accepts_shards: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
-    parameters: ClassVar[Mapping[str, Constraint]] = TREE_PARAMETERS
     space: ClassVar[Space] = TREE_SPACE
 
     _: KW_ONLY
-    n_trees: int = 300
-    n_leaves: int = 31
-    learning_rate: float = 0.1
-    min_docs_in_leaf: int = 20
-    subsample: float = 1.0
-    colsample: float = 1.0
-    l2: float = 0.0
-    bins: int | str = 255
-    monotone: Sequence[int] | Mapping[Any, int] | None = None
-    categorical: Sequence[int | str] | None = None
-    early_stopping: int | None = 50
-    eval_metric: Any = "ndcg@10"
-    warm_start: bool = False
-    engine_params: Mapping[str, Any] | None = None
-    n_jobs: int | None = None
-    random_state: Any = 0
+    n_trees: int = parameter(300, Integer(low=1, help="most trees grown"))
+    n_leaves: int = parameter(31, Integer(low=2, high=131072, help="leaves a tree"))
+    learning_rate: float = parameter(0.1, Real(low=0, open_low=True, help="shrinkage of each tree"))
+    min_docs_in_leaf: int = parameter(20, Integer(low=0, help="documents a leaf must hold"))
+    subsample: float = parameter(1.0, Real(low=0, high=1, open_low=True, help="share of the queries each tree sees"))
+    colsample: float = parameter(1.0, Real(low=0, high=1, open_low=True, help="share of the features each tree sees"))
+    l2: float = parameter(0.0, Real(low=0, help="l2 penalty on leaf values"))
+    bins: int | str = parameter(
+        255,
+        Either(
+            of=(Integer(low=2, high=65535), Choice(of=("exact",))),
+            help='histogram bins a feature is cut into; "exact": one for each distinct value',
+        ),
+    )
+    monotone: Sequence[int] | Mapping[Any, int] | None = parameter(
+        None,
+        Maybe(
+            inner=Either(of=(ListOf(inner=Integer(low=-1, high=1)), Settings(numbers=True))),
+            help="−1, 0 or 1 for each feature, or a mapping from feature to sign: scores fall or rise with it",
+        ),
+    )
+    categorical: Sequence[int | str] | None = parameter(
+        None, Maybe(inner=ListOf(inner=FEATURE), help="features that hold categories: numbers or names")
+    )
+    early_stopping: int | None = parameter(
+        50, Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping")
+    )
+    eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
+    warm_start: bool = parameter(False, Flag(help="fit again goes on from the trees there are, up to n_trees in all"))
+    engine_params: Mapping[str, Any] | None = parameter(
+        None, Maybe(inner=Settings(), help="LightGBM parameters handed on as they are")
+    )
+    n_jobs: int | None = parameter(
+        None, Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores")
+    )
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
@@ -154,7 +148,7 @@ class TreeRanker(Ranker):
 
     def _grow(
         self,
-        data: RankingData | ShardedData,
+        data: Dataset,
         labels: Labels,
         monitor: Monitor,
         *,
@@ -167,7 +161,7 @@ class TreeRanker(Ranker):
         """
         if monitor.valid is not None:
             monitor.patience = self.early_stopping
-        if isinstance(monitor.valid, ShardedData) and not isinstance(data, ShardedData):
+        if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
             raise DataError("eval_set is on a cluster and X is not; give both there, or both here")
         start = self._trees_to_go_on_from(data, monitor)
         settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
@@ -178,22 +172,29 @@ class TreeRanker(Ranker):
             "to_scores": self._to_scores,
         }
         scale: float | None
-        if isinstance(data, ShardedData):
+        if data.whole is None:
             from gainful.trees.cluster.train import grow_on_cluster
 
             about |= {"recipe": recipe, "threads": self._threads()}
             booster, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
         else:
-            objective = None if recipe is None else recipe.make(data, threads=self._threads())
+            objective = None if recipe is None else recipe.make(data.whole, threads=self._threads())
             booster = grow_trees(
-                data, labels(data), self.n_trees, settings, monitor, objective=objective, n_jobs=self.n_jobs, **about
+                data.whole,
+                labels(data.whole),
+                self.n_trees,
+                settings,
+                monitor,
+                objective=objective,
+                n_jobs=self.n_jobs,
+                **about,
             )
             scale = getattr(objective, "scale", None)
         self.best_iteration_ = monitor.best_iteration
         self.booster_ = first_iterations(booster, self.best_iteration_)
         return scale
 
-    def _trees_to_go_on_from(self, data: RankingData | ShardedData, monitor: Monitor) -> Any:
+    def _trees_to_go_on_from(self, data: Dataset, monitor: Monitor) -> Any:
         """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
@@ -219,14 +220,14 @@ class TreeRanker(Ranker):
 
     def _measured(self, trees: Any, monitor: Monitor) -> float:
         """The validation metric of these trees."""
-        if isinstance(monitor.valid, ShardedData):
+        if monitor.valid.whole is None:
             text = trees.model_to_string()
-            return monitor.valid.measure(monitor.metric, _scores_by, text, self._to_scores)
+            return measure_blocks(monitor.metric, monitor.valid, _scores_by, text, self._to_scores)
         return monitor.evaluate(self._to_scores(predict_rows(trees, monitor.valid.X, trees.current_iteration())))
 
-    def _start_facts(self, data: RankingData | ShardedData) -> dict[str, Any]:
+    def _start_facts(self, data: Dataset) -> dict[str, Any]:
         # LightGBM grows other trees with another number; on a cluster it is the workers that have it
-        threads = self._threads() if isinstance(data, ShardedData) else training_threads(self.n_jobs, data)
+        threads = self._threads() if data.whole is None else training_threads(self.n_jobs, data.whole)
         facts = {"number of threads": threads}
         if not self.warm_start or not hasattr(self, "booster_"):
             return facts
@@ -237,7 +238,7 @@ class TreeRanker(Ranker):
         super()._refuse_checkpoint()
         refuse_not_resumed(self.engine_params, type(self).__name__)
 
-    def _in_one_piece(self, data: ShardedData) -> RankingData | ShardedData:
+    def _in_one_block(self, data: Dataset) -> Dataset:
         # LightGBM reads the blocks of this process one after the other
         return joined(data) if data.is_local else data
 
@@ -247,7 +248,7 @@ class TreeRanker(Ranker):
 
     # -- features by name ----------------------------------------------------------------------------------------------
 
-    def _constraints(self, data: RankingData | ShardedData) -> dict[str, Any]:
+    def _constraints(self, data: Dataset) -> dict[str, Any]:
         if self.monotone is None:
             return {}
         if isinstance(self.monotone, Mapping):
@@ -265,10 +266,10 @@ class TreeRanker(Ranker):
                 )
         return {"monotone_constraints": signs}
 
-    def _categories(self, data: RankingData | ShardedData) -> list[int]:
+    def _categories(self, data: Dataset) -> list[int]:
         return [self._place(feature, data, "categorical") for feature in self.categorical or ()]
 
-    def _place(self, feature: Any, data: RankingData | ShardedData, parameter: str) -> int:
+    def _place(self, feature: Any, data: Dataset, parameter: str) -> int:
         """The column of a feature given by number or name."""
         names = data.feature_names
         if isinstance(feature, str) and names is not None and feature in names:

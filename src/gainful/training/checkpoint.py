@@ -151,7 +151,7 @@ def data_facts(data: Any) -> dict[str, Any]:
     Data in blocks are asked block by block, where they are.
     """
     facts = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
-    parts = [block_digest(data)] if isinstance(data, RankingData) else data.source.run(block_digest, data.source.data)
+    parts = [block_digest(data.whole)] if data.whole is not None else data.map(block_digest)
     return facts | {what: zlib.crc32(repr([part[what] for part in parts]).encode()) for what in parts[0]}
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
 from gainful.metrics import Metric
 from gainful.training.checkpoint import Checkpoint
 
@@ -43,7 +42,7 @@ class Monitor:
     """
 
     metric: Metric
-    valid: Any = None  # a RankingData; a ShardedData only for rankers that accept shards
+    valid: Any = None  # a RankingData; any Dataset for rankers that accept shards
     patience: int | None = None
     total: int | None = None
     callback: ProgressCallback | None = None
@@ -104,8 +103,8 @@ class Monitor:
 
     def evaluate(self, scores: Any) -> float:
         """The validation metric of these scores of the validation rows."""
-        if not isinstance(self.valid, RankingData):
-            raise ValueError("this fit has no validation data in memory")
+        if self.valid is None:
+            raise ValueError("this fit has no validation data")
         return self.metric(scores, self.valid)
 
     def step(

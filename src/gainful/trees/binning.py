@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +14,10 @@ from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import BLOCK_VALUES, Array, refuse_empty, refuse_infinite
 from gainful.errors import DataError
-from gainful.parameters.constraints import Constraint, Integer, Real, check_parameters
+from gainful.parameters.constraints import DeclaredParameters, Integer, Real, check_parameters, parameter
 
 
+@dataclass(repr=False, eq=False)
 class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replaces every feature by the number of the bin its value falls into: 0, 1, 2, … from low to high.
 
@@ -46,14 +48,11 @@ class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     has_missing_ : (n_features,), whether the feature has a code for missing values
     """
 
-    parameters: ClassVar[Mapping[str, Constraint]] = {
-        "n_bins": Integer(low=2, high=65536, help="most bins of a feature"),
-        "start_length": Real(low=0, help="bin length tried first"),
-    }
+    parameters: ClassVar[Any] = DeclaredParameters()
 
-    def __init__(self, n_bins: int = 256, *, start_length: float = 0.0):
-        self.n_bins = n_bins
-        self.start_length = start_length
+    n_bins: int = parameter(256, Integer(low=2, high=65536, help="maximum number of bins per feature"))
+    _: KW_ONLY
+    start_length: float = parameter(0.0, Real(low=0, help="bin length tried first"))
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the bins of each feature. X is an array, a sparse matrix, a frame or a RankingData."""

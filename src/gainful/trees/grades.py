@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 
 LARGEST_PLAIN_GRADE = 30.0  # LightGBM keeps labels and gains of splits in float32: 2^60 still has room there
 
@@ -43,11 +42,11 @@ class Tally:
         return cls(distinct, counts, weighed)
 
     @classmethod
-    def of_data(cls, data: RankingData | ShardedData) -> Self:
+    def of_data(cls, data: Dataset) -> Self:
         """Over all rows, wherever they are."""
         if isinstance(data, RankingData):
             return cls.of(data.y, data.row_weights)
-        parts: list[Tally] = data.source.run(_tally, data.source.data)
+        parts: list[Tally] = data.map(_tally)
         distinct, rank = np.unique(np.concatenate([part.grades for part in parts]), return_inverse=True)
         counts = np.bincount(rank, np.concatenate([part.counts for part in parts]), len(distinct))
         weights = np.bincount(rank, np.concatenate([part.weights for part in parts]), len(distinct))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gainful.data.blocks import LocalBlocks
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData, as_sharded
+from gainful.data.sharded import ShardedData
 
 
 class Pieces:
@@ -42,7 +42,7 @@ def distinct(X: Any, j: int) -> Array:
     return np.unique(np.concatenate([np.unique(part[:, j]) for part in pieces_of(X)]))
 
 
-def joined(data: ShardedData) -> RankingData:
+def joined(data: Dataset) -> RankingData:
     """The data of local blocks as one. Grades, queries and ids are joined in memory; so is a sparse matrix."""
     blocks = list(data.blocks())
     if len(blocks) == 1:
@@ -66,10 +66,10 @@ def _stacked(parts: list[Any]) -> Any:
     return sparse.vstack(parts, format="csr")
 
 
-def in_pieces(data: RankingData | ShardedData) -> ShardedData:
+def in_pieces(data: Dataset) -> Dataset:
     """The data as blocks again: one for each piece."""
     if not isinstance(data, RankingData) or not isinstance(data.X, Pieces):
-        return as_sharded(data)
+        return data
     cuts = np.searchsorted(data.offsets, np.concatenate([[0], data.X.ends]))
     return ShardedData(LocalBlocks([_piece(data, i, *cuts[i : i + 2]) for i in range(len(data.X.parts))]))
 

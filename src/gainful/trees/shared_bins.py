@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Kept
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import DataError
 from gainful.trees.codes import NOT_BY_FREQUENCY
 from gainful.trees.grow import as_lightgbm, bins_for
@@ -49,11 +48,11 @@ class CommonBins:
             os.unlink(path)
 
 
-def find_bins(data: ShardedData, params: Mapping[str, Any], categorical: Sequence[int], exact: bool) -> CommonBins:
+def find_bins(data: Dataset, params: Mapping[str, Any], categorical: Sequence[int], exact: bool) -> CommonBins:
     """The bins, found here from rows or values that the blocks send."""
     source = data.source
     if exact and not categorical:
-        return _exact_bins(source.run(_distinct, source.data), params)
+        return _exact_bins(source.map(_distinct, source.data), params)
     if exact and data.n_rows * data.n_features > MOST_VALUES:
         raise DataError(
             f'bins="exact" with categorical brings all values from the cluster here, and {data.n_rows:,} rows of '
@@ -61,22 +60,22 @@ def find_bins(data: ShardedData, params: Mapping[str, Any], categorical: Sequenc
         )
     # categories are binned by how often they occur, so for one bin each all rows are looked at
     rows = _sampled_rows(data, data.n_rows if exact else _sample_size(params), params)
-    return _bins_of_rows(source.run(_sampled, source.data, rows), params, categorical, data.n_rows, exact)
+    return _bins_of_rows(source.map(_sampled, source.data, rows), params, categorical, data.n_rows, exact)
 
 
 def _sample_size(params: Mapping[str, Any]) -> int:
     return next((int(params[name]) for name in SAMPLE_NAMES if name in params), SAMPLE)
 
 
-def _sampled_rows(data: ShardedData, n: int, params: Mapping[str, Any]) -> Kept:
+def _sampled_rows(data: Dataset, n: int, params: Mapping[str, Any]) -> PerBlock:
     """The rows of each block that are in the sample: None for all."""
     if data.n_rows <= n:
-        return Kept((None,) * data.n_blocks)
+        return PerBlock((None,) * data.n_blocks)
     rng = np.random.default_rng([int(params.get("data_random_seed", 1)), n])
     rows = np.sort(rng.choice(data.n_rows, n, replace=False, shuffle=False))
     starts = np.array(data.first_rows.parts)
     parts = np.split(rows, np.searchsorted(rows, starts[1:]))
-    return Kept(tuple(part - start for part, start in zip(parts, starts, strict=True)))
+    return PerBlock(tuple(part - start for part, start in zip(parts, starts, strict=True)))
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

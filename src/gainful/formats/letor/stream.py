@@ -1,4 +1,4 @@
-"""LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, one block of lines at a time.
+"""LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, a block of lines at a time.
 
 The number of features, and whether to store the matrix sparse, follow from the whole file. A pass assumes what the
 beginning says; a wider line ends the parsing, the rest is only counted, and the pass is made again.

@@ -18,11 +18,11 @@ needed:
 
 Conventions
 -----------
-The arrays of :class:`gainful.losses.structured.problem.RankingProblem`, read-only. A call treats the queries
-``first`` to ``last − 1``. Arrays over rows begin at the row ``base`` = offsets[first], those over grades at the block blocks[first],
-those over queries at ``first``; only ``xi`` has all queries. In a query's part of ``rows`` and ``top`` its candidates
-stand one grade after the other; grade g ends at ``ends[g]``, counted from the query's first. Slot r of query q is
-``slots[q − first, r]``. ``way[q − first]`` says how to rank the query; 0 leaves it out. Scores are centred
+The arrays of :class:`gainful.losses.structured.problem.RankingProblem`, read-only. A call treats the queries ``first``
+to ``last − 1``. Arrays over rows begin at the row ``base`` = offsets[first], those over grades at the block
+blocks[first], those over queries at ``first``; only ``xi`` has all queries. In a query's part of ``rows`` and ``top``
+its candidates stand one grade after the other; grade g ends at ``ends[g]``, counted from the query's first. Slot r of
+query q is ``slots[q − first, r]``. ``way[q − first]`` says how to rank the query; 0 leaves it out. Scores are centred
 per query before anything is summed, which changes no ranking and keeps digits.
 
 The compiler's cache looks at this file only, so every helper of an entry point lives here.

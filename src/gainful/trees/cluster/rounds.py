@@ -22,7 +22,7 @@ import distributed
 
 from gainful.cluster.blocks import DaskBlocks
 from gainful.cluster.clients import first_line
-from gainful.data.blocks import Kept
+from gainful.data.blocks import PerBlock
 from gainful.errors import ClusterError, ParameterError
 from gainful.trees.cluster import workers
 from gainful.trees.cluster.settings import MACHINES
@@ -59,7 +59,7 @@ class Rounds:
         self._turn = distributed.Semaphore(1, TURN, scheduler_rpc=self.client.scheduler, loop=self.client.loop)
         self._asking = False
 
-    def grow(self, scores: Kept, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
+    def grow(self, scores: PerBlock, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
         """The trees of a round and what each worker tells of it; grown again where a worker is lost."""
         last: WorkerLost | None = None
         for _ in range(MOST_LOSSES):
@@ -79,12 +79,12 @@ class Rounds:
             f"trees {work.done + 1} to {work.last} did not grow in {MOST_LOSSES} rounds, the last time: {last}"
         ) from last
 
-    def _wait_for(self, scores: Kept) -> None:
+    def _wait_for(self, scores: PerBlock) -> None:
         """Wait until the scores are there: the round names them from another client, which may be ahead of ours."""
         if any(isinstance(part, distributed.Future) for part in scores.parts):
-            self.source.run(_is_there, scores)
+            self.source.map(_is_there, scores)
 
-    def _try(self, scores: Kept, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
+    def _try(self, scores: PerBlock, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
         self.number, self.complete, self.open = self.number + 1, False, True
         work = replace(work, round=self.number)
         attempt = Attempt(self._client(), self.source.data.parts, scores.parts, work, self.network)

@@ -16,10 +16,9 @@ import numpy as np
 
 from gainful.cluster.blocks import plain_errors
 from gainful.cluster.clients import first_line
-from gainful.data.blocks import Kept
-from gainful.data.dataset import RankingData
+from gainful.data.blocks import PerBlock
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.sharded import ShardedData
 from gainful.errors import ClusterError, GainfulError, ParameterError
 from gainful.metrics.value import mean_over_queries
 from gainful.training.monitor import Monitor
@@ -42,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def grow_on_cluster(
-    data: ShardedData,
+    data: Dataset,
     labels: Labels,
     n_trees: int,
     params: dict[str, Any],
@@ -94,7 +93,7 @@ class ClusterGrowth:
 
     def __init__(
         self,
-        data: ShardedData,
+        data: Dataset,
         labels: Labels,
         params: dict[str, Any],
         network: dict[str, Any],
@@ -121,10 +120,10 @@ class ClusterGrowth:
         self.valid_scores = None if self.valid is None else self._start_scores(self.valid)
         self.age = 0  # rounds since the scores were last computed as a whole
 
-    def _start_scores(self, data: ShardedData) -> Kept:
+    def _start_scores(self, data: Dataset) -> PerBlock:
         if self.trees is None:
-            return Kept((None,) * data.n_blocks)
-        return data.source.keep(start_scores, data.source.data, self.trees)
+            return PerBlock((None,) * data.n_blocks)
+        return data.map_resident(start_scores, self.trees)
 
     def find_bins(self, categorical: Sequence[int], exact: bool) -> None:
         self.categorical = tuple(categorical)
@@ -151,9 +150,7 @@ class ClusterGrowth:
         """Where the next tree is the one that sets the scale: find it over all blocks."""
         if self.recipe is None or self.recipe.scale_from is None or self.tree + 1 < self.recipe.scale_from:
             return
-        sizes = self.data.source.run(
-            _gradient_size, self.data.source.data, self.scores, self.recipe, self._mean_weight(), self.tree + 1
-        )
+        sizes = self.data.map(_gradient_size, self.scores, self.recipe, self._mean_weight(), self.tree + 1)
         total = sizes[0]
         for size in sizes[1:]:
             total = total + size
@@ -190,7 +187,7 @@ class ClusterGrowth:
         if self.age > self.data.source.longest_history:
             self.scores, self.age = self._start_scores(self.data), 0
         else:
-            self.scores = self.data.source.keep(added, self.data.source.data, self.scores, new)
+            self.scores = self.data.map_resident(added, self.scores, new)
 
     def _validate(self, new: str, n: int) -> Sequence[float | None]:
         """The validation metric after each of ``n`` new trees."""
@@ -199,7 +196,7 @@ class ClusterGrowth:
         source = self.valid.source
         to_scores = Predicted(self.to_scores, self.params["objective"] == "multiclass")
         arguments = source.data, self.valid_scores, new, self.monitor.metric, to_scores
-        values, self.valid_scores = source.run_and_keep(measured, *arguments)
+        values, self.valid_scores = source.map_both(measured, *arguments)
         if self.age + 1 > source.longest_history:
             self.valid_scores = self._start_scores(self.valid)
         weights = self.valid.query_weights
@@ -237,7 +234,7 @@ class ClusterGrowth:
             last=last,
             threads=self.threads,
             another_may_split=draws_at_random(params) or changes,
-            queries=tuple(len(one.query_ids) for one in self.data.facts),
+            queries=self.data.queries_by_block,
             base=self._base(),
         )
 
@@ -246,7 +243,7 @@ class ClusterGrowth:
         begins = self.params["objective"] == "regression" and self.params.get("boost_from_average", True)
         if self.trees is not None or not begins:
             return None
-        sums = self.data.source.run(_label_sums, self.data.source.data, self.labels)
+        sums = self.data.map(_label_sums, self.labels)
         labels, weights = np.sum(sums, axis=0)
         return float(labels / weights) if weights > 0 else 0.0
 
