@@ -1,6 +1,6 @@
 """What a checkpoint costs: seconds and bytes of one write beside the seconds of a tree or an epoch, and of resuming.
 
-Prints one JSON line for each ranker. Run as: python benchmarks/checkpoint_costs.py [QUERIES]
+Fingerprints one JSON line for each ranker. Run as: python benchmarks/checkpoint_costs.py [QUERIES]
 """
 
 from __future__ import annotations

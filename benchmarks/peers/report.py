@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from peers.contestants import GROUPS, REFERENCE
-from peers.curves import SHARES, Curve, Standing, Yardstick, standings, yardstick
+from peers.curves import SHARES, Curve, WorkerState, Yardstick, standings, yardstick
 
 NEAR = 0.002  # NDCG@10; nearer than this is called equal
 ABOUT = 1.25  # so are times
@@ -73,7 +73,7 @@ def _head(entry: dict[str, Any]) -> str:
     )
 
 
-def _table(table: Sequence[Standing], by: Yardstick) -> str:
+def _table(table: Sequence[WorkerState], by: Yardstick) -> str:
     heads = ["ranker", f"NDCG@10 in {_time(by.seconds)}", "difference"]
     heads += [f"time to {share:.0%}" for share in SHARES] + ["ratio at 99%", "best", "ms an iteration", "memory added"]
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
@@ -88,7 +88,7 @@ def _table(table: Sequence[Standing], by: Yardstick) -> str:
     return "\n".join(lines)
 
 
-def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
+def verdict(table: Sequence[WorkerState], by: Yardstick) -> Iterator[str]:
     """In words: who is better at equal time, who is quicker at equal quality; ours against theirs.
 
     Who stands for a side is chosen on validation data; the figures are of test data.
@@ -110,7 +110,7 @@ def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
         yield f"Of ours these do not come to 99% in the time given: {', '.join(behind)}."
 
 
-def _race(quick: Standing | None, other: Standing) -> str:
+def _race(quick: WorkerState | None, other: WorkerState) -> str:
     mine, its = (None if one is None else one.times["0.99"] for one in (quick, other))
     if quick is None or (mine is None and its is None):
         return f"**none of ours reaches it**; {other.name} does." if its is not None else "nobody reaches it on test."
@@ -125,13 +125,13 @@ def _race(quick: Standing | None, other: Standing) -> str:
     return f"our quickest, {quick.name} ({_time(mine)}), is {how} the quickest peer, {other.name} ({_time(its)})."
 
 
-def _best(table: Sequence[Standing]) -> Standing | None:
+def _best(table: Sequence[WorkerState]) -> WorkerState | None:
     """The one that is best on validation at the reference time."""
     known = [s for s in table if s.valid is not None]
     return max(known, key=lambda s: s.valid or 0.0, default=None)
 
 
-def _quickest(table: Sequence[Standing]) -> Standing | None:
+def _quickest(table: Sequence[WorkerState]) -> WorkerState | None:
     """The one that is there first on validation."""
     known = [s for s in table if s.valid_time is not None]
     return min(known, key=lambda s: s.valid_time or 0.0, default=None)

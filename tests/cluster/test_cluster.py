@@ -280,7 +280,7 @@ def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
             unknown, da.concatenate([y[:90], y[:90], y[:90], y[:330]]).rechunk(((90, 90, 90, 330),)), qid=unknown_qid
         ),
         "no such file": lambda: gainful.open_shards(tmp_path / "none.gnf", cluster=client),
-        "AdaRank wants its data in one piece": lambda: gainful.AdaRank().fit(
+        "AdaRank needs its data in one piece": lambda: gainful.AdaRank().fit(
             gainful.open_shards(folder, cluster=client)
         ),
     }.items():

@@ -21,14 +21,14 @@ from gainful.training.monitor import Monitor
 from gainful.trees import sums as tree_sums
 from gainful.trees.grades import Tally
 from gainful.trees.query_sampling import QuerySample
-from gainful.trees.row_chunks import in_pieces, joined
+from gainful.trees.row_chunks import joined, run_in_threads
 
 distributed = pytest.importorskip("distributed")
 from gainful.trees import shared_bins as common_bins  # noqa: E402
 from gainful.trees.cluster import rounds as cluster_rounds  # noqa: E402
 from gainful.trees.cluster import train as cluster_trees  # noqa: E402
 from gainful.trees.cluster import workers as cluster_workers  # noqa: E402
-from gainful.trees.objective_factory import Recipe, grades  # noqa: E402
+from gainful.trees.objective_factory import ObjectiveFactory, grades  # noqa: E402
 
 pytestmark = pytest.mark.cluster
 
@@ -179,7 +179,7 @@ class Noted:
 
 
 def test_each_worker_sees_whole_queries_and_all_of_them_once(data, shards, tmp_path):
-    recipe = Recipe(partial(Noted, str(tmp_path)))
+    recipe = ObjectiveFactory(partial(Noted, str(tmp_path)))
     params = gainful.LambdaMART(**SMALL)._lightgbm_params()
     cluster_trees.grow_on_cluster(shards, grades, 4, params, Monitor(gainful.metric("ndcg@10")), recipe=recipe)
     expected = np.stack([data.query_ids.astype(np.int64), data.counts], axis=1)
@@ -430,7 +430,7 @@ def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkey
 
 def test_blocks_that_were_joined_come_apart_again(data):
     blocks = [data[a:b] for a, b in CUTS]
-    apart = in_pieces(joined(ShardedData(LocalBlocks(blocks))))
+    apart = run_in_threads(joined(ShardedData(LocalBlocks(blocks))))
     for one, block in zip(apart.blocks(), blocks, strict=True):
         np.testing.assert_array_equal(one.X, block.X)
         for what in ("y", "offsets", "query_ids", "query_weights"):

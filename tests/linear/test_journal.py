@@ -12,7 +12,7 @@ import pytest
 
 import gainful
 from gainful.errors import GainfulError, InterruptedFitWarning, ParameterError
-from gainful.linear.blockwise import SummedRisk
+from gainful.linear.blockwise import BlockwiseRisk
 
 CASES = {
     "ranksvm, bundle": lambda: gainful.RankSVM(C=1000.0, tol=1e-6),
@@ -47,13 +47,13 @@ def passes(monkeypatch):
     """Counts the looks at the data."""
     counted = []
     for name in ("value_and_gradient", "without_scores", "along"):
-        inner = getattr(SummedRisk, name)
+        inner = getattr(BlockwiseRisk, name)
 
         def counting(self, *arguments, inner=inner, name=name):
             counted.append(name)
             return inner(self, *arguments)
 
-        monkeypatch.setattr(SummedRisk, name, counting)
+        monkeypatch.setattr(BlockwiseRisk, name, counting)
     return counted
 
 
@@ -105,7 +105,7 @@ def test_learned_position_weights_resume(data, tmp_path):
 def test_ctrl_c_while_position_weights_are_learned(data, tmp_path, monkeypatch):
     model = {"position_weights": "learn", "C": 10.0}
     whole = gainful.StructuredSVM(**model).fit(data)
-    file, calls, inner = tmp_path / "c", [], SummedRisk.value_and_gradient
+    file, calls, inner = tmp_path / "c", [], BlockwiseRisk.value_and_gradient
 
     def interrupted(self, w):
         calls.append(1)
@@ -113,7 +113,7 @@ def test_ctrl_c_while_position_weights_are_learned(data, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return inner(self, w)
 
-    monkeypatch.setattr(SummedRisk, "value_and_gradient", interrupted)
+    monkeypatch.setattr(BlockwiseRisk, "value_and_gradient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         gainful.StructuredSVM(**model).fit(data, checkpoint=file, checkpoint_every=1e6)
     calls[:] = [1] * 100
@@ -124,7 +124,7 @@ def test_ctrl_c_while_position_weights_are_learned(data, tmp_path, monkeypatch):
 
 def test_an_error_of_the_data_leaves_the_checkpoint(data, tmp_path, monkeypatch):
     whole = gainful.LinearRanker().fit(data)
-    calls, inner = [], SummedRisk.without_scores
+    calls, inner = [], BlockwiseRisk.without_scores
 
     def failing(self, *arguments):
         calls.append(1)
@@ -132,7 +132,7 @@ def test_an_error_of_the_data_leaves_the_checkpoint(data, tmp_path, monkeypatch)
             raise GainfulError("the cluster is gone")
         return inner(self, *arguments)
 
-    monkeypatch.setattr(SummedRisk, "without_scores", failing)
+    monkeypatch.setattr(BlockwiseRisk, "without_scores", failing)
     file = tmp_path / "c"
     with pytest.raises(GainfulError, match="the cluster is gone"):
         gainful.LinearRanker().fit(data, checkpoint=file, checkpoint_every=1e6)
@@ -194,8 +194,8 @@ def test_old_rows_keep_seconds_and_validation(data, tmp_path, monkeypatch):
     with pytest.warns(InterruptedFitWarning):
         stopped = make().fit(data, eval_set=valid, progress=stopping_after(20), checkpoint=file, checkpoint_every=1e6)
     assert len(stopped.path_) > 1
-    measured, inner = [], gainful.metrics.Metric.__call__
-    monkeypatch.setattr(gainful.metrics.Metric, "__call__", lambda *a, **k: measured.append(1) or inner(*a, **k))
+    measured, inner = [], gainful.metrics.Metric.per_query
+    monkeypatch.setattr(gainful.metrics.Metric, "per_query", lambda *a, **k: measured.append(1) or inner(*a, **k))
     found = make().fit(data, eval_set=valid, checkpoint=file)
     assert len(measured) == 3 - (len(stopped.path_) - 1)  # what was measured is known
     # the time of a row is that of the last answer before it: behind the row before
@@ -227,7 +227,7 @@ def test_what_comes_before_the_first_step_is_not_computed_again(model, where, da
     def refuse(*_):
         raise AssertionError("asked again")
 
-    for name in ("solve_ridge_of_sums", "sharded_spread"):
+    for name in ("solve_ridge_of_sums", "spread_of_blocks"):
         monkeypatch.setattr(f"gainful.linear.scaling.{name}", refuse)
     found = make().fit(data, checkpoint=file)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)

@@ -19,7 +19,7 @@ from serve_examples import client_of, server, train_data
 import gainful
 from gainful.errors import DataError, FormatError
 from gainful.serve import schema
-from gainful.serve.holder import Holder
+from gainful.serve.holder import ModelSlot
 
 MANY = 100_000
 LATE = 120.0  # seconds: far beyond what is due, far below what it would be for ever
@@ -191,11 +191,11 @@ def test_what_is_no_file_is_refused_and_not_read_to_its_end(tmp_path):
         with pytest.raises(FormatError, match="not a regular file"):
             gainful.load(place)
         with pytest.raises(FormatError, match="not a regular file"):
-            Holder(place)
+            ModelSlot(place)
 
 
 def test_a_file_too_large_for_the_memory_leaves_the_old_model(path, monkeypatch):
-    holder = Holder(path)
+    holder = ModelSlot(path)
     before = holder.current
 
     def exhausted(_):

@@ -18,7 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import is_mapped
 from gainful.data.sharded import ShardedData
 from gainful.errors import InterruptedFitWarning
-from gainful.trees.row_chunks import Pieces, joined
+from gainful.trees.row_chunks import ChunkedMatrix, join_blocks
 
 SETTINGS = {"n_trees": 12, "n_leaves": 6, "min_docs_in_leaf": 5, "n_jobs": 1, "early_stopping": 5}
 
@@ -93,8 +93,8 @@ def test_a_folder_of_shards(parts, tmp_path):
     for i, part in enumerate(sharded(train).blocks()):
         gainful.write(part, tmp_path / f"{i}.gnf")
     shards = gainful.open_shards(tmp_path)
-    assert isinstance(joined(shards).X, Pieces)
-    assert all(is_mapped(part) for part in joined(shards).X.parts)
+    assert isinstance(join_blocks(shards).X, ChunkedMatrix)
+    assert all(is_mapped(part) for part in join_blocks(shards).X.parts)
     model = gainful.LambdaMART(**SETTINGS).fit(shards, eval_set=valid)
     assert trees(model) == trees(gainful.LambdaMART(**SETTINGS).fit(train, eval_set=valid))
 
@@ -122,7 +122,7 @@ def test_a_training_on_blocks_can_be_stopped_and_resumed(parts, tmp_path):
 
 def test_rows_of_pieces_by_number(rng):
     X = rng.normal(size=(50, 3))
-    pieces = Pieces([X[:7], X[7:8], X[8:]])
+    pieces = ChunkedMatrix([X[:7], X[7:8], X[8:]])
     rows = rng.integers(0, 50, 30)
     assert pieces.shape == X.shape
     assert np.array_equal(pieces[rows], X[rows])

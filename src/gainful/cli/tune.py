@@ -66,7 +66,7 @@ def tune(
     from gainful.parameters.space import parse_dimension
     from gainful.rankers.registry import ranker as make
     from gainful.rankers.specs import parse_settings
-    from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuningJob
+    from gainful.tuning import Budget, InterruptedSearchError, TuningJob, TuningPlan
     from gainful.tuning.tune import check_refit, prepared, training_parts, tuned_space
 
     # Everything that can be wrong with the request is checked before the data is read.
@@ -79,7 +79,7 @@ def tune(
     if trials is None and seconds is None:
         trials = DEFAULT_TRIALS
     refit = ("all" if refit_all else True) if output is not None else False
-    choosing = Choosing(measures[0], search, Budget(trials, seconds, jobs, prune), refit, seed, store)
+    choosing = TuningPlan(measures[0], search, Budget(trials, seconds, jobs, prune), refit, seed, store)
     prepared(model, measures[0], fixed)._check_parameters()
     tuned_space(model, dimensions, fixed)
     if output is not None:

@@ -144,7 +144,7 @@ def _plain_error(error: Exception) -> Exception:
 # -- what is kept on workers -------------------------------------------------------------------------------------------
 
 
-class Shard(RankingData):
+class MappedBlock(RankingData):
     """A block whose features stay in a file that is mapped. Sent elsewhere, it is opened there again."""
 
     opening: tuple[Any, ...]
@@ -162,7 +162,7 @@ class Shard(RankingData):
         return self.opening[0], self.opening[1:]
 
 
-class Held:
+class Rebuildable:
     """What a task has made of a block. Sent elsewhere, it is made again, as it may hold compiled loops or mapped files.
 
     Arrays are no trouble to send and are not wrapped.
@@ -190,7 +190,7 @@ class Pair:
 def _size_of_data(data: RankingData) -> int:
     """Bytes in memory: Dask spills and moves by it."""
     X = data.X
-    features = 0 if isinstance(data, Shard) else X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
+    features = 0 if isinstance(data, MappedBlock) else X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
     return int(features + BYTES_PER_ROW * data.n_rows)
 
 
@@ -242,17 +242,17 @@ def _opened(part: Any) -> Any:
     """What a task wants of a part."""
     if isinstance(part, Pair):
         part = part.there
-    return part.value if isinstance(part, Held) else part
+    return part.value if isinstance(part, Rebuildable) else part
 
 
 def _run(call: bytes, *parts: Any) -> Any:
     answer = _called(call, parts)
-    return answer.replace() if isinstance(answer, Shard) else answer  # whoever asks may not see the file
+    return answer.replace() if isinstance(answer, MappedBlock) else answer  # whoever asks may not see the file
 
 
 def _keep(call: bytes, *parts: Any) -> Any:
     made = _called(call, parts)
-    return made if isinstance(made, np.ndarray) else Held(made, call, parts)
+    return made if isinstance(made, np.ndarray) else Rebuildable(made, call, parts)
 
 
 def _map_both(call: bytes, *parts: Any) -> Pair:
@@ -270,8 +270,8 @@ def _itself(value: Any) -> Any:
 
 def _let_go(parts: tuple[Any, ...]) -> None:
     """Drop mapped pages where they crowd the worker's memory: Dask counts them, and would stop or kill it."""
-    shards = [one for part in parts for one in (part.parts if isinstance(part, Held) else (part,))]
-    shards = [one for one in shards if isinstance(one, Shard)]
+    shards = [one for part in parts for one in (part.parts if isinstance(part, Rebuildable) else (part,))]
+    shards = [one for one in shards if isinstance(one, MappedBlock)]
     if not shards:
         return
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import distributed
 import numpy as np
 
-from gainful.cluster.blocks import DaskBlocks, Shard, gathered, plain_errors
+from gainful.cluster.blocks import DaskBlocks, MappedBlock, gathered, plain_errors
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
@@ -140,7 +140,7 @@ def open_block(
         except FormatError as error:
             raise _not_seen(path, error) from None
     opened = _seen(path)
-    return Shard.opened((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
+    return MappedBlock.opened((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
 
 
 def _seen(path: str) -> Opened:

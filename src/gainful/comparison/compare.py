@@ -13,7 +13,7 @@ from sklearn.base import clone
 from gainful.comparison.contestants import entries, refuse_data_as_rankers
 from gainful.comparison.protocol import as_splits, division, opened_parts
 from gainful.comparison.result import Comparison, Run
-from gainful.comparison.runs import Prints, RunStore, train_and_test
+from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.data.checks import warn_of
 from gainful.data.dataset import RankingData
@@ -23,7 +23,7 @@ from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import explains_keywords, split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
-from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress
+from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
 from gainful.tuning.trials import why
 from gainful.tuning.tune import refuse_without_validation
@@ -136,7 +136,7 @@ def how_to_choose(
     prune: bool = True,
     n_jobs: int = 1,
     seed: int = 0,
-) -> Choosing | None:
+) -> TuningPlan | None:
     """How parameters are chosen in a comparison, the same for every ranker; None where they are not."""
     if refit is False:
         raise ParameterError.of("compare", "refit", "True or 'all'", refit)
@@ -146,7 +146,7 @@ def how_to_choose(
         return None
     if not metrics:
         raise ParameterError("there is no metric to compare by; name at least one")
-    return Choosing(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
+    return TuningPlan(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
 
 
 def check_comparison(
@@ -187,7 +187,7 @@ class ComparisonJob:
         baseline: str | None,
         alpha: float,
         seed: int,
-        choosing: Choosing | None = None,
+        choosing: TuningPlan | None = None,
         fixed: Mapping[str, Collection[str]] | None = None,
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
@@ -245,20 +245,20 @@ class ComparisonJob:
         for m in (*self.metrics, *self.curve):
             m.per_query(np.zeros(test.n_rows), test)
 
-    def _checked_prints(self) -> list[Prints | None]:
+    def _checked_prints(self) -> list[Fingerprints | None]:
         """The fingerprints of every fold where results are stored. A file of other results is refused right away."""
         if self.store is None:
             return [None] * len(self.splits)
-        found: list[Prints | None] = []
+        found: list[Fingerprints | None] = []
         for fold, part in enumerate(self.splits):
-            prints = Prints.of(part)
+            prints = Fingerprints.of(part)
             for label, model in self.models.items():
                 RunStore.check(self.store, label, fold, model, prints, self.choosing, self.fixed.get(label, ()))
             found.append(prints)
         return found
 
     def _run(
-        self, label: str, fold: int, part: Split, prints: Prints | None, report: Callable[..., object]
+        self, label: str, fold: int, part: Split, prints: Fingerprints | None, report: Callable[..., object]
     ) -> Run | None:
         """One ranker on one fold, from the store where it is there; None when it was interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())

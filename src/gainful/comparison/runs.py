@@ -23,7 +23,7 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
-from gainful.tuning.tune import Choosing, prepared, tuned_space
+from gainful.tuning.tune import TuningPlan, prepared, tuned_space
 
 
 def train_and_test(
@@ -63,14 +63,14 @@ def train_and_test(
 
 
 @dataclass(frozen=True)
-class Prints:
+class Fingerprints:
     """Fingerprints of what a fold is trained and validated on, and of what it is tested on."""
 
     training: str
     test: str
 
     @classmethod
-    def of(cls, part: Split) -> Prints:
+    def of(cls, part: Split) -> Fingerprints:
         return cls(fingerprint(part.train, part.valid), fingerprint(part.test))
 
 
@@ -94,8 +94,8 @@ class RunStore:
         label: str,
         fold: int,
         model: Ranker,
-        prints: Prints | None,
-        choosing: Choosing | None,
+        prints: Fingerprints | None,
+        choosing: TuningPlan | None,
         fixed: Collection[str],
         measures: tuple[Metric, ...],
     ) -> RunStore:
@@ -115,8 +115,8 @@ class RunStore:
         label: str,
         fold: int,
         model: Ranker,
-        prints: Prints,
-        choosing: Choosing | None,
+        prints: Fingerprints,
+        choosing: TuningPlan | None,
         fixed: Collection[str],
     ) -> None:
         """Refuse a file that :meth:`open` would refuse."""
@@ -124,7 +124,7 @@ class RunStore:
 
     @staticmethod
     def key(
-        label: str, model: Ranker, prints: Prints, choosing: Choosing | None, fixed: Collection[str]
+        label: str, model: Ranker, prints: Fingerprints, choosing: TuningPlan | None, fixed: Collection[str]
     ) -> dict[str, Any]:
         """What the stored results belong to."""
         if choosing is not None:

@@ -42,7 +42,7 @@ def values_and_gradient(fill: Fill, offsets: Array, scores: Array, threads: int 
         rows = slice(int(offsets[first]), int(offsets[last]))
         fill(scores[rows], first, last, values, c[rows])
 
-    in_pieces(offsets, threads, piece)
+    run_in_threads(offsets, threads, piece)
     return values, c
 
 
@@ -56,7 +56,7 @@ def gradient_and_curvature(
         rows = slice(int(offsets[first]), int(offsets[last]))
         fill(scores[rows], first, last, gradient[rows], curvature[rows])
 
-    in_pieces(offsets, threads, piece)
+    run_in_threads(offsets, threads, piece)
     return gradient, curvature
 
 
@@ -94,7 +94,7 @@ def risk_of_features(
             features.add_gradient(c, lo, hi, gradient)
         return gradient
 
-    gradient = np.sum(in_pieces(offsets, threads, piece), axis=0)
+    gradient = np.sum(run_in_threads(offsets, threads, piece), axis=0)
     total = float(values.sum()) if weights is None else float(weights @ values)
     return total, gradient, scores
 
@@ -127,23 +127,23 @@ def risk_along(
             slope += float(weights[a:b] @ np.add.reduceat(c, offsets[a:b] - lo))
         return slope
 
-    slopes = in_pieces(offsets, threads, piece)
+    slopes = run_in_threads(offsets, threads, piece)
     return float(weights @ values), float(sum(slopes))
 
 
 # -- pieces and chunks -------------------------------------------------------------------------------------------------
 
 
-def n_pieces(n_rows: int, threads: int | None) -> int:
+def thread_count(n_rows: int, threads: int | None) -> int:
     """How many threads so many rows are worth; all of them, where ``threads`` says so."""
     wanted = thread_count() if threads is None else threads
     return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
 
 
-def in_pieces(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
+def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
-    pieces = n_pieces(n_rows, threads)
+    pieces = thread_count(n_rows, threads)
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     return each(piece, sorted(set(cuts)))

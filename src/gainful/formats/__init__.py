@@ -32,12 +32,12 @@ class Format:
 
 
 FORMATS = {
-    "letor": Format("letor.reader", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
-    "parquet": Format("table.reader", (".parquet",), fixed={"kind": "parquet"}),
-    "arrow": Format("table.reader", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
-    "csv": Format("table.reader", (".csv",), compressible=True, fixed={"kind": "csv"}),
-    "tsv": Format("table.reader", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
-    "binary": Format("binary.reader", (".gnf",)),
+    "letor": Format("letor", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
+    "parquet": Format("table", (".parquet",), fixed={"kind": "parquet"}),
+    "arrow": Format("table", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
+    "csv": Format("table", (".csv",), compressible=True, fixed={"kind": "csv"}),
+    "tsv": Format("table", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
+    "binary": Format("binary", (".gnf",)),
 }
 
 
@@ -95,7 +95,7 @@ def format_of(path: PathLike, format: str | None = None) -> Format:
 def function_of(name: str, path: PathLike, format: str | None, options: dict[str, Any]) -> Callable[..., Any]:
     """``read`` or ``write`` of a file's format; an option that it does not have is refused."""
     chosen = format_of(path, format)
-    function = getattr(importlib.import_module(f"gainful.formats.{chosen.module}"), name)
+    function = getattr(importlib.import_module(f"gainful.formats.{chosen.module}.reader"), name)
     parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in chosen.fixed]
     for given in options:

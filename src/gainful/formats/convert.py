@@ -138,7 +138,7 @@ def _joined_blocks(source: Source, rows: int) -> Iterator[RankingData]:
 
 
 def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool, bool]]:
-    """Pieces cut where a block ends: (data, goes on from the one before, is the first of a block).
+    """ChunkedMatrix cut where a block ends: (data, goes on from the one before, is the first of a block).
 
     A block ends with the first query that fills it to ``rows`` rows.
     """
@@ -160,7 +160,7 @@ def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool,
 
 
 def _join(parts: list[RankingData], continued: list[bool], dtype: str) -> RankingData:
-    """Pieces as one, where the first query of a piece may go on from the last of the one before."""
+    """ChunkedMatrix as one, where the first query of a piece may go on from the last of the one before."""
     if len(parts) == 1 and parts[0].X.dtype == dtype:
         return parts[0]
     fresh = [data.query_ids[int(goes_on) :] for data, goes_on in zip(parts, continued, strict=True)]

@@ -20,7 +20,7 @@ from gainful.linear.risk import LinearRisk
 from gainful.losses import Loss
 
 
-class SummedRisk:
+class BlockwiseRisk:
     """R(w) = Σ over blocks of their own risks.
 
     ``parts`` are risks with ``value_and_gradient`` and ``along`` of their own, one kept with each block.
@@ -32,7 +32,7 @@ class SummedRisk:
         self.loss = loss
         self.stage: tuple[int, int] | None = None
 
-    def at(self, iteration: int, total: int) -> SummedRisk:
+    def at(self, iteration: int, total: int) -> BlockwiseRisk:
         """The risk in iteration 1 … ``total`` of a staged loss; it shares everything else with this one."""
         staged = copy.copy(self)
         staged.stage = (iteration, total)
@@ -62,14 +62,14 @@ class SummedRisk:
         return value, gradient
 
 
-def linear_risk(loss: Loss, data: Dataset, *, by_pairs: bool = False) -> SummedRisk:
+def linear_risk(loss: Loss, data: Dataset, *, by_pairs: bool = False) -> BlockwiseRisk:
     """Σ_q ω_q L_q(X_q w), where the ω_q sum to 1: alike, by weight, or also by the number of the query's pairs."""
     total = data.total_weight
     if by_pairs:
         pairs = float(sum(data.map(_weighted_pairs)))
         total, by_pairs = (pairs, True) if pairs > 0 else (total, False)
     parts = data.map_resident(_bind_linear, loss, total, by_pairs)
-    return SummedRisk(data, parts, loss=loss)
+    return BlockwiseRisk(data, parts, loss=loss)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

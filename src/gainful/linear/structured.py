@@ -15,7 +15,7 @@ from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array, linear_scores
-from gainful.linear.blockwise import SummedRisk
+from gainful.linear.blockwise import BlockwiseRisk
 from gainful.linear.journal import Journal, recorded
 from gainful.linear.scaling import ScaledRisk
 from gainful.losses.structured import RankingProblem, risk, risk_along, violations
@@ -55,7 +55,7 @@ class StructuredRisk:
 
 
 @dataclass(frozen=True)
-class Losses:
+class ProblemSpec:
     """What makes a ranking problem of grades: the measure, A(1), A(2), … (None: average precision), and how ties go."""
 
     measure: Metric
@@ -85,14 +85,14 @@ class Losses:
         )
 
 
-class StructuredBlocks:
+class StructuredRisks:
     """The structured risks of data in blocks; the problems are made once, whatever loss is asked for.
 
     They are functions of v, which stands for the weights v/scales. With a journal, the answers of all of them are
     written there.
     """
 
-    def __init__(self, data: Dataset, losses: Losses, scales: Array, journal: Journal | None = None):
+    def __init__(self, data: Dataset, losses: ProblemSpec, scales: Array, journal: Journal | None = None):
         self.data, self.losses, self.scales, self.journal = data, losses, scales, journal
         self._problems = data.map_resident(_problem_of, losses, data.first_rows)
 
@@ -105,7 +105,7 @@ class StructuredBlocks:
 
     def _risk(self, problems: PerBlock, loss: str) -> Risk:
         parts = self.data.map_resident(_structured, problems, self.data.total_weight, loss)
-        made: Risk = recorded(ScaledRisk(SummedRisk(self.data, parts), self.scales), self.journal)
+        made: Risk = recorded(ScaledRisk(BlockwiseRisk(self.data, parts), self.scales), self.journal)
         return made
 
     def by_query(self) -> ColumnRisk:
@@ -116,7 +116,7 @@ class StructuredBlocks:
         return ScaledRisk(inner, self.scales)
 
 
-def _problem_of(data: RankingData, losses: Losses, first_row: int) -> RankingProblem:
+def _problem_of(data: RankingData, losses: ProblemSpec, first_row: int) -> RankingProblem:
     return losses.problem(data, first_row)
 
 

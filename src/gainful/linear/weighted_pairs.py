@@ -66,8 +66,8 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
     def piece(lo: int, hi: int) -> None:
         features.scores(weights, lo, hi, out[lo:hi])
 
-    n_pieces = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    each(piece, sorted({features.n_rows * i // n_pieces for i in range(n_pieces + 1)}))
+    thread_count = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
+    each(piece, sorted({features.n_rows * i // thread_count for i in range(thread_count + 1)}))
     return out
 
 
@@ -109,14 +109,14 @@ class WeightedPairs:
         kernels = _kernels()
         D, s = np.empty(self.n_rows), locked(scores)
         shape = self.offsets, self.order, self.below
-        self._in_pieces(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
+        self._run_in_threads(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
         return D
 
     def value(self, scores: Array, D: Array) -> float:
         """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
         kernels = _kernels()
         out, s, frozen = np.empty(self.n_queries), locked(scores), locked(D)
-        self._in_pieces(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
+        self._run_in_threads(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
         return float(self.shares @ out)
 
     def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
@@ -127,14 +127,14 @@ class WeightedPairs:
         def piece(a: int, b: int) -> None:
             kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, self._work(), out, c)
 
-        self._in_pieces(piece)
+        self._run_in_threads(piece)
         return float(self.shares @ out), c
 
     def inverted(self, scores: Array) -> Array:
         """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
         kernels = _kernels()
         D, out = locked(self.rank_discounts(scores)), np.empty(self.n_queries)
-        self._in_pieces(lambda a, b: kernels.inverted_weights(D, a, b, *self._arrays(), out))
+        self._run_in_threads(lambda a, b: kernels.inverted_weights(D, a, b, *self._arrays(), out))
         return out
 
     # -- pairs for a classifier ----------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class WeightedPairs:
         """
         kernels = _kernels()
         frozen, totals = locked(D), np.empty(self.n_queries)
-        self._in_pieces(lambda a, b: kernels.total_weights(frozen, a, b, *self._arrays(), totals))
+        self._run_in_threads(lambda a, b: kernels.total_weights(frozen, a, b, *self._arrays(), totals))
         spacing = float(self.shares @ totals) / n_draws
         better, worse, weight = self._room(n_draws)
         if not spacing > 0.0:
@@ -179,17 +179,17 @@ class WeightedPairs:
     def _work(self) -> Array:
         return np.empty((4, len(self.discounts)))
 
-    def _in_pieces(self, piece: Callable[[int, int], Any]) -> list[Any]:
+    def _run_in_threads(self, piece: Callable[[int, int], Any]) -> list[Any]:
         """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
         work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
-        n_pieces = n_threads(self.threads, work[-1])
-        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_pieces + 1)).tolist()
+        thread_count = n_threads(self.threads, work[-1])
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], thread_count + 1)).tolist()
         cuts[0], cuts[-1] = 0, self.n_queries
         return each(piece, sorted(set(cuts)))
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluation:
     """What a point looks like: its scores, the discounts at its own ranks, loss and gradient with these weights."""
 
     scores: Array
@@ -214,16 +214,16 @@ class WeightedHuber:
     def scores(self, u: Array) -> Array:
         return row_scores(self.features, u / self.scales, self.threads)
 
-    def at(self, scores: Array) -> Look:
+    def at(self, scores: Array) -> Evaluation:
         """Loss and gradient by u with the weights at the ranks of these scores."""
         return self.beside(scores, self.pairs.rank_discounts(scores))
 
-    def beside(self, scores: Array, D: Array) -> Look:
+    def beside(self, scores: Array, D: Array) -> Evaluation:
         """The same with the weights at the discounts given."""
         loss, c = self.pairs.value_and_gradient(scores, D)
-        return Look(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
+        return Evaluation(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
 
-    def frozen(self, look: Look, scores: Array) -> float:
+    def frozen(self, look: Evaluation, scores: Array) -> float:
         """L at other scores, the weights those of ``look``."""
         return self.pairs.value(scores, look.D)
 
@@ -242,8 +242,8 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
         )
 
     values = X.size if dense else X.nnz
-    n_pieces = n_threads(threads, float(values))
-    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_pieces + 1)).tolist()
+    thread_count = n_threads(threads, float(values))
+    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, thread_count + 1)).tolist()
     cuts[0], cuts[-1] = 0, data.n_queries
     return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
 

@@ -12,7 +12,7 @@ import json
 import math
 import numbers
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from gainful.errors import GainfulError, ParameterError, UnknownKeywordError, UnknownNameError
@@ -274,9 +274,9 @@ class DeclaredParameters:
     """
 
     def __get__(self, instance: Any, cls: type) -> dict[str, Constraint]:
-        declared: dict[str, Field[Any]] = getattr(cls, "__dataclass_fields__", {})
-        ordered = sorted(declared.values(), key=lambda one: bool(one.kw_only))
-        return {one.name: self._constraint(one, cls) for one in ordered if one.init}
+        declared = fields(cls) if is_dataclass(cls) else ()
+        ordered = sorted(declared, key=lambda one: bool(one.kw_only))
+        return {one.name: self._constraint(one, cls) for one in ordered}
 
     @staticmethod
     def _constraint(declared: Field[Any], cls: type) -> Constraint:

@@ -14,7 +14,7 @@ from gainful.parameters.constraints import Choice, Either, Integer, Real, parame
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.objective import LossObjective
-from gainful.trees.objective_factory import Recipe, grades
+from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 
 @dataclass(repr=False, eq=False)
@@ -53,7 +53,9 @@ class LossTrees(TreeRanker):
             start_trees=self.start_trees,
         )
         found = scale is None or scale == "auto"
-        recipe = Recipe(make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0)
+        recipe = ObjectiveFactory(
+            make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0
+        )
         grown = self._grow(data, grades, monitor, recipe=recipe)
         self.scale_ = grown if found else float(scale)  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ from gainful.parameters.space import Space
 from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
-from gainful.trees.objective_factory import Recipe, grades
+from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 
 class PullingPairs:
@@ -88,7 +88,7 @@ class GBRank(TreeRanker):
                 f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
             )
         make = partial(PullingPairs, tau=float(self.tau), update=self.update)
-        self._grow(data, grades, monitor, recipe=Recipe(make))
+        self._grow(data, grades, monitor, recipe=ObjectiveFactory(make))
         self.update_ = self.update
 
     def _factor(self) -> float:

@@ -12,7 +12,7 @@ from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.linear.blockwise import SummedRisk, linear_risk
+from gainful.linear.blockwise import BlockwiseRisk, linear_risk
 from gainful.linear.journal import Journal, recorded
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
@@ -37,7 +37,7 @@ NEEDS = {"bundle": ("convex",), "lbfgs": ("smooth",), "gradient": ()}
 
 
 @dataclass(kw_only=True)
-class Course(PathState):
+class LossPath(PathState):
     """One fit: what the solvers tell, and what carries over from one C to the next.
 
     ``v`` is the point to go on from: the best of this C on the validation data where there is a ``patience``, else the
@@ -145,10 +145,10 @@ class LossMinimizer(PathOverC, Ranker):
     def _patience(self) -> int | None:
         return self.early_stopping
 
-    def _course(self, data: Dataset, monitor: Monitor) -> Course:
+    def _course(self, data: Dataset, monitor: Monitor) -> LossPath:
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scaling = Scaling(data, self.scale, journal)
-        return Course(
+        return LossPath(
             scales=scaling.scales,
             risk=recorded(ScaledRisk(self._risk(data), scaling.scales), journal),
             monitor=monitor,
@@ -158,7 +158,7 @@ class LossMinimizer(PathOverC, Ranker):
             step=self.learning_rate / scaling.deviations() if self.solver_ == "gradient" else None,
         )
 
-    def _risk(self, data: Dataset) -> SummedRisk | TensorLinearRisk:
+    def _risk(self, data: Dataset) -> BlockwiseRisk | TensorLinearRisk:
         """What the solvers see of the data, on the device asked for; all of them take either."""
         asked = self.device
         device = chosen_device(type(self).__name__, asked)
@@ -177,13 +177,13 @@ class LossMinimizer(PathOverC, Ranker):
         shares = pair_shares(whole) if self._by_pairs() else query_shares(whole)
         return TensorLinearRisk(self.loss_, whole, shares, device=device)
 
-    def _solve(self, state: Course, C: float, monitor: Monitor) -> None:
+    def _solve(self, state: LossPath, C: float, monitor: Monitor) -> None:
         """Minimise for this C from where the last one ended."""
         state.begin()
         with monitor:  # Ctrl-C keeps the best point so far
             self._minimise(state, C)
 
-    def _minimise(self, course: Course, C: float) -> None:
+    def _minimise(self, course: LossPath, C: float) -> None:
         risk, tol = course.risk, USUAL_TOL[self.solver_] if self.tol is None else self.tol
         if self.solver_ == "bundle":
             solution = minimize_bundle(

@@ -17,7 +17,7 @@ from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
 from gainful.trees.grow import predict_rows
-from gainful.trees.objective_factory import Recipe, grades
+from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
 
@@ -95,7 +95,7 @@ class McRank(TreeRanker):
             params = {"objective": "multiclass", "num_class": self._grades.n}
             self._grow(data, partial(_classes, self._grades), monitor, params=params)
         else:
-            recipe = Recipe(partial(cumulative_logits, self._grades))
+            recipe = ObjectiveFactory(partial(cumulative_logits, self._grades))
             params = {"num_class": self._grades.n - 1}
             self._grow(data, grades, monitor, params=params, recipe=recipe)
 

@@ -14,7 +14,7 @@ from gainful.data.rows import Array
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, parameter
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, in_pieces
+from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, run_in_threads
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
@@ -129,5 +129,5 @@ def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]
     def piece(first: int, last: int) -> float:
         return float(kernel(scores, *arrays, first, last, pairs.work(), potentials))
 
-    losses = in_pieces(piece, len(pairs.shares), len(scores) // ROWS_PER_THREAD)
+    losses = run_in_threads(piece, len(pairs.shares), len(scores) // ROWS_PER_THREAD)
     return float(sum(losses)), potentials

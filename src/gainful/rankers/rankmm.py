@@ -14,7 +14,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.linear.blockwise import SummedRisk
+from gainful.linear.blockwise import BlockwiseRisk
 from gainful.linear.journal import Journal, recorded
 from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
@@ -34,7 +34,7 @@ MOST_HALVINGS = 100
 
 
 @dataclass(kw_only=True)
-class Training(PathState):
+class MarginPath(PathState):
     """What one fit works on; the bundle and the last solution carry over along a path of C."""
 
     risk: Any  # of v: a ScaledRisk, or for "stochastic" a ScaledPairs
@@ -113,21 +113,21 @@ class RankMM(PathOverC, Ranker):
             risk: Any = ScaledPairs(bind_pairs(data.whole, self.loss, data.total_weight), scales)
         else:
             parts = data.map_resident(bind_pairs, self.loss, data.total_weight)
-            risk = recorded(ScaledRisk(SummedRisk(data, parts), scales), journal)
-        self._follow_path(Training(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
+            risk = recorded(ScaledRisk(BlockwiseRisk(data, parts), scales), journal)
+        self._follow_path(MarginPath(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
 
     def _refuse_checkpoint(self) -> None:
         if self.solver == "stochastic":
             raise ParameterError("RankMM writes no checkpoints with solver='stochastic'; solver='auto' does")
         super()._refuse_checkpoint()
 
-    def _solve(self, state: Training, C: float, monitor: Monitor) -> None:
+    def _solve(self, state: MarginPath, C: float, monitor: Monitor) -> None:
         if self.solver == "auto":
             self._solve_bundle(state, C, monitor)
         else:
             self._ascend(state, C, monitor)
 
-    def _solve_bundle(self, state: Training, C: float, monitor: Monitor) -> None:
+    def _solve_bundle(self, state: MarginPath, C: float, monitor: Monitor) -> None:
         """To the tolerance, and closer where the point found is 0: near enough, but it ranks nothing."""
         for tol in (self.tol, CLOSER * self.tol):
             with warnings.catch_warnings():
@@ -141,7 +141,7 @@ class RankMM(PathOverC, Ranker):
                 return
         self._leave_zero(state, C)
 
-    def _leave_zero(self, state: Training, C: float) -> None:
+    def _leave_zero(self, state: MarginPath, C: float) -> None:
         """Where no weights are better than 0, take as long a step down the gradient there as the tolerance allows."""
         assert state.certificate is not None
         dual = state.certificate.dual
@@ -154,7 +154,7 @@ class RankMM(PathOverC, Ranker):
                 return
             v = 0.5 * v
 
-    def _ascend(self, state: Training, C: float, monitor: Monitor) -> None:
+    def _ascend(self, state: MarginPath, C: float, monitor: Monitor) -> None:
         """The paper's steps; with validation data the number of steps is chosen there, after every round of them."""
         best = -np.inf
 

@@ -16,7 +16,7 @@ from gainful.data.splits import split
 from gainful.errors import ParameterError
 from gainful.linear.journal import Journal
 from gainful.linear.scaling import SCALE, Scaling
-from gainful.linear.structured import Losses, ShiftedRisk, StructuredBlocks
+from gainful.linear.structured import ProblemSpec, ShiftedRisk, StructuredRisks
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
     Choice,
@@ -45,10 +45,10 @@ HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
 
 
 @dataclass(kw_only=True)
-class Training(PathState):
+class StructuredPath(PathState):
     """What one fit works on. ``start`` is v0 of the tight bound; ``bundle`` and ``v`` carry over along a path of C."""
 
-    blocks: StructuredBlocks
+    blocks: StructuredRisks
     start: Array | None
     bundle: Bundle | None = None
 
@@ -188,7 +188,7 @@ class StructuredSVM(PathOverC, Ranker):
         self._follow_path(self._training(data, weights, journal), monitor)
         self.position_weights_ = weights
 
-    def _training(self, data: Dataset, weights: Array | None, journal: Journal | None) -> Training:
+    def _training(self, data: Dataset, weights: Array | None, journal: Journal | None) -> StructuredPath:
         measure = metric(self.metric)
         for found in data.map(grades_of):
             measure._refuse_grades(found)
@@ -198,9 +198,9 @@ class StructuredSVM(PathOverC, Ranker):
             )
         seed = seed_from(self.random_state) if self.ties == "random" else 0
         scaling = Scaling(data, self.scale, journal)
-        blocks = StructuredBlocks(data, Losses(measure, weights, self.ties, seed), scaling.scales, journal)
+        blocks = StructuredRisks(data, ProblemSpec(measure, weights, self.ties, seed), scaling.scales, journal)
         start = scaling.start(self.start_alpha) if self.bound == "tight" else None
-        return Training(scales=scaling.scales, blocks=blocks, start=start)
+        return StructuredPath(scales=scaling.scales, blocks=blocks, start=start)
 
     # -- position weights ----------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class StructuredSVM(PathOverC, Ranker):
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
-    def _solve(self, training: Training, C: float, monitor: Monitor) -> None:
+    def _solve(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
         if self.bound == "tight":
             solve = self._solve_cccp if self.tight_method == "cccp" else self._solve_gradient
             solve(training, C, monitor)
@@ -263,10 +263,10 @@ class StructuredSVM(PathOverC, Ranker):
             self._solve_subgradient(training, C, monitor)
 
     @staticmethod
-    def _take(training: Training, solution: Any) -> None:
+    def _take(training: StructuredPath, solution: Any) -> None:
         training.v, training.certificate = solution.w, solution.certificate
 
-    def _solve_bundle(self, training: Training, C: float, monitor: Monitor) -> None:
+    def _solve_bundle(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
         risk = training.risk("slack" if self.rescaling == "slack" else "convex")
         solution = minimize_bundle(
             risk, C, tol=self.tol, max_iter=self.max_iter, bundle=training.bundle, monitor=monitor
@@ -274,7 +274,7 @@ class StructuredSVM(PathOverC, Ranker):
         training.bundle = solution.bundle
         self._take(training, solution)
 
-    def _solve_subgradient(self, training: Training, C: float, monitor: Monitor) -> None:
+    def _solve_subgradient(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
         """The descent itself knows no lower bound; the planes it has touched give one."""
         risk = training.risk("convex")
         planes = training.bundle = training.bundle or Bundle(risk.n_features)
@@ -301,7 +301,7 @@ class StructuredSVM(PathOverC, Ranker):
             )
         self._take(training, solution)
 
-    def _solve_gradient(self, training: Training, C: float, monitor: Monitor) -> None:
+    def _solve_gradient(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
         risk, v0 = training.risk("tight"), training.start
         assert v0 is not None
 
@@ -316,7 +316,7 @@ class StructuredSVM(PathOverC, Ranker):
         )  # fmt: skip
         training.v = solution.w
 
-    def _solve_cccp(self, training: Training, C: float, monitor: Monitor) -> None:
+    def _solve_cccp(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
         """Linearise the subtracted maximum at v, solve the convex rest, and again until the bound falls no more."""
         v0 = training.start
         assert v0 is not None
@@ -333,7 +333,7 @@ class StructuredSVM(PathOverC, Ranker):
                 if monitor.step(objective=value) or gain <= self.tol * abs(value):
                     break
 
-    def _convex_step(self, training: Training, v: Array, C: float) -> Array:
+    def _convex_step(self, training: StructuredPath, v: Array, C: float) -> Array:
         """The minimiser of the convex bound that touches the tight one at v."""
         v0 = training.start
         assert v0 is not None

@@ -10,7 +10,6 @@ import numpy as np
 
 from gainful.compute.features import locked
 from gainful.compute.query_loop import each
-from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.parameters.constraints import Choice, Either, Integer
@@ -90,7 +89,7 @@ class Codes:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
             threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
-        in_pieces(piece, n_features, self.codes.size // VALUES_PER_THREAD)
+        run_in_threads(piece, n_features, self.codes.size // VALUES_PER_THREAD)
         return sums, places
 
 
@@ -98,10 +97,10 @@ def _code_type(largest: int) -> Any:
     return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
 
 
-def in_pieces(piece: Callable[[int, int], Any], n: int, n_pieces: int) -> list[Any]:
+def run_in_threads(piece: Callable[[int, int], Any], n: int, thread_count: int) -> list[Any]:
     """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    n_pieces = max(1, min(n_pieces, n, thread_count()))
-    return each(piece, [n * i // n_pieces for i in range(n_pieces + 1)])
+    thread_count = max(1, min(thread_count, n, thread_count()))
+    return each(piece, [n * i // thread_count for i in range(thread_count + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------

@@ -40,9 +40,9 @@ from gainful.trees.grow import (
     predict_rows,
     training_threads,
 )
-from gainful.trees.objective_factory import Labels, Recipe
+from gainful.trees.objective_factory import Labels, ObjectiveFactory
 from gainful.trees.query_sampling import refuse_not_resumed
-from gainful.trees.row_chunks import joined
+from gainful.trees.row_chunks import join_blocks
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
 FEATURE = Either(of=(Integer(low=0), Name()))
@@ -153,7 +153,7 @@ class TreeRanker(Ranker):
         monitor: Monitor,
         *,
         params: Mapping[str, Any] | None = None,
-        recipe: Recipe | None = None,
+        recipe: ObjectiveFactory | None = None,
     ) -> float | None:
         """Grow ``booster_``: with an objective of ours, or with LightGBM's named in ``params``.
 
@@ -240,7 +240,7 @@ class TreeRanker(Ranker):
 
     def _in_one_block(self, data: Dataset) -> Dataset:
         # LightGBM reads the blocks of this process one after the other
-        return joined(data) if data.is_local else data
+        return join_blocks(data) if data.is_local else data
 
     def _to_scores(self, predicted: Array) -> Array:
         """Scores of rows from what LightGBM predicts for them: the same, unless a subclass says otherwise."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from gainful.comparison import tables as sheets
+from gainful.comparison import tables
 from gainful.comparison.render import html_table
 from gainful.comparison.tables import Cell, Sheet
 from gainful.comparison.to_dict import TOP
@@ -38,7 +38,7 @@ def curves(comparison: Comparison, facts: Facts) -> str:
         points = [(float(m.k or 0), _known(told["means"][n])) for m, n in zip(comparison.curve, names, strict=True)]
         band = [(_known(low), _known(high)) for low, high in (told["intervals"][n] for n in names)]
         lines.append(plots.Line(f"r{i}", label, points, band, shown.index(label) if label in shown else None))
-    level = sheets.percent(comparison.level)
+    level = tables.percent(comparison.level)
     picture = plots.curves(
         lines,
         x_name="k",

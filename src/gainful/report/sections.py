@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from gainful.comparison import tables as sheets
+from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
 from gainful.comparison.tables import Cell, Sheet
@@ -38,7 +38,7 @@ def answer(comparison: Comparison) -> str:
     mean = f"{comparison.mean(best, heading):.4f}"
     sentences = [
         f"Highest mean {escape(heading)}: <strong>{escape(best)}</strong>, {mean} "
-        f"({sheets.percent(comparison.level)} interval {sheets.interval_text(low, high)}) "
+        f"({tables.percent(comparison.level)} interval {tables.interval_text(low, high)}) "
         f"over {counted(len(comparison.query_ids), 'test query', 'test queries')}."
     ]
     others = [label for label in comparison.by_mean if label != comparison.baseline]
@@ -48,7 +48,7 @@ def answer(comparison: Comparison) -> str:
             if names:
                 lead = "Significantly" if verdict else "Not significantly"
                 sentences.append(f"{lead} {words} the baseline {escape(comparison.baseline)}: {_named(names)}.")
-    warnings = [*comparison.cautions, *sheets.problems(comparison)]
+    warnings = [*comparison.cautions, *tables.problems(comparison)]
     notices = "".join(f"<li>{escape(line)}</li>" for line in warnings)
     return f"<p>{' '.join(sentences)}</p>" + (f'<ul class="notices">{notices}</ul>' if notices else "")
 
@@ -62,17 +62,17 @@ def _named(labels: Sequence[str]) -> str:
 
 
 def summary(comparison: Comparison) -> str:
-    legend = f"<p>{escape(sheets.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
+    legend = f"<p>{escape(tables.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
     matrix = LossMatrix.of(comparison)
     grid = "" if matrix is None else html_table(matrix.sheet(), sortable=True, name="grid")
-    return grid + html_table(sheets.means_sheet(comparison), sortable=True, name="means") + legend
+    return grid + html_table(tables.means_sheet(comparison), sortable=True, name="means") + legend
 
 
 def differences(comparison: Comparison) -> str:
     if len(comparison.labels) < 2:
         return ""
     heading = comparison.headings[comparison.headline]
-    sheet = sheets.differences_sheet(comparison)
+    sheet = tables.differences_sheet(comparison)
     found = {
         label: comparison.paired_tests[label, heading] for label in comparison.labels if label != comparison.baseline
     }
@@ -110,14 +110,14 @@ def cost(comparison: Comparison, facts: Facts) -> str:
     rows = [
         (
             Cell(label, label),
-            *([Cell(sheets.seconds(r["tuning_seconds"]), r["tuning_seconds"])] if comparison.tuned else []),
+            *([Cell(tables.seconds(r["tuning_seconds"]), r["tuning_seconds"])] if comparison.tuned else []),
             *([Cell(f"{r['models_tried']:,}", r["models_tried"])] if comparison.tuned else []),
-            Cell(sheets.seconds(r["fit_seconds"]), r["fit_seconds"], picture=_bar(r["fit_seconds"] / longest)),
-            Cell(sheets.seconds(r["predict_seconds"]), r["predict_seconds"]),
+            Cell(tables.seconds(r["fit_seconds"]), r["fit_seconds"], picture=_bar(r["fit_seconds"] / longest)),
+            Cell(tables.seconds(r["predict_seconds"]), r["predict_seconds"]),
             Cell(
-                sheets.mebibytes(r["memory_bytes"]), r["memory_bytes"], picture=_bar((r["memory_bytes"] or 0) / largest)
+                tables.mebibytes(r["memory_bytes"]), r["memory_bytes"], picture=_bar((r["memory_bytes"] or 0) / largest)
             ),
-            Cell(sheets.spread(r["iterations"]), max(r["iterations"])),
+            Cell(tables.spread(r["iterations"]), max(r["iterations"])),
         )
         for label, r in ((label, told[label]) for label in comparison.by_mean)
     ]
@@ -192,7 +192,7 @@ def _tuning(
             Cell(str(t.get("state", ""))),
             Cell(figure(t.get("value")), t.get("value")),
             Cell(str(t.get("iterations", "")), t.get("iterations")),
-            Cell(sheets.seconds(t.get("seconds", 0.0)), t.get("seconds")),
+            Cell(tables.seconds(t.get("seconds", 0.0)), t.get("seconds")),
         )
         for t in shown
     )
@@ -215,15 +215,15 @@ def about(comparison: Comparison, facts: Facts) -> str:
     low, high = data["grade_range"]
     grades = ", ".join(f"{g}: {n:,}" for g, n in data["grades"].items()) if data["grades"] else f"{low:g} to {high:g}"
     rows = {
-        "Data": sheets.data_note(comparison),
+        "Data": tables.data_note(comparison),
         "Division": _settings({k: v for k, v in facts["protocol"].items() if k != "tuning"}),
         "Tuning": _settings(facts["protocol"].get("tuning") or {}) or "none; parameters as given",
         "Documents a test query": f"{per['min']:,} to {per['max']:,}, median {per['median']:,g}",
         "Grades of the test documents": grades,
         "Test queries without a relevant document": f"{data['queries_without_relevant']:,}",
         "Metrics": "; ".join([*facts["metrics"].values()]),
-        "Curve": "; ".join(sheets.conventions(comparison.curve)),
-        "Tests": sheets.tests_note(comparison) if comparison.tests else "none",
+        "Curve": "; ".join(tables.conventions(comparison.curve)),
+        "Tests": tables.tests_note(comparison) if comparison.tests else "none",
         "Seed": str(facts["seed"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }

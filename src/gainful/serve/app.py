@@ -22,8 +22,8 @@ from gainful import __version__
 from gainful.errors import GainfulError
 from gainful.persistence.jsonable import plain
 from gainful.serve import schema
-from gainful.serve.gate import Gate, Receive, Scope, Send
-from gainful.serve.holder import Holder, Served
+from gainful.serve.gate import Middleware, Receive, Scope, Send
+from gainful.serve.holder import ModelSlot, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, tell
 from gainful.serve.page import page, routes_page
 from gainful.serve.scoring import Answer, Job, OverTimeError, TooManyRowsError
@@ -49,13 +49,13 @@ class App:
 
     def __init__(self, model_path: str | Path, settings: Settings):
         self.settings = settings
-        self.holder = Holder(model_path)
+        self.holder = ModelSlot(model_path)
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self.api = self._routes()
-        self._gate = Gate(self.api, settings, self.metrics)
+        self._gate = Middleware(self.api, settings, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._gate(scope, receive, send)

@@ -35,7 +35,7 @@ HEADERS = [
 ]
 
 
-class Gate:
+class Middleware:
     """An ASGI application around another one."""
 
     def __init__(self, app: Application, settings: Settings, metrics: Metrics):
@@ -45,7 +45,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await Passage(self, scope, receive, send).run()
+            await Exchange(self, scope, receive, send).run()
         elif scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         else:
@@ -76,10 +76,10 @@ class Gate:
         self._computing -= path not in PROBES
 
 
-class Passage:
+class Exchange:
     """One request on its way through the gate."""
 
-    def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send):
+    def __init__(self, gate: Middleware, scope: Scope, receive: Receive, send: Send):
         self.gate, self.scope, self.receive, self._send = gate, scope, receive, send
         self.headers = dict(scope["headers"])
         given = self.headers.get(b"x-request-id", b"")

@@ -40,7 +40,7 @@ class Served:
         return self.model._why_no_contributions()
 
 
-class Holder:
+class ModelSlot:
     """Holds the model of a file; :meth:`reload` exchanges it, or keeps the old one where the file is no good."""
 
     def __init__(self, path: str | Path):

@@ -28,7 +28,7 @@ from gainful.trees.query_sampling import (
     pass_feature_samples,
     taken_from,
 )
-from gainful.trees.row_chunks import Pieces, distinct, pieces_of
+from gainful.trees.row_chunks import ChunkedMatrix, chunks_of, distinct
 
 # What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
 # from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
@@ -369,7 +369,7 @@ def first_iterations(booster: Any, iterations: int) -> Any:
 
 def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None, **how: Any) -> Array:
     """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
-    if isinstance(X, Pieces):
+    if isinstance(X, ChunkedMatrix):
         return np.concatenate([predict_rows(booster, part, iterations, n_jobs, **how) for part in X.parts])
     how = {"num_threads": openmp_threads(n_jobs, X.shape[0] / FEW_ROWS)} | how
     if X.dtype in CODES:
@@ -415,7 +415,7 @@ def _dataset(
     """LightGBM's binned form of the data. It reads arrays where they are: mapped from files they stay there."""
     from gainful.trees.lightgbm_library import lgb
 
-    parts = [as_lightgbm(part) for part in pieces_of(data.X)]
+    parts = [as_lightgbm(part) for part in chunks_of(data.X)]
     if in_blocks and data.X.dtype in CODES:
         from gainful.trees.codes import Blocks
 

@@ -15,7 +15,7 @@ Labels = Callable[[RankingData], Array]  # of the rows of some queries
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ObjectiveFactory:
     """How the objective of some queries is made; all of it can be sent to a worker.
 
     ``make(data, mean_weight=, threads=)`` gives the objective; ``mean_weight`` is the mean weight of all queries of the
@@ -27,8 +27,8 @@ class Recipe:
     scale_from: int | None = None
     changes: bool = False  # whether a later tree may find a split where this one found none
 
-    def scaled(self, scale: float) -> Recipe:
-        return Recipe(partial(self.make, scale=scale), None, self.changes)
+    def scaled(self, scale: float) -> ObjectiveFactory:
+        return ObjectiveFactory(partial(self.make, scale=scale), None, self.changes)
 
 
 def grades(data: RankingData) -> Any:

@@ -1,4 +1,4 @@
-"""Data in blocks, seen as one: what is as long as the rows is joined, the feature matrix stays in its pieces."""
+"""Data in blocks, seen as one: what is as long as the rows is join_blocks, the feature matrix stays in its pieces."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gainful.data.rows import Array
 from gainful.data.sharded import ShardedData
 
 
-class Pieces:
-    """A dense feature matrix (n_rows, n_features) in several arrays, one under the other, that are never joined."""
+class ChunkedMatrix:
+    """A dense feature matrix (n_rows, n_features) in several arrays, one under the other, that stay apart."""
 
     def __init__(self, parts: Sequence[Array]):
         self.parts = tuple(parts)
@@ -32,18 +32,18 @@ class Pieces:
         return taken
 
 
-def pieces_of(X: Any) -> tuple[Any, ...]:
+def chunks_of(X: Any) -> tuple[Any, ...]:
     """The parts of X: itself, unless it is in pieces."""
-    return X.parts if isinstance(X, Pieces) else (X,)
+    return X.parts if isinstance(X, ChunkedMatrix) else (X,)
 
 
 def distinct(X: Any, j: int) -> Array:
     """The values of feature j of a dense matrix, in order."""
-    return np.unique(np.concatenate([np.unique(part[:, j]) for part in pieces_of(X)]))
+    return np.unique(np.concatenate([np.unique(part[:, j]) for part in chunks_of(X)]))
 
 
-def joined(data: Dataset) -> RankingData:
-    """The data of local blocks as one. Grades, queries and ids are joined in memory; so is a sparse matrix."""
+def join_blocks(data: Dataset) -> RankingData:
+    """The data of local blocks as one. Grades, queries and ids are join_blocks in memory; so is a sparse matrix."""
     blocks = list(data.blocks())
     if len(blocks) == 1:
         return blocks[0]
@@ -60,15 +60,15 @@ def joined(data: Dataset) -> RankingData:
 
 def _stacked(parts: list[Any]) -> Any:
     if isinstance(parts[0], np.ndarray):
-        return Pieces(parts)
+        return ChunkedMatrix(parts)
     from scipy import sparse
 
     return sparse.vstack(parts, format="csr")
 
 
-def in_pieces(data: Dataset) -> Dataset:
+def in_chunks(data: Dataset) -> Dataset:
     """The data as blocks again: one for each piece."""
-    if not isinstance(data, RankingData) or not isinstance(data.X, Pieces):
+    if not isinstance(data, RankingData) or not isinstance(data.X, ChunkedMatrix):
         return data
     cuts = np.searchsorted(data.offsets, np.concatenate([[0], data.X.ends]))
     return ShardedData(LocalBlocks([_piece(data, i, *cuts[i : i + 2]) for i in range(len(data.X.parts))]))

@@ -1,7 +1,7 @@
-"""Choosing parameters on validation data: search spaces, searches, pruning, and results kept on disk."""
+"""TuningPlan parameters on validation data: search spaces, searches, pruning, and results kept on disk."""
 
 from gainful.tuning.result import TuneResult
 from gainful.tuning.trials import Budget, TuneProgress
-from gainful.tuning.tune import Choosing, InterruptedSearchError, TuningJob, tune
+from gainful.tuning.tune import InterruptedSearchError, TuningJob, TuningPlan, tune
 
-__all__ = ["Budget", "Choosing", "InterruptedSearchError", "TuneProgress", "TuneResult", "TuningJob", "tune"]
+__all__ = ["Budget", "TuningPlan", "InterruptedSearchError", "TuneProgress", "TuneResult", "TuningJob", "tune"]

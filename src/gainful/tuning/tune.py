@@ -79,7 +79,7 @@ def tune(
     budget in seconds the number of trials depends on the machine.
     """
     label, model, set_by_name = named(ranker)
-    chosen = Choosing(
+    chosen = TuningPlan(
         metric=_metric(metric),
         search=search,
         budget=Budget(trials, seconds, n_jobs, prune),
@@ -97,7 +97,7 @@ def tune(
 
 
 @dataclass(frozen=True)
-class Choosing:
+class TuningPlan:
     """How parameters are chosen: the same for every ranker of a comparison."""
 
     metric: Metric
@@ -183,7 +183,7 @@ class TuningJob:
 
     def __init__(
         self,
-        choosing: Choosing,
+        choosing: TuningPlan,
         label: str,
         model: Ranker,
         parts: Sequence[Split],

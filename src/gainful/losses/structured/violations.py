@@ -12,7 +12,7 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features, locked
-from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, in_pieces, n_pieces  # noqa: F401
+from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, run_in_threads, thread_count  # noqa: F401
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
@@ -61,7 +61,7 @@ def augmented_rankings(problem: RankingProblem, scores: Any, *, threads: int | N
         rows = slice(int(problem.offsets[first]), int(problem.offsets[last]))
         fill(problem, scores[rows], first, last, ranks[rows])
 
-    _in_pieces(problem, threads, piece)
+    _run_in_threads(problem, threads, piece)
     return ranks
 
 
@@ -141,7 +141,7 @@ def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> 
         features.add_gradient(c[lo:hi], lo, hi, gradient)
         return gradient
 
-    pieces = n_pieces(features.n_rows, threads)
+    pieces = thread_count(features.n_rows, threads)
     cuts = [features.n_rows * i // pieces for i in range(pieces + 1)]
     return np.asarray(np.sum(each(piece, cuts), axis=0))
 
@@ -162,8 +162,8 @@ def _filler(problem: RankingProblem, loss: str, prices: Array | None) -> Fill:
     return lambda s, a, b, xi, c: ndcg.fill_violations(problem, s, a, b, loss == "tight", prices, xi, c)
 
 
-def _in_pieces(problem: RankingProblem, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
-    return in_pieces(problem.offsets, threads, piece)
+def _run_in_threads(problem: RankingProblem, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
+    return run_in_threads(problem.offsets, threads, piece)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Rounds:
         self._turn = distributed.Semaphore(1, TURN, scheduler_rpc=self.client.scheduler, loop=self.client.loop)
         self._asking = False
 
-    def grow(self, scores: PerBlock, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
+    def grow(self, scores: PerBlock, work: workers.RoundSpec) -> tuple[workers.Grown, list[dict[str, Any]]]:
         """The trees of a round and what each worker tells of it; grown again where a worker is lost."""
         last: WorkerLost | None = None
         for _ in range(MOST_LOSSES):
@@ -84,7 +84,7 @@ class Rounds:
         if any(isinstance(part, distributed.Future) for part in scores.parts):
             self.source.map(_is_there, scores)
 
-    def _try(self, scores: PerBlock, work: workers.Work) -> tuple[workers.Grown, list[dict[str, Any]]]:
+    def _try(self, scores: PerBlock, work: workers.RoundSpec) -> tuple[workers.Grown, list[dict[str, Any]]]:
         self.number, self.complete, self.open = self.number + 1, False, True
         work = replace(work, round=self.number)
         attempt = Attempt(self._client(), self.source.data.parts, scores.parts, work, self.network)
@@ -287,7 +287,7 @@ class Attempt(threading.Thread):
         client: Any,
         blocks: Sequence[Any],
         scores: Sequence[Any],
-        work: workers.Work,
+        work: workers.RoundSpec,
         network: Mapping[str, Any],
     ):
         super().__init__(daemon=True)

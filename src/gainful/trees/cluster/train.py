@@ -29,9 +29,9 @@ from gainful.trees.grow import _say_if_leaves_are_too_large, draws_at_random
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import logged_to
 from gainful.trees.objective import GradientSize, natural_scale
-from gainful.trees.objective_factory import Labels, Recipe
+from gainful.trees.objective_factory import Labels, ObjectiveFactory
 from gainful.trees.query_sampling import refuse_not_resumed
-from gainful.trees.row_chunks import in_pieces
+from gainful.trees.row_chunks import in_chunks
 from gainful.trees.shared_bins import CommonBins, find_bins
 from gainful.trees.sums import ToScores, added, measured, softmax, start_scores
 
@@ -47,7 +47,7 @@ def grow_on_cluster(
     params: dict[str, Any],
     monitor: Monitor,
     *,
-    recipe: Recipe | None = None,
+    recipe: ObjectiveFactory | None = None,
     categorical: Sequence[int] = (),
     exact_bins: bool = False,
     start: Any = None,
@@ -98,13 +98,13 @@ class ClusterGrowth:
         params: dict[str, Any],
         network: dict[str, Any],
         monitor: Monitor,
-        recipe: Recipe | None,
+        recipe: ObjectiveFactory | None,
         start: Any,
         threads: int | None,
     ):
         self.data, self.labels = data, labels
         self.monitor, self.recipe, self.threads = monitor, recipe, threads
-        self.valid = None if monitor.valid is None else in_pieces(monitor.valid)
+        self.valid = None if monitor.valid is None else in_chunks(monitor.valid)
         self.key = uuid.uuid4().hex
         self.rounds = Rounds(data.source, self.key, network)  # type: ignore[arg-type]
         self.first = 0 if start is None else start.current_iteration()
@@ -213,13 +213,13 @@ class ClusterGrowth:
                 raise report["failure"].error()
         return grown, self._values(reports)
 
-    def _work(self, last: int) -> workers.Work:
+    def _work(self, last: int) -> workers.RoundSpec:
         params = self.params
         if _begins_anew(params):
             # what LightGBM draws within a booster begins anew each round; with another seed it is not drawn again
             params = params | {"seed": (self.seed + self.tree) % 2**31}
         changes = self.recipe is not None and self.recipe.changes
-        return workers.Work(
+        return workers.RoundSpec(
             key=self.key,
             client=self.rounds.client.id,
             params=params,
@@ -330,7 +330,7 @@ def _itself(predicted: Array) -> Array:
 
 
 def _gradient_size(
-    data: RankingData, scores: Array | None, recipe: Recipe, mean_weight: float, tree: int
+    data: RankingData, scores: Array | None, recipe: ObjectiveFactory, mean_weight: float, tree: int
 ) -> GradientSize:
     objective: Any = recipe.make(data, mean_weight=mean_weight, threads=1)
     size: GradientSize = objective.gradient_size(np.zeros(data.n_rows) if scores is None else scores, tree)

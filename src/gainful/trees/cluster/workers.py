@@ -35,14 +35,14 @@ from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import connect, disconnect, set_start
 from gainful.trees.objective_factory import Labels
 from gainful.trees.query_sampling import QuerySample, pass_feature_samples
-from gainful.trees.row_chunks import joined
+from gainful.trees.row_chunks import join_blocks
 from gainful.trees.shared_bins import CommonBins
 
 Make = Callable[..., Objective]  # of data, mean_weight= and threads=
 
 
 @dataclass(frozen=True)
-class Work:
+class RoundSpec:
     """What the workers are told of a round, all the same.
 
     ``first`` trees were there before this training, ``done`` is the number of the last one tried and ``last`` that of
@@ -80,11 +80,11 @@ class Part:
     number: int
     data: RankingData
     scores: Array | None
-    work: Work
+    work: RoundSpec
 
 
 @dataclass
-class Standing:
+class WorkerState:
     """What a worker keeps from round to round, and what it tells of the last one."""
 
     numbers: tuple[int, ...]
@@ -134,7 +134,7 @@ class Failure:
 
 
 SURELY_SOME = 50.0  # queries expected in a sample: the chance of none is exp(−50)
-_STANDING: dict[tuple[str, str], Standing] = {}  # by worker, as several may live in one process, and by training
+_STANDING: dict[tuple[str, str], WorkerState] = {}  # by worker, as several may live in one process, and by training
 
 
 # -- asked by the client -----------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def drop_orphans(clients: Collection[str], dask_worker: Any = None) -> list[tupl
     return growing
 
 
-def as_part(number: int, data: RankingData, scores: Array | None, work: Work) -> Array:
+def as_part(number: int, data: RankingData, scores: Array | None, work: RoundSpec) -> Array:
     """A part in the form that ``lightgbm.dask`` joins: an array, so that nothing of the data is copied."""
     holder = np.empty((1, 1), dtype=object)
     holder[0, 0] = Part(number, data, scores, work)
@@ -205,16 +205,16 @@ def grow_round(parts: Sequence[Part], network: Mapping[str, Any]) -> Grown:
         standing.growing = False
 
 
-def _standing_of(work: Work, parts: Sequence[Part]) -> Standing:
+def _standing_of(work: RoundSpec, parts: Sequence[Part]) -> WorkerState:
     here, numbers = str(get_worker().address), tuple(part.number for part in parts)
     there = _STANDING.get((here, work.key))
     if there is None or there.numbers != numbers:
-        data = joined(ShardedData(LocalBlocks([part.data for part in parts])))
-        there = _STANDING[here, work.key] = Standing(numbers, data, work.client)
+        data = join_blocks(ShardedData(LocalBlocks([part.data for part in parts])))
+        there = _STANDING[here, work.key] = WorkerState(numbers, data, work.client)
     return there
 
 
-def _grow(work: Work, parts: Sequence[Part], standing: Standing, network: Mapping[str, Any]) -> Grown:
+def _grow(work: RoundSpec, parts: Sequence[Part], standing: WorkerState, network: Mapping[str, Any]) -> Grown:
     threads = work.threads or int(network["num_threads"])
     objective = None if work.make is None else GuardedObjective(work, standing.data, threads)
     params = work.params | work.bins.params | {"num_threads": threads, "tree_learner": network["tree_learner"]}
@@ -254,7 +254,7 @@ def _without_features(data: RankingData) -> RankingData:
 
 
 def _growth(
-    work: Work, parts: Sequence[Part], data: RankingData, params: dict[str, Any], objective: Objective | None
+    work: RoundSpec, parts: Sequence[Part], data: RankingData, params: dict[str, Any], objective: Objective | None
 ) -> Growth:
     growth = Growth(data, params, Monitor(metric("ndcg@10")), objective, None)
     growth.first, growth.tree = work.first, work.done
@@ -264,14 +264,14 @@ def _growth(
     return growth
 
 
-def _binned(work: Work, data: RankingData, growth: Growth, bins: Any) -> Any:
+def _binned(work: RoundSpec, data: RankingData, growth: Growth, bins: Any) -> Any:
     in_blocks = data.X.dtype in CODES
     weight = growth.first_weights()
     labels = work.labels(data)
     return _dataset(data, labels, growth.params, work.categorical, bins, in_blocks, growth, weight).construct()
 
 
-def _booster(work: Work, parts: Sequence[Part], train: Any, growth: Growth, network: Mapping[str, Any]) -> Any:
+def _booster(work: RoundSpec, parts: Sequence[Part], train: Any, growth: Growth, network: Mapping[str, Any]) -> Any:
     """A live booster that holds the trees so far."""
     if work.base is not None:
         train.set_init_score(np.full(train.num_data(), work.base))
@@ -316,7 +316,7 @@ def _without_chatter() -> Iterator[None]:
     with _ASIDE_LOCK:
         if not _ASIDE:
             sys.stdout.flush()
-            _ASIDE.append(Aside())
+            _ASIDE.append(CapturedStdout())
         _ASIDE[0].users += 1
     try:
         yield
@@ -327,7 +327,7 @@ def _without_chatter() -> Iterator[None]:
                 _ASIDE.pop().end()
 
 
-class Aside:
+class CapturedStdout:
     """The standard output of this process, written to a file; ``users`` are the threads that want it so."""
 
     def __init__(self) -> None:
@@ -346,7 +346,7 @@ class Aside:
             kept = kept[os.write(1, kept) :]
 
 
-_ASIDE_LOCK, _ASIDE = threading.Lock(), list[Aside]()
+_ASIDE_LOCK, _ASIDE = threading.Lock(), list[CapturedStdout]()
 
 
 class GuardedObjective:
@@ -355,7 +355,7 @@ class GuardedObjective:
     ``total`` is the objective's value times the number of queries, which adds up over workers.
     """
 
-    def __init__(self, work: Work, data: RankingData, threads: int):
+    def __init__(self, work: RoundSpec, data: RankingData, threads: int):
         self.work, self.data, self.threads = work, data, threads
         self.failure: Failure | None = None
         self.objective: Objective | None = None
