@@ -134,7 +134,7 @@ def risk_along(
 # -- pieces and chunks -------------------------------------------------------------------------------------------------
 
 
-def thread_count(n_rows: int, threads: int | None) -> int:
+def threads_for(n_rows: int, threads: int | None) -> int:
     """How many threads so many rows are worth; all of them, where ``threads`` says so."""
     wanted = thread_count() if threads is None else threads
     return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
@@ -143,7 +143,7 @@ def thread_count(n_rows: int, threads: int | None) -> int:
 def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
-    pieces = thread_count(n_rows, threads)
+    pieces = threads_for(n_rows, threads)
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     return each(piece, sorted(set(cuts)))

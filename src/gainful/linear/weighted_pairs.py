@@ -66,8 +66,8 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
     def piece(lo: int, hi: int) -> None:
         features.scores(weights, lo, hi, out[lo:hi])
 
-    thread_count = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    each(piece, sorted({features.n_rows * i // thread_count for i in range(thread_count + 1)}))
+    n_parts = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
+    each(piece, sorted({features.n_rows * i // n_parts for i in range(n_parts + 1)}))
     return out
 
 
@@ -182,8 +182,8 @@ class WeightedPairs:
     def _run_in_threads(self, piece: Callable[[int, int], Any]) -> list[Any]:
         """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
         work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
-        thread_count = n_threads(self.threads, work[-1])
-        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], thread_count + 1)).tolist()
+        n_parts = n_threads(self.threads, work[-1])
+        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_parts + 1)).tolist()
         cuts[0], cuts[-1] = 0, self.n_queries
         return each(piece, sorted(set(cuts)))
 
@@ -242,8 +242,8 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
         )
 
     values = X.size if dense else X.nnz
-    thread_count = n_threads(threads, float(values))
-    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, thread_count + 1)).tolist()
+    n_parts = n_threads(threads, float(values))
+    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_parts + 1)).tolist()
     cuts[0], cuts[-1] = 0, data.n_queries
     return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
 

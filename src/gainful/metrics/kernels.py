@@ -49,14 +49,14 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
         worst_first = np.lexsort((y, np.repeat(np.arange(n_queries), np.diff(offsets))))
         scores, y = scores[worst_first], y[worst_first]
     scores, y, offsets = _locked(scores, np.float64), _locked(y, np.float64), _locked(offsets, np.int64)
-    thread_count = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, thread_count + 1)).tolist()
+    n_parts = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
+    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_parts + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     pieces = [(metric, scores, y, offsets, a, b, depth, ties, rest, out) for a, b in pairwise(cuts)]
-    if thread_count == 1:
+    if n_parts == 1:
         _run_piece(*pieces[0])
         return out
-    with ThreadPoolExecutor(thread_count - 1) as pool:
+    with ThreadPoolExecutor(n_parts - 1) as pool:
         waiting = [pool.submit(_run_piece, *piece) for piece in pieces[1:]]
         _run_piece(*pieces[0])
         for future in waiting:

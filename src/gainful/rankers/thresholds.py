@@ -10,6 +10,7 @@ import numpy as np
 
 from gainful.compute.features import locked
 from gainful.compute.query_loop import each
+from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.parameters.constraints import Choice, Either, Integer
@@ -97,10 +98,10 @@ def _code_type(largest: int) -> Any:
     return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
 
 
-def run_in_threads(piece: Callable[[int, int], Any], n: int, thread_count: int) -> list[Any]:
+def run_in_threads(piece: Callable[[int, int], Any], n: int, n_parts: int) -> list[Any]:
     """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    thread_count = max(1, min(thread_count, n, thread_count()))
-    return each(piece, [n * i // thread_count for i in range(thread_count + 1)])
+    n_parts = max(1, min(n_parts, n, thread_count()))
+    return each(piece, [n * i // n_parts for i in range(n_parts + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Data in blocks, seen as one: what is as long as the rows is join_blocks, the feature matrix stays in its pieces."""
+"""Data in blocks, seen as one: what is as long as the rows is joined, the feature matrix stays in its chunks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def distinct(X: Any, j: int) -> Array:
 
 
 def join_blocks(data: Dataset) -> RankingData:
-    """The data of local blocks as one. Grades, queries and ids are join_blocks in memory; so is a sparse matrix."""
+    """The data of local blocks as one. Grades, queries and ids are joined in memory; so is a sparse matrix."""
     blocks = list(data.blocks())
     if len(blocks) == 1:
         return blocks[0]

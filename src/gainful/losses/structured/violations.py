@@ -12,7 +12,7 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features, locked
-from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, run_in_threads, thread_count  # noqa: F401
+from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, run_in_threads, threads_for  # noqa: F401
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
@@ -141,7 +141,7 @@ def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> 
         features.add_gradient(c[lo:hi], lo, hi, gradient)
         return gradient
 
-    pieces = thread_count(features.n_rows, threads)
+    pieces = threads_for(features.n_rows, threads)
     cuts = [features.n_rows * i // pieces for i in range(pieces + 1)]
     return np.asarray(np.sum(each(piece, cuts), axis=0))
 
