@@ -15,7 +15,7 @@ import pytest
 from comparison_examples import METRICS, made_up
 
 import gainful
-from gainful.report import plots
+from gainful.comparison.report import plots
 
 SCRIPT = '<script>alert("x")</script>'
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

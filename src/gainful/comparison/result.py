@@ -412,7 +412,7 @@ class Comparison:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The report: one page that needs nothing else, written to ``path`` where one is given."""
-        from gainful.report.page import page
+        from gainful.comparison.report.page import page
 
         return _written(page(self), path)
 

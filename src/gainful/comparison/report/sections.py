@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
+from gainful.comparison.report import plots
 from gainful.comparison.tables import Cell, Sheet
-from gainful.report import plots
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison

@@ -8,9 +8,9 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from gainful.comparison.report import figures, sections
 from gainful.comparison.result import CURVE_SUM
 from gainful.comparison.to_dict import record
-from gainful.report import figures, sections
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -68,4 +68,4 @@ def _embedded(facts: dict[str, Any], tested: list[str]) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("gainful.report") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("gainful.comparison.report") / "assets" / name).read_text(encoding="utf-8")

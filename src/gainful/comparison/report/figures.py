@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from gainful.comparison import tables
 from gainful.comparison.render import html_table
+from gainful.comparison.report import plots
+from gainful.comparison.report.sections import Facts, counted, figure, folded
 from gainful.comparison.tables import Cell, Sheet
 from gainful.comparison.to_dict import TOP
-from gainful.report import plots
-from gainful.report.sections import Facts, counted, figure, folded
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
