@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import gainful
 from cost_fits import STOPS_BY_ITSELF, WORK, Shape, environment
 from harness import Row
 
@@ -157,17 +156,19 @@ def rows() -> Iterator[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rankers", help="names with commas between them; all without")
+    parser.add_argument("--rankers", help="comma-separated names; by default all that WORK in cost_fits.py has")
     parser.add_argument("--max-rows", type=int, default=ROWS[-1])
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that a fit may be expected to take")
     parser.add_argument("--one-core", action="store_true", help="leave out the fits on two threads")
     parser.add_argument("--resume", type=Path, help="JSON lines: measurements known, and where new ones go")
     parser.add_argument("--report", action="store_true", help="only write the report of what FILE holds")
     given = parser.parse_args()
-    names = given.rankers.split(",") if given.rankers else list(gainful.RANKERS)
+    names = given.rankers.split(",") if given.rankers else list(WORK)
     unknown = [name for name in names if name not in WORK]
     if unknown:
-        parser.error(f"no fixed work is said for {', '.join(unknown)}; add it to WORK in cost_fits.py")
+        parser.error(
+            f"cost_fits.py has no fixed work for {', '.join(unknown)}; add it to WORK, and its terms to FAMILIES"
+        )
 
     import cost_report
 

@@ -20,7 +20,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from gainful.errors import UnknownNameError
+from gainful.errors import GainfulError, UnknownNameError
 from gainful.parameters.constraints import Constraint, Maybe, Real, check_parameters
 from gainful.rankers.registry import RANKERS
 
@@ -165,7 +165,7 @@ def estimate(
     model = RANKERS[name].create(**params)
     model._check_parameters()
     problem = Problem(rows, features, min(docs_per_query, rows), grades, model.get_params(deep=False))
-    cost = costs()[name]
+    cost = _cost_of(name)
     most, seen = _most_iterations(problem, cost), float(cost.get("seen", math.inf))
     spread, note = _on_cores(cost["parallel"], _cores(cores, problem))
     return Estimate(
@@ -178,6 +178,14 @@ def estimate(
         is_guess=iterations is None and seen < most,
         note=note,
     )
+
+
+def _cost_of(name: str) -> dict[str, Any]:
+    if name not in costs():
+        raise GainfulError(
+            f"the cost of {name} was not measured, so there is no estimate; benchmarks/bench_cost.py measures it"
+        )
+    return costs()[name]
 
 
 def _cores(cores: float | None, problem: Problem) -> float:
