@@ -196,7 +196,7 @@ def test_other_mistakes(clients):
     assert client.get("/rank").status_code == 405
     told = client.post("/score", json={"rows": [ROW], "contributions": True})
     assert told.status_code == 422
-    assert "KernelStructuredSVM is no sum over features" in told.json()["error"]
+    assert "KernelStructuredSVM is not a sum over features" in told.json()["error"]
     refused = client.post("/reload")
     assert refused.status_code == 403
     assert "needs a server with a token" in refused.json()["error"]

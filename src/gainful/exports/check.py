@@ -14,10 +14,11 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.exports.describe import Described
-from gainful.exports.floats import below
+from gainful.exports.describe import Described, Form
+from gainful.exports.floats import FARTHEST, below
 from gainful.exports.formats import Written
-from gainful.exports.scorers import LARGEST, Ensemble, Kernel, Linear, Net, Scorer
+from gainful.exports.trees import Ensemble
+from gainful.rankers.scorers import Kernel, Linear, Net
 
 MADE_UP = 2000
 MOST_ROWS = 10_000
@@ -83,40 +84,40 @@ def compare_rows(
     X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
     seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
     reference = model.predict(seen.astype(np.float64)) - written.constant
-    tolerance = written.precision * magnitude(described.scorer, seen.astype(np.float64))
+    tolerance = written.precision * magnitude(described.form, seen.astype(np.float64))
     found = [compare_scores(reference, scores, tolerance, offsets) for scores in written.read(written.files, X)]
     return max(found, key=lambda one: (not one.good, one.difference))
 
 
-def magnitude(scorer: Scorer, X: Array) -> Array:
+def magnitude(form: Form, X: Array) -> Array:
     """The size of what is summed for each row: rounding errors are in proportion to it."""
-    if isinstance(scorer, Linear):
-        folded = scorer.folded()
+    if isinstance(form, Linear):
+        folded = form.folded()
         return np.asarray(np.abs(X) @ np.abs(folded.weights) + np.abs(folded.intercept) + 1e-30)
-    if isinstance(scorer, Net):
-        size = (np.abs(X) + np.abs(scorer.inputs.shift)) / scorer.inputs.scale
-        for W, b in scorer.layers:
+    if isinstance(form, Net):
+        size = (np.abs(X) + np.abs(form.inputs.shift)) / form.inputs.scale
+        for W, b in form.layers:
             size = size @ np.abs(W) + np.abs(b)
         return np.asarray(size[:, 0] + 1e-30)
-    if isinstance(scorer, Kernel):
-        largest = float(np.nanmax(np.abs(scorer.inputs(X))))
-        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + largest**2))
-    total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
-    if scorer.link is not None:
-        total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())
-    return np.full(len(X), total * max(1.0, len(scorer.trees) / MANY_TREES) ** 0.5 + 1e-30)
+    if isinstance(form, Kernel):
+        largest = float(np.nanmax(np.abs(form.inputs(X))))
+        return np.full(len(X), max(1.0, float(np.abs(form.weights).sum())) * (1.0 + largest**2))
+    total = sum(float(np.abs(tree.leaves).max()) for tree in form.trees)
+    if form.link is not None:
+        total = (1.0 + total) * float(np.abs(form.link.relevance).max())
+    return np.full(len(X), total * max(1.0, len(form.trees) / MANY_TREES) ** 0.5 + 1e-30)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def made_up_rows(scorer: Scorer, n_features: int, *, missing: bool, n: int | None = None, seed: int = 0) -> Array:
+def made_up_rows(form: Form, n_features: int, *, missing: bool, n: int | None = None, seed: int = 0) -> Array:
     """Rows that try every threshold of every feature, (n, n_features) float32."""
     n = MADE_UP if n is None else n
     rng = np.random.default_rng(seed)
-    X = np.asarray(_spread(scorer, rng, n, n_features), dtype=np.float32)
-    if isinstance(scorer, Ensemble):
-        thresholds, categories = _tried(scorer)
+    X = np.asarray(_spread(form, rng, n, n_features), dtype=np.float32)
+    if isinstance(form, Ensemble):
+        thresholds, categories = _tried(form)
         for j in range(n_features):
             if j in categories:
                 X[:, j] = rng.integers(0, max(categories[j]) + 3, n)
@@ -157,19 +158,19 @@ def _around(thresholds: Array, rng: np.random.Generator, n: int) -> Array:
     return np.asarray(values)
 
 
-def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -> Array:
+def _spread(form: Form, rng: np.random.Generator, n: int, n_features: int) -> Array:
     """Values of the size that the model was made for, as far as it tells."""
     normal = rng.standard_normal((n, n_features))
-    if isinstance(scorer, Net):
-        return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
-    if isinstance(scorer, Kernel):
-        landmarks, inputs = scorer.landmarks, scorer.inputs
+    if isinstance(form, Net):
+        return np.asarray(normal * form.inputs.scale + form.inputs.shift)
+    if isinstance(form, Kernel):
+        landmarks, inputs = form.landmarks, form.inputs
         seen = landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal
-        return np.asarray(seen * np.where(inputs.scale < LARGEST, inputs.scale, 1.0) + inputs.shift)
-    if isinstance(scorer, Linear):
-        if scorer.inputs is not None:
-            return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
-        weights = np.abs(scorer.weights)
+        return np.asarray(seen * np.where(inputs.scale < FARTHEST, inputs.scale, 1.0) + inputs.shift)
+    if isinstance(form, Linear):
+        if form.inputs is not None:
+            return np.asarray(normal * form.inputs.scale + form.inputs.shift)
+        weights = np.abs(form.weights)
         largest = weights.max(initial=0.0)
         return np.asarray(normal * largest / np.maximum(weights, largest * 1e-6)) if largest > 0 else normal
     return np.asarray(normal)

@@ -19,8 +19,9 @@ from gainful.exports import ranklib
 from gainful.exports.describe import Described
 from gainful.exports.floats import above, below, single
 from gainful.exports.formats import Settings, Written, check_trees, nest, refuse
-from gainful.exports.scorers import Ensemble, Linear, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.scorers import Linear
 
 REQUEST = ".request.json"
 TYPES = {"linear": "model/linear", "xgboost": "model/xgboost+json", "ranklib": "model/ranklib"}
@@ -31,7 +32,7 @@ MISSING_SINCE = {
 
 
 def write(described: Described, settings: Settings) -> Written:
-    linear = isinstance(described.scorer, Linear)
+    linear = isinstance(described.form, Linear)
     form = settings.format or ("linear" if linear else "xgboost")
     if form not in TYPES:
         raise UnknownNameError.among(f"form of {settings.to}", form, TYPES)
@@ -40,8 +41,8 @@ def write(described: Described, settings: Settings) -> Written:
         raise refuse(
             described, f"{settings.to} as {form}", "linear models are written as weights, trees as trees", instead
         )
-    if isinstance(described.scorer, Linear):
-        return _linear(described, described.scorer, settings)
+    if isinstance(described.form, Linear):
+        return _linear(described, described.form, settings)
     ensemble = check_trees(described, settings.to)
     if form == "ranklib":
         return _ranklib(described, ensemble, settings)

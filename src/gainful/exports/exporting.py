@@ -14,7 +14,7 @@ from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, describe
 from gainful.exports.formats import Settings, Written
-from gainful.exports.scorers import Ensemble
+from gainful.exports.trees import Ensemble
 from gainful.formats.files import atomic_write, refuse_unwritable
 
 TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
@@ -93,8 +93,8 @@ def export(
         raise ParameterError(f"store of export goes with solr, {to} has none")
     refuse_unwritable(path)
     described = describe(model)
-    if missing == "zero" and isinstance(described.scorer, Ensemble):
-        described = replace(described, scorer=described.scorer.with_missing_as_zero())
+    if missing == "zero" and isinstance(described.form, Ensemble):
+        described = replace(described, form=described.form.with_missing_as_zero())
     written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store))
     checks, notes = _checked(described, model, written, check_on, missing == "zero", to)
     files = []
@@ -115,8 +115,8 @@ def _checked(
 ) -> tuple[dict[str, Comparison], tuple[str, ...]]:
     """All comparisons, or an error."""
     ranker, d = described.ranker, len(described.features)
-    missing = bool(ranker.accepts_missing) and isinstance(described.scorer, Ensemble) and not hasattr(model, "steps")
-    X = made_up_rows(described.scorer, d, missing=missing)
+    missing = bool(ranker.accepts_missing) and isinstance(described.form, Ensemble) and not hasattr(model, "steps")
+    X = made_up_rows(described.form, d, missing=missing)
     checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
     notes: tuple[str, ...] = ()
     if check_on is not None:
@@ -134,7 +134,7 @@ def _checked(
 
 def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tuple[str, ...]:
     """Trees: values that only float64 tells apart may fall on the other side of a threshold in any engine."""
-    if not isinstance(described.scorer, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
+    if not isinstance(described.form, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
         return ()
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:

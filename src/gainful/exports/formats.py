@@ -11,7 +11,8 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
-from gainful.exports.scorers import Ensemble, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
+from gainful.rankers.scorers import Kernel, Linear, Net
 
 DEEPEST = 400  # splits above a leaf in a nested text; readers of JSON refuse a thousand levels, two a split
 
@@ -48,31 +49,31 @@ def refuse(described: Described, where: str, why: str, instead: str) -> ExportEr
     return ExportError(f"{described.title} cannot be exported to {where}: {why}; {instead}")
 
 
-def kind_of(scorer: Any) -> str:
+def kind_of(form: Any) -> str:
     """In words."""
-    if isinstance(scorer, Ensemble):
-        return "several sums of trees" if scorer.link else "trees"
-    return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(scorer)]
+    if isinstance(form, Ensemble):
+        return "several sums of trees" if form.link else "trees"
+    return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(form)]
 
 
 def check_trees(described: Described, where: str) -> Ensemble:
     """The trees of a model that a search engine's format can hold, at least one."""
-    scorer = described.scorer
-    if not isinstance(scorer, Ensemble):
-        raise refuse(described, where, f"it is {kind_of(scorer)}", "take --to onnx or --to json")
-    if scorer.link is not None:
+    form = described.form
+    if not isinstance(form, Ensemble):
+        raise refuse(described, where, f"it is {kind_of(form)}", "take --to onnx or --to json")
+    if form.link is not None:
         raise refuse(
             described, where, "its score is no sum of trees but an expectation over grades",
             'take --to onnx, or train mode="regression"',
         )  # fmt: skip
-    if scorer.categorical:
+    if form.categorical:
         raise refuse(described, where, "it has splits by category, the format only thresholds", "take --to onnx")
-    if any(tree.depth > DEEPEST for tree in scorer.trees):
+    if any(tree.depth > DEEPEST for tree in form.trees):
         raise refuse(
             described, where, f"a tree is more than {DEEPEST} splits deep, and the format nests them",
             'take --to onnx, or train with engine_params={"max_depth": 60}',
         )  # fmt: skip
-    return scorer if scorer.trees else constant_trees(scorer.n_features)
+    return form if form.trees else constant_trees(form.n_features)
 
 
 def constant_trees(n_features: int) -> Ensemble:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.errors import ExportError
 from gainful.exports.floats import FARTHEST, ZERO_BAND
-from gainful.exports.scorers import Tree
+from gainful.exports.trees import Tree
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 NOTHING, ZERO, NAN = 0, 1, 2

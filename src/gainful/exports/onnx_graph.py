@@ -17,7 +17,8 @@ from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse
-from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
+from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 # Old enough for runtimes of the last years; nothing newer is used.
 IR_VERSION, OPSET, ML_OPSET = 8, 17, 3
@@ -26,18 +27,18 @@ ML = "ai.onnx.ml"
 
 def write(described: Described, settings: Settings) -> Written:
     onnx = _onnx()
-    scorer = described.scorer
-    if isinstance(scorer, Kernel):
-        raise refuse(described, "onnx", f"it is {kind_of(scorer)}", "take --to json")
+    form = described.form
+    if isinstance(form, Kernel):
+        raise refuse(described, "onnx", f"it is {kind_of(form)}", "take --to json")
     graph = Graph(onnx)
-    if isinstance(scorer, Linear):
-        _linear(graph, scorer)
-    elif isinstance(scorer, Net):
-        _net(graph, scorer)
+    if isinstance(form, Linear):
+        _linear(graph, form)
+    elif isinstance(form, Net):
+        _net(graph, form)
     else:
-        _ensemble(graph, scorer)
+        _ensemble(graph, form)
     content = graph.model(described, settings).SerializeToString()
-    notes = ("categories must be whole numbers",) if isinstance(scorer, Ensemble) and scorer.categorical else ()
+    notes = ("categories must be whole numbers",) if isinstance(form, Ensemble) and form.categorical else ()
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 
 

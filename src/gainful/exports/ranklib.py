@@ -15,7 +15,7 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.floats import below, text
 from gainful.exports.formats import nest
-from gainful.exports.scorers import Ensemble, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
 
 

@@ -22,8 +22,9 @@ from gainful.errors import ExportError
 from gainful.exports.describe import Described
 from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
 from gainful.exports.formats import Settings, Written, check_trees, kind_of, nest, refuse
-from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"
 SLACK = np.float32(1e-6)
@@ -33,16 +34,16 @@ ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid"}
 
 
 def write(described: Described, settings: Settings) -> Written:
-    scorer = described.scorer
+    form = described.form
     notes: tuple[str, ...] = ()
     constant, tiny = 0.0, 0.0
-    if isinstance(scorer, Linear):
-        kind, features, params = "LinearModel", *_linear(scorer, described.features)
-        constant = scorer.intercept  # the format has none
-    elif isinstance(scorer, Net):
-        kind, features, params = "NeuralNetworkModel", *_net(scorer, described)
-    elif isinstance(scorer, Kernel):
-        raise refuse(described, "solr", f"it is {kind_of(scorer)}", "take --to json")
+    if isinstance(form, Linear):
+        kind, features, params = "LinearModel", *_linear(form, described.features)
+        constant = form.intercept  # the format has none
+    elif isinstance(form, Net):
+        kind, features, params = "NeuralNetworkModel", *_net(form, described)
+    elif isinstance(form, Kernel):
+        raise refuse(described, "solr", f"it is {kind_of(form)}", "take --to json")
     else:
         trees = check_trees(described, "solr")
         kind, features, params = "MultipleAdditiveTreesModel", *_trees(trees, described)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import gainful
 from gainful.data.checks import warn_of
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
-from gainful.data.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
+from gainful.data.rows import Array, group_rows, refuse_infinite, value_blocks
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -34,16 +35,18 @@ from gainful.parameters.constraints import (
     refuse_unknown_parameters,
 )
 from gainful.parameters.space import Space
+from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """Base of all rankers. A subclass is a dataclass of :func:`parameter` fields and writes ``_fit`` and ``_predict``.
+    """Base of all rankers. A subclass is a dataclass of :func:`parameter` fields with ``_fit`` and ``_scorer``.
 
-    ``_fit(data, monitor)`` trains on a :class:`RankingData` (on any :class:`Dataset`, where ``accepts_shards``),
-    reporting each iteration to the monitor, which also holds the validation data. ``_predict(X)`` gives one score per
-    row of a checked feature matrix. ``_pack`` and ``_unpack`` name what a model file has to hold.
+    ``_fit(data, monitor)`` trains on a :class:`RankingData` (on any :class:`Dataset` if ``accepts_shards``) and reports
+    each iteration to the monitor, which also holds the validation data. ``_scorer()`` says how the fitted model scores
+    (:mod:`gainful.rankers.scorers`); predictions, contributions and exports follow from it. ``_pack`` and ``_unpack``
+    give a model file what it holds.
     """
 
     parameters: ClassVar[Any] = DeclaredParameters()  # the constraint of each parameter, by name
@@ -179,8 +182,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _fit(self, data: Any, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must say how to fit")
 
+    def _scorer(self) -> Scorer:
+        """How the fitted model scores."""
+        name = type(self).__name__
+        raise GainfulError(f"{name} does not say how it scores; give it a method _scorer (see gainful.rankers.scorers)")
+
     def _predict(self, X: Any) -> Array:
-        raise TypeError(f"{type(self).__name__} must say how to score")
+        return self._scorer().scores(X)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -260,17 +268,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         X = open_path(X)
         if isinstance(X, Dataset) and X.whole is None:
             raise DataError("contributions are as large as the data; ask for those of one block at a time")
-        return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
+        return np.asarray(self._scorer().contributions(self._features_to_score(X)), dtype=np.float64)
 
     def _why_no_contributions(self) -> str | None:
-        """The line that refuses contributions; None where there are some."""
+        """Why there are no contributions, in one line; None if there are."""
+        if self._scorer().additive:
+            return None
         return (
-            f"a score of {type(self).__name__} is no sum over features, so it has no contributions; linear rankers, "
+            f"a score of {type(self).__name__} is not a sum over features, so it has no contributions; linear rankers, "
             "boosted trees, RankBoost and FRank have them"
         )
-
-    def _contributions(self, X: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} must say what its features contribute")
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -390,18 +397,8 @@ class LinearScores:
     intercept_: float
     n_features_in_: int
 
-    def _predict(self, X: Any) -> Array:
-        return linear_scores(X, self.coef_) + self.intercept_
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        parts = np.empty((X.shape[0], len(self.coef_) + 1))
-        parts[:, :-1] = X if isinstance(X, np.ndarray) else X.toarray()
-        parts[:, :-1] *= self.coef_
-        parts[:, -1] = self.intercept_
-        return parts
+    def _scorer(self) -> Linear:
+        return Linear(self.coef_, float(self.intercept_))
 
     def _pack(self) -> dict[str, Any]:
         return {"coef": self.coef_, "intercept": self.intercept_}
@@ -409,6 +406,8 @@ class LinearScores:
     def _unpack(self, state: Mapping[str, Any]) -> None:
         self.coef_ = stored_array(state, "coef", (self.n_features_in_,))
         self.intercept_ = float(state["intercept"])
+        if not math.isfinite(self.intercept_):
+            raise ValueError("the intercept is not a finite number")
 
 
 def _scores_of(data: RankingData, model: Ranker) -> Array:

@@ -195,8 +195,6 @@ def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) 
         raise ValueError("metrics are no numbers")
     metric(manifest["eval_metric"])  # a metric of this version, or the file is not
     model._unpack(state)
-    if not math.isfinite(getattr(model, "intercept_", 0.0)):
-        raise ValueError("the intercept is no finite number")
     model.history_, model.training_ = history, training
     if metrics:
         model.metrics_ = metrics

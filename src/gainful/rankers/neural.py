@@ -22,13 +22,13 @@ from gainful.nets.device import DeviceName, chosen_device, pytorch
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
+from gainful.rankers.scorers import Inputs, Net
 from gainful.rankers.spaces import NET_SPACE
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
-BLOCK_ROWS = 256  # scored together; always so many, so that a score does not depend on its neighbours
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
@@ -107,7 +107,8 @@ class NeuralRanker(Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         torch = pytorch(type(self).__name__)
-        from gainful.nets.train import Inputs, train_net
+        from gainful.nets.train import Inputs as NetInputs
+        from gainful.nets.train import train_net
 
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
         shift, scale = self._standard(data)
@@ -118,7 +119,7 @@ class NeuralRanker(Ranker):
             weights = train_net(
                 chosen,
                 data,
-                Inputs(shift, scale, self.dtype),
+                NetInputs(shift, scale, self.dtype),
                 self._settings(device),
                 monitor,
                 # What is validated is what will score; on a GPU that would mean to leave it.
@@ -157,12 +158,13 @@ class NeuralRanker(Ranker):
 
     def _validation(self, monitor: Monitor, shift: Array, scale: Array, weights: list[Array]) -> float:
         assert monitor.valid is not None
-        return monitor.evaluate(net_scores(monitor.valid.X, self.activation, shift, scale, weights))
+        net = Net.of_weights(weights, self.activation, Inputs(shift, scale))
+        return monitor.evaluate(net.scores(monitor.valid.X))
 
     # -- scoring: without PyTorch --------------------------------------------------------------------------------------
 
-    def _predict(self, X: Any) -> Array:
-        return net_scores(X, self.activation, self.shift_, self.scale_, self.weights_)
+    def _scorer(self) -> Net:
+        return Net.of_weights(self.weights_, self.activation, Inputs(self.shift_, self.scale_))
 
     def _facts(self) -> dict[str, Any]:
         return {"loss": str(self.loss_), "device": self.device_, "best epoch": self.best_epoch_}
@@ -193,28 +195,3 @@ class NeuralRanker(Ranker):
         self.shift_, self.scale_ = (stored_array(state, name, units[:1]) for name in ("shift", "scale"))
         self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
         self.best_epoch_ = int(state["best_epoch"])
-
-
-def net_scores(X: Any, activation: str, shift: Array, scale: Array, weights: Sequence[Array]) -> Array:
-    """The net in float64, by blocks of equally many rows."""
-    scores, block = np.empty(X.shape[0]), np.zeros((BLOCK_ROWS, X.shape[1]))
-    weights = [np.asarray(weight, dtype=np.float64) for weight in weights]
-    for start in range(0, len(scores), BLOCK_ROWS):
-        rows = X[start : start + BLOCK_ROWS]
-        n = rows.shape[0]
-        block[:n] = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        z = (block - shift) / scale
-        for W, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-            z = activate(activation, z @ W + b)
-        scores[start : start + n] = ((z * weights[-2][:, 0]).sum(axis=1) + weights[-1][0])[:n]
-    return scores
-
-
-def activate(name: str, z: Array) -> Array:
-    """The functions between layers, as PyTorch has them; written into ``z``."""
-    if name == "relu":
-        return np.maximum(z, 0.0, out=z)
-    if name == "tanh":
-        return np.asarray(np.tanh(z, out=z))
-    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * z))
-    return np.asarray(sigmoid if name == "sigmoid" else z * sigmoid)

@@ -29,11 +29,11 @@ from gainful.parameters.constraints import (
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
+from gainful.rankers.scorers import Scorer, Trees
 from gainful.rankers.spaces import TREE_SPACE
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
 from gainful.trees.grow import (
-    contributions_of_rows,
     first_iterations,
     grow_trees,
     lightgbm_params,
@@ -291,8 +291,8 @@ class TreeRanker(Ranker):
         super()._check_parameters()
         self._lightgbm_params()
 
-    def _predict(self, X: Any) -> Array:
-        return self._to_scores(predict_rows(self.booster_, X, self.best_iteration_, self.n_jobs))
+    def _scorer(self) -> Scorer:
+        return Trees(self.booster_, self.best_iteration_, self.n_jobs)
 
     @property
     def feature_importances_(self) -> Array:
@@ -300,12 +300,6 @@ class TreeRanker(Ranker):
         return np.asarray(
             self.booster_.feature_importance(importance_type="gain", iteration=self.best_iteration_), dtype=np.float64
         )
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        return contributions_of_rows(self.booster_, X, self.best_iteration_, self.n_jobs)
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

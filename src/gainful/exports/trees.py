@@ -1,8 +1,8 @@
-"""What a fitted model computes, free of how it was trained: the form that all formats are written from.
+"""Trees in the form that all formats are written from.
 
-Trees are binary. A split sends a value x of its feature left when x ≤ threshold, or, where it has categories, when the
+They are binary. A split sends a value x of its feature left when x ≤ threshold, or, where it has categories, when the
 whole part of x is one of them; a missing value goes where ``nan_left`` says. LightGBM's rules for missing values (none
-were seen: they count as 0; some were seen: a side was chosen) become that one flag when a model is described.
+were seen: they count as 0; some were seen: a side was chosen) become that one flag.
 """
 
 from __future__ import annotations
@@ -13,43 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gainful.data.rows import Array
-
-LARGEST = float(np.finfo(np.float64).max)
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a model sees of a row: (x − shift)/scale, (n_features,) each."""
-
-    shift: Array
-    scale: Array
-
-    def __call__(self, X: Array) -> Array:
-        return np.asarray((X - self.shift) / self.scale)
-
-    def after(self, first: Inputs) -> Inputs:
-        """Both, ``first`` applied first."""
-        return Inputs(first.shift + first.scale * self.shift, first.scale * self.scale)
-
-    @property
-    def idle(self) -> bool:
-        return not self.shift.any() and bool((self.scale == 1.0).all())
-
-
-@dataclass(frozen=True)
-class Linear:
-    """inputs(x)·weights + intercept."""
-
-    weights: Array
-    intercept: float = 0.0
-    inputs: Inputs | None = None
-
-    def folded(self) -> Linear:
-        """The same scores from the features as they are."""
-        if self.inputs is None:
-            return self
-        weights = self.weights / self.inputs.scale
-        return Linear(weights, float(self.intercept - weights @ self.inputs.shift))
+from gainful.rankers.scorers import Expectation
 
 
 @dataclass(frozen=True)
@@ -91,18 +55,6 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """Expected relevance from the sums of several trees each: Σ_k Pr(k) relevance[k].
-
-    "softmax": Pr is the softmax of K sums. "cumulative": sum k, moved by ``start``, is the log odds of at least k.
-    """
-
-    kind: str
-    relevance: Array
-    start: Array
-
-
-@dataclass(frozen=True)
 class Ensemble:
     """A sum of trees; with ``link``, tree i adds to output i mod ``n_outputs`` and the link makes the score of them."""
 
@@ -127,26 +79,3 @@ class Ensemble:
     def used(self) -> list[int]:
         """Features that a split looks at."""
         return sorted({int(j) for tree in self.trees for j in tree.feature})
-
-
-@dataclass(frozen=True)
-class Net:
-    """Fully connected layers (W (n, m), b (m,)) with an activation between them, on standardised features."""
-
-    layers: tuple[tuple[Array, Array], ...]
-    activation: str
-    inputs: Inputs
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """Σ_l weights[l] k(inputs(x), landmarks[l]); scikit-learn's pairwise kernels by name."""
-
-    kernel: str
-    settings: Mapping[str, float]
-    landmarks: Array
-    weights: Array
-    inputs: Inputs
-
-
-Scorer = Linear | Ensemble | Net | Kernel
