@@ -160,7 +160,7 @@ def test_a_frame_of_one_row_is_taken_by_its_columns_and_other_tables_are_refused
 
 def test_names_that_two_features_share_name_none(data):
     model = gainful.RegressionRanker().fit(data.replace(feature_names=("same",) * 6))
-    with pytest.raises(DataError, match="features of a cannot be given by name: two of the model's have the same"):
+    with pytest.raises(DataError, match="features of a cannot be given by name: the model has two of the same name"):
         gainful.explain_pair(model, {"same": 1.0}, data.X[0])
 
 
@@ -172,7 +172,7 @@ def test_features_without_names_are_called_as_in_exports(data):
 def test_missing_values_are_shown_as_missing(data, trees, linear):
     told = gainful.explain_pair(trees, {"signal 0": 0.5}, data.X[0])
     assert {s.feature for s in told.shares if s.value_a is None} == set(NAMES[1:])
-    with pytest.raises(DataError, match="feature 'signal 1' of a is not given, and RegressionRanker needs every"):
+    with pytest.raises(DataError, match="feature 'signal 1' of a is missing, and RegressionRanker needs every"):
         gainful.explain_pair(linear, {"signal 0": 0.5}, data.X[0])
 
 

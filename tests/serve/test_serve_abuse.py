@@ -19,7 +19,7 @@ from serve_examples import client_of, server, train_data
 import gainful
 from gainful.errors import DataError, FormatError
 from gainful.serve import schema
-from gainful.serve.holder import ModelSlot
+from gainful.serve.model_slot import ModelSlot
 
 MANY = 100_000
 LATE = 120.0  # seconds: far beyond what is due, far below what it would be for ever
@@ -201,7 +201,7 @@ def test_a_file_too_large_for_the_memory_leaves_the_old_model(path, monkeypatch)
     def exhausted(_):
         raise MemoryError
 
-    monkeypatch.setattr("gainful.serve.holder.load", exhausted)
+    monkeypatch.setattr("gainful.serve.model_slot.load", exhausted)
     with pytest.raises(FormatError, match="not enough memory for this model"):
         holder.reload()
     assert holder.current is before

@@ -83,13 +83,13 @@ def test_a_request_keeps_the_model_it_began_with(path, models):
     """Swapped in the middle of a request: its scores and its contributions are of one model."""
     rows = np.random.default_rng(0).random((3000, 4))
     with client_of(path) as client:
-        model = client.app.holder.current.model
+        model = client.app.model_slot.current.model
         predict, calls = model.predict, []
 
         def swapping(X):
             if not calls:
                 gainful.save(models[1], path)
-                client.app.holder.reload()
+                client.app.model_slot.reload()
             calls.append(len(X))
             return predict(X)
 
