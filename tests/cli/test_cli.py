@@ -150,7 +150,7 @@ def test_compare_reads_fold_folders(capsys, folder, tmp_path):
         (["--sizes", "a,b"], "--sizes must be numbers"),
         (["--folds", "two"], "--folds"),
         (["--nonsense"], "--nonsense"),
-        (["--baseline", "x"], "no ranker in this comparison 'x'"),
+        (["--baseline", "x"], "this comparison has no ranker 'x'"),
         (["--alpha", "2"], "alpha of compare"),
     ],
 )

@@ -171,7 +171,7 @@ def test_settings_may_hold_separators(parts):
         ({"metrics": ["ngcd@10"]}, "ndcg"),
         ({"metrics": []}, "no metric"),
         ({"tests": ["wilcoxn"]}, "did you mean 'wilcoxon'"),
-        ({"baseline": "x"}, "no ranker in this comparison 'x'"),
+        ({"baseline": "x"}, "this comparison has no ranker 'x'"),
         ({"alpha": 2}, "alpha of compare"),
         ({"alpha": "x"}, "alpha of compare must be a number in"),
         ({"seed": -1, "data": DIVIDED}, "seed of compare must be an integer ≥ 0"),

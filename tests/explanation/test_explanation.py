@@ -177,7 +177,7 @@ def test_missing_values_are_shown_as_missing(data, trees, linear):
 
 
 def test_pairs_that_cannot_be_explained(data, linear):
-    with pytest.raises(ParameterError, match=r"there is no feature \(in b\) 'signal9'; did you mean 'signal "):
+    with pytest.raises(ParameterError, match=r"b: RegressionRanker has no feature 'signal9'; did you mean 'signal "):
         gainful.explain_pair(linear, data.X[0], {"signal9": 1.0})
     with pytest.raises(DataError, match="a has 2 features, but RegressionRanker was trained with 6"):
         gainful.explain_pair(linear, [1.0, 2.0], data.X[0])

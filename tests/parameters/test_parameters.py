@@ -77,7 +77,7 @@ def test_settings_are_read_from_text(constraint, text, value):
     [
         ("p=abc", ParameterError, "p of x must be a number ≥ 0, was 'abc'"),
         ("p=-3", ParameterError, "p of x must be a number ≥ 0, was -3.0"),
-        ("q=1", UnknownNameError, "no parameter of x 'q'"),
+        ("q=1", UnknownNameError, "x has no parameter 'q'"),
         ("p", ParameterError, "NAME=VALUE"),
     ],
 )
@@ -132,16 +132,16 @@ def test_names_of_other_libraries_are_translated(name, told):
     ],
 )
 def test_keywords_of_fit_that_others_have(keyword, told, artificial):
-    with pytest.raises(TypeError, match=f"^there is no keyword of fit called '{keyword}'; ") as raised:
+    with pytest.raises(TypeError, match=f"^fit has no keyword '{keyword}'; ") as raised:
         gainful.LambdaMART().fit(artificial, **{keyword: [1]})
     assert any(one in str(raised.value) for one in told.split("|"))
     assert isinstance(raised.value, gainful.GainfulError)
 
 
 def test_functions_explain_their_keywords_too(artificial):
-    with pytest.raises(TypeError, match="no keyword of compare called 'cv'; it is called 'folds' here"):
+    with pytest.raises(TypeError, match="compare has no keyword 'cv'; it is called 'folds' here"):
         gainful.compare("regression", artificial, cv=3)
-    with pytest.raises(TypeError, match="no keyword of tune called 'n_trial'; did you mean 'trials'"):
+    with pytest.raises(TypeError, match="tune has no keyword 'n_trial'; did you mean 'trials'"):
         gainful.tune("regression", artificial, n_trial=3)
 
 

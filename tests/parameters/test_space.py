@@ -96,7 +96,7 @@ def test_dimensions_are_read_as_they_are_written(text, expected):
     ("text", "message"),
     [
         ("C", "a dimension must read NAME=LOW..HIGH"),
-        ("D=1..2", "no parameter of ranksvm 'D'"),
+        ("D=1..2", "ranksvm has no parameter 'D'"),
         ("C=a..2", "C of --space must be LOW..HIGH"),
         ("C=1..2:lg", "C of --space must be LOW..HIGH"),
         ("C=2..1", "low < high"),

@@ -164,7 +164,7 @@ def check_comparison(
         if name not in TESTS:
             raise UnknownNameError.among("test", name, TESTS)
     if baseline is not None and baseline not in models:
-        raise UnknownNameError.among("ranker in this comparison", baseline, models)
+        raise UnknownNameError.among("ranker", baseline, models, owner="this comparison")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < 1:
         raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:

@@ -187,7 +187,7 @@ class Comparison:
     def per_query(self, label: str, measure: Metric | str) -> Array:
         """One value per test query (see ``query_ids``); NaN where the metric's convention skips the query."""
         if label not in self.runs:
-            raise UnknownNameError.among("ranker in this comparison", label, self.runs)
+            raise UnknownNameError.among("ranker", label, self.runs, owner="this comparison")
         if measure == CURVE_SUM:
             return np.asarray(np.sum([self.per_query(label, m) for m in self.curve], axis=0))
         found = self._metric(measure)
@@ -244,7 +244,7 @@ class Comparison:
         for known, heading in self.headings.items():
             if measure in (known, heading, str(known)):
                 return known
-        raise UnknownNameError.among("metric in this comparison", measure, self.headings.values())
+        raise UnknownNameError.among("metric", measure, self.headings.values(), owner="this comparison")
 
     # -- tests ---------------------------------------------------------------------------------------------------------
 

@@ -33,9 +33,13 @@ class UnknownNameError(ParameterError):
     """A name that is not among those that exist; the message gives what it is called here, or the nearest."""
 
     @classmethod
-    def among(cls, kind: str, name: object, known: Iterable[str], hint: str = "") -> Self:
-        """``there is no {kind} {name}``, and what to do: the ``hint``, or else what the known names suggest."""
-        return cls(f"there is no {kind} {name!r}; {hint or _suggestion(name, list(known))}")
+    def among(cls, kind: str, name: object, known: Iterable[str], *, owner: str = "", hint: str = "") -> Self:
+        """The one template: ``{owner} has no {kind} {name}; {what to do}``.
+
+        Without an owner, ``there is no {kind} {name}``. What to do is the ``hint``, or what the known names suggest.
+        """
+        subject = f"{owner} has" if owner else "there is"
+        return cls(f"{subject} no {kind} {name!r}; {hint or _suggestion(name, list(known))}")
 
 
 class UnknownKeywordError(UnknownNameError, TypeError):

@@ -157,7 +157,7 @@ def feature_row(model: Ranker, names: Sequence[str], features: Any, what: str) -
             )
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
-            raise UnknownNameError.among(f"feature (in {what})", unknown, names)
+            raise UnknownNameError.among("feature", unknown, names, owner=f"{what}: {type(model).__name__}")
         if len(given) < len(names) and not model.accepts_missing:
             absent = next(name for name in names if name not in given)
             raise DataError(f"feature {absent!r} of {what} is missing, and {type(model).__name__} needs every feature")

@@ -35,7 +35,7 @@ def write(described: Described, settings: Settings) -> Written:
     linear = isinstance(described.form, Linear)
     form = settings.format or ("linear" if linear else "xgboost")
     if form not in TYPES:
-        raise UnknownNameError.among(f"form of {settings.to}", form, TYPES)
+        raise UnknownNameError.among("format", form, TYPES, owner=settings.to)
     if linear != (form == "linear"):
         instead = "leave --format out" if linear else "take --format xgboost"
         raise refuse(

@@ -303,7 +303,7 @@ def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> 
     if not equals or not name:
         raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
     if name not in table:
-        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+        raise UnknownNameError.among("parameter", name, table, owner=owner)
     try:
         value = table[name].parse(text)
     except ValueError as error:
@@ -316,7 +316,7 @@ def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable
     """Raise for the first name that is not a parameter of a class."""
     for name in given:
         if name not in known:
-            raise UnknownKeywordError.among(f"parameter of {cls.__name__}", name, known)
+            raise UnknownKeywordError.among("parameter", name, known, owner=cls.__name__)
 
 
 def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
@@ -329,7 +329,7 @@ def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
             if name not in known:
                 of_class = type(args[0]) if known[0] == "self" else None
                 raise UnknownKeywordError.among(
-                    f"keyword of {function.__name__} called", name, known, _instead(name, known, of_class)
+                    "keyword", name, known, owner=function.__name__, hint=_instead(name, known, of_class)
                 )
         return function(*args, **given)
 

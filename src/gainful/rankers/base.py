@@ -285,7 +285,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         known = self.get_params(deep=False)
         for name in params:
             if name.partition("__")[0] not in known:
-                raise UnknownNameError.among(f"parameter of {type(self).__name__}", name, known)
+                raise UnknownNameError.among("parameter", name, known, owner=type(self).__name__)
         super().set_params(**params)
         return self
 

@@ -165,8 +165,8 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     unknown = sorted(set(params) - set(entry.cls.parameters))
     if unknown:
         raise FormatError(
-            f"this gainful {gainful.__version__} has no parameter {shorten(unknown[0])} of {name}"
-            f"{written_by(manifest)}; the file is damaged or of another version",
+            f"{name} has no parameter {shorten(unknown[0])} in this gainful {gainful.__version__}{written_by(manifest)}; the "
+            "file is damaged or from another version",
             path=path,
         )
     try:

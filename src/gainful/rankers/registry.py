@@ -41,7 +41,7 @@ class RankerEntry:
         known = self.cls.parameters
         for name in params:
             if name not in known:
-                raise UnknownNameError.among(f"parameter of {self.name}", name, known)
+                raise UnknownNameError.among("parameter", name, known, owner=self.name)
         return self.cls(**{**self.params, **params})
 
 

@@ -279,7 +279,9 @@ class TreeRanker(Ranker):
         if not isinstance(feature, str) and 0 <= int(feature) < data.n_features:
             return int(feature)
         if isinstance(feature, str) and names is not None:
-            raise UnknownNameError.among(f"feature (in {parameter} of {type(self).__name__})", feature, names)
+            raise UnknownNameError.among(
+                "feature", feature, names, owner=f"{parameter} of {type(self).__name__}: the data"
+            )
         raise ParameterError.of(
             type(self).__name__, parameter, f"features 0 … {data.n_features - 1}"
             + (" or their names" if names is not None else " (the data has no names of features)"), feature,

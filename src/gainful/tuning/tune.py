@@ -279,7 +279,7 @@ def tuned_space(model: Ranker, space: Space | None, fixed: Collection[str]) -> d
     owner = type(model).__name__
     for name in (*fixed, *(space or ())):
         if name not in table:
-            raise UnknownNameError.among(f"parameter of {owner}", name, table)
+            raise UnknownNameError.among("parameter", name, table, owner=owner)
     if space is None:
         defaults = {name: p.default for name, p in inspect.signature(type(model)).parameters.items()}
         return {
