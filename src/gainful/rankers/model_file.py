@@ -165,8 +165,8 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     unknown = sorted(set(params) - set(entry.cls.parameters))
     if unknown:
         raise FormatError(
-            f"{name} has no parameter {shorten(unknown[0])} in this gainful {gainful.__version__}{written_by(manifest)}; the "
-            "file is damaged or from another version",
+            f"{name} has no parameter {shorten(unknown[0])} in this gainful {gainful.__version__}"
+            f"{written_by(manifest)}; the file is damaged or from another version",
             path=path,
         )
     try:
