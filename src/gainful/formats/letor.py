@@ -7,9 +7,12 @@ them. Both passes go block by block, and chunk by chunk in threads inside a bloc
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +21,10 @@ import numpy.typing as npt
 from gainful.data import RankingData
 from gainful.errors import FormatError, ParameterError, option
 from gainful.formats import letor_kernels as kernels
-from gainful.formats.files import Block, PathLike, text_blocks
+from gainful.formats.files import Block, PathLike, next_line, text_blocks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor_header import Header, read_header
-from gainful.formats.letor_lines import LARGEST_INDEX, Rules, explain, is_data_line
+from gainful.formats.letor_lines import LARGEST_INDEX, Rules, explain, is_data_line, is_text, read_number
 from gainful.formats.letor_writer import write as write
 from gainful.rows import group_rows
 from gainful.threads import allowed_cores
@@ -31,7 +34,8 @@ BLOCK_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
-HARD_VALUES = 1024  # numbers of one chunk that are left to Python before the chunk is read again with more room
+SMALL_FILE = 1 << 20  # bytes up to which Python reads unusual numbers sooner than their kernel compiles
+TOKEN = re.compile(rb"[^\n\r\t #]*")
 
 
 def read(
@@ -247,10 +251,10 @@ class Reading:
             n_values, first_value, widest = done
             self.used.append((first_value, n_values))
             self.widest = max(self.widest, widest)
-        heads = np.flatnonzero(scratch.heads)
-        buf = part.block.buf
+        marks, buf = scratch.marks, part.block.buf
+        heads = np.flatnonzero(marks[:, kernels.FLAGS] & kernels.NEW_QUERY)
         self.found.head_rows.append(heads + part.first_row)
-        self.found.head_ids.append(texts(buf, scratch.qid_at[heads], scratch.qid_size[heads]))
+        self.found.head_ids.append(texts(buf, marks[heads, kernels.QUERY], marks[heads, kernels.QUERY_SIZE]))
         has_documents = scratch.doc_size.any()
         self.found.documents.append(texts(buf, scratch.doc_at, scratch.doc_size) if has_documents else None)
         self.found.rows.append(n_rows)
@@ -263,60 +267,76 @@ class Reading:
         rows = slice(part.first_row + row, part.first_row + row + chunk.rows)
         cells = slice(value, value + chunk.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
         target = _Target(
+            buf,
             self.y[rows],
             self.values[cells],
             self.columns[cells] if self.is_sparse else self.columns,
-            self.row_sizes[rows] if self.is_sparse else np.empty(chunk.rows, dtype=np.int64),
+            *scratch.rows(row, chunk.rows),
         )
-        capacity = HARD_VALUES
-        while True:
-            hard = np.empty((capacity, 3), dtype=np.int64)
-            bad, n_values, n_hard, widest = self._parse(buf, chunk, target, scratch.rows(row, chunk.rows), hard)
-            if n_hard <= capacity:
-                break
-            capacity = n_hard
-        infinite = self._settle(buf, target, hard[:n_hard], store=bad < 0)
-        bad = bad if infinite < 0 else infinite  # hard values stand before the line at which the parser stopped
-        if bad >= 0:
-            line += int(np.count_nonzero(buf[chunk.start : bad] == kernels.LF))
-            wrong = explain(buf[bad : kernels.next_line(buf, bad)].tobytes(), self.rules)
-            raise FormatError(wrong.message, path=self.path, line=line, column=wrong.column)
+        later = np.empty((chunk.rows + chunk.values, 2), dtype=np.int64)
+        limit = LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features
+        stopped, n_rows, n_values, n_later, widest = kernels.parse(
+            buf, chunk.start, chunk.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
+            target.y, target.values, target.columns, target.marks, later,
+        )  # fmt: skip
+        target = target.first(n_rows)
+        wrong = (  # positions in lines that are malformed, -1 where there is none
+            stopped,
+            self._read_later(target, later[:n_later]),
+            self._put_in_order(target),
+            _first_odd_query(target),
+            _find_documents(target),
+        )
+        if max(wrong) >= 0:
+            self._refuse(buf, chunk, min(at for at in wrong if at >= 0), line)
+        if self.is_sparse:
+            self.row_sizes[rows] = target.marks[:, kernels.VALUES]
         return n_values, value, widest
 
-    def _parse(
-        self, buf: Array, chunk: _Chunk, target: _Target, ids: tuple[Array, ...], hard: Array
-    ) -> tuple[int, int, int, int]:
-        """Start of the first malformed line or -1, values, hard values, columns needed."""
-        rules, dense, d = self.rules, not self.is_sparse, self.n_features
-        out64 = np.empty(0) if rules.single else target.values
-        out32 = target.values if rules.single else np.empty(0, dtype=np.float32)
-        limit = LARGEST_INDEX if rules.n_features is None else rules.n_features
-        base = 0 if rules.zero_based else 1
-        stamps = np.full(d + 1 if dense else 0, -1, dtype=np.int64)
-        parse: Any = kernels.parse
-        bad, _, n_values, n_hard, widest = parse(
-            buf, chunk.start, chunk.stop, d, limit, base, int(dense), int(rules.single),
-            target.y, out64, out32, target.columns, target.row_sizes, stamps, *ids, hard,
-        )  # fmt: skip
-        return bad, n_values, n_hard, widest
+    def _refuse(self, buf: Array, chunk: _Chunk, at: int, line: int) -> None:
+        """Raise for the line that holds ``at``; ``line`` is the number of the chunk's first."""
+        before = buf[chunk.start : at].tobytes()
+        start = chunk.start + before.rfind(b"\n") + 1
+        wrong = explain(buf[start : next_line(buf, start)].tobytes(), self.rules)
+        raise FormatError(wrong.message, path=self.path, line=line + before.count(b"\n"), column=wrong.column)
 
-    def _settle(self, buf: Array, target: _Target, hard: Array, *, store: bool) -> int:
-        """Let Python read the numbers that the parser left; the start of the first line that is infinite, or -1."""
-        starts = np.concatenate([[0], np.cumsum(target.row_sizes)]) if self.is_sparse and len(hard) else None
-        for row, column, at in hard.tolist():
-            number = _python_number(buf, at)
-            if math.isinf(number) or (column >= 0 and self.rules.single and math.isinf(_to_single(number))):
-                return _line_start(buf, at)
-            if not store:
-                continue
-            if column < 0:
-                target.y[row] = number
-            elif starts is not None:
-                mine = slice(starts[row], starts[row + 1])
-                target.values[mine][np.searchsorted(target.columns[mine], column)] = number
-            elif column < self.n_features:
-                target.values[row * self.n_features + column] = number
+    @cached_property
+    def _is_small(self) -> bool:
+        return os.stat(self.path).st_size <= SMALL_FILE
+
+    def _read_later(self, target: _Target, later: Array) -> int:
+        """Store the numbers that the parser left; where the first malformed one is, or -1."""
+        if not len(later):
+            return -1
+        values, hard = np.empty(len(later)), np.ones(len(later), dtype=np.uint8)
+        if not self._is_small:
+            kernels.read_numbers(target.buf, later, values, hard)
+        for i in np.flatnonzero(hard).tolist():
+            number = read_number(_token(target.buf, int(later[i, 1])))
+            values[i] = math.inf if number is None else number
+        cells = later[:, 0]
+        is_grade = cells < 0
+        wrong = np.isinf(values) | (is_grade & ~(values >= 0))
+        if self.rules.single:
+            with np.errstate(over="ignore"):
+                wrong |= np.isinf(values.astype(np.float32)) & ~is_grade
+        if wrong.any():
+            return int(later[np.argmax(wrong), 1])
+        is_stored = ~is_grade & (cells < len(target.values))
+        target.y[-1 - cells[is_grade]] = values[is_grade]
+        target.values[cells[is_stored]] = values[is_stored]
         return -1
+
+    def _put_in_order(self, target: _Target) -> int:
+        """Sort the rows that name features out of order, if sparse; where the first is that names one twice, or -1."""
+        if not (target.marks[:, kernels.FLAGS] & kernels.OUT_OF_ORDER).any():
+            return -1
+        if self.is_sparse:
+            row = kernels.sort_rows(target.columns, target.values, target.marks)
+        else:
+            stamps = np.full(self.n_features + 1, -1, dtype=np.int64)
+            row = kernels.first_repeat(target.buf, target.marks, stamps)
+        return -1 if row < 0 else int(target.marks[row, kernels.QUERY])
 
     # assembly
 
@@ -398,25 +418,33 @@ class Reading:
 
 
 class _Target(NamedTuple):
-    """The slices of the arrays that one chunk fills."""
+    """The text, and the slices of the arrays that one chunk fills."""
 
+    buf: Array
     y: Array
     values: Array
     columns: Array
-    row_sizes: Array
+    marks: Array
+    doc_at: Array
+    doc_size: Array
+
+    def first(self, n_rows: int) -> _Target:
+        """The rows before the line at which the parser stopped."""
+        return self._replace(
+            marks=self.marks[:n_rows], doc_at=self.doc_at[:n_rows], doc_size=self.doc_size[:n_rows]
+        )
 
 
 class _Scratch:
-    """Where the ids of a block's rows are in its text."""
+    """What the parser notes of a block's rows, and where the document ids are in its text."""
 
     def __init__(self, n_rows: int):
-        self.heads = np.zeros(n_rows, dtype=np.uint8)
-        self.qid_at, self.qid_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-        self.doc_at, self.doc_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+        self.marks = np.empty((n_rows, kernels.N_MARKS), dtype=np.int64)
+        self.doc_at, self.doc_size = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
 
-    def rows(self, start: int, n_rows: int) -> tuple[Array, ...]:
-        arrays = (self.heads, self.qid_at, self.qid_size, self.doc_at, self.doc_size)
-        return tuple(array[start : start + n_rows] for array in arrays)
+    def rows(self, start: int, n_rows: int) -> tuple[Array, Array, Array]:
+        rows = slice(start, start + n_rows)
+        return self.marks[rows], self.doc_at[rows], self.doc_size[rows]
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
@@ -425,7 +453,7 @@ class _Scratch:
 def chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
     bounds, start = [], block.start
     while start < block.stop:
-        stop = min(int(kernels.next_line(block.buf, start + chunk_bytes - 1)), block.stop)
+        stop = min(next_line(block.buf, start + chunk_bytes - 1), block.stop)
         bounds.append((start, stop))
         start = stop
     return bounds
@@ -451,23 +479,37 @@ def texts(buf: Array, at: Array, size: Array) -> Array:
     return np.array([text.decode("utf-8") for text in raw.tolist()])
 
 
-def _python_number(buf: Array, at: int) -> float:
-    """The number at ``at`` by Python's own rules; the parser has checked its grammar."""
-    end = at
-    while end < len(buf) and buf[end] not in (kernels.LF, kernels.CR, kernels.SPACE, kernels.TAB, kernels.HASH):
-        end += 1
-    return float(buf[at:end].tobytes())
+def _first_odd_query(target: _Target) -> int:
+    """Where the first query id is that is not text, or -1."""
+    odd = kernels.NEW_QUERY | kernels.ODD_QUERY
+    rows = np.flatnonzero(target.marks[:, kernels.FLAGS] & odd == odd)
+    return _first_odd(target.buf, target.marks[rows, kernels.QUERY], target.marks[rows, kernels.QUERY_SIZE])
 
 
-def _to_single(number: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(number))
+def _find_documents(target: _Target) -> int:
+    """Note the document ids of rows with a comment; where the first is that is not text, or -1."""
+    if not target.marks[:, kernels.COMMENT].any():
+        return -1
+    if kernels.find_documents(target.buf, target.marks, target.doc_at, target.doc_size):
+        return -1
+    return _first_odd(target.buf, target.doc_at, target.doc_size)
 
 
-def _line_start(buf: Array, at: int) -> int:
-    while at > 0 and buf[at - 1] != kernels.LF:
-        at -= 1
-    return at
+def _first_odd(buf: Array, at: Array, size: Array) -> int:
+    for start, n in zip(at.tolist(), size.tolist(), strict=True):
+        if not is_text(buf[start : start + n].tobytes()):
+            return int(start)
+    return -1
+
+
+def _token(buf: Array, at: int) -> bytes:
+    size = 64
+    while True:
+        match = TOKEN.match(buf[at : at + size].tobytes())
+        token = match.group() if match else b""
+        if len(token) < size:
+            return token
+        size *= 8
 
 
 def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:

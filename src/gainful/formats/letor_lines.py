@@ -74,13 +74,11 @@ class _Reader:
 
     def number(self, token: _Token, expected: str) -> float:
         """The number or NaN that a token spells."""
-        if MISSING.match(token.text):
-            return math.nan
         if INFINITE.match(token.text):
             raise self.refuse(f"{expected}, found {_shown(token.text)}; numbers must be finite", token.at)
-        if not NUMBER.match(token.text):
+        value = read_number(token.text)
+        if value is None:
             raise self.refuse(f"{expected}, found {_shown(token.text)}", token.at)
-        value = float(token.text)
         if math.isinf(value):
             raise self.refuse(f"{expected}, found {_shown(token.text)}, too large for float64", token.at)
         return value
@@ -135,6 +133,22 @@ class _Reader:
         if limit is not None and index >= limit + first:
             raise self.refuse(f"feature {index} is beyond the {limit} features expected", at)
         return index
+
+
+def read_number(text: bytes) -> float | None:
+    """The number that ``text`` spells, NaN where it says that there is none, None where it is malformed."""
+    if NUMBER.match(text):
+        return float(text)
+    return math.nan if MISSING.match(text) else None
+
+
+def is_text(text: bytes) -> bool:
+    """Whether it can be an id: UTF-8 without NUL."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in text
 
 
 def read_line(line: bytes, rules: Rules) -> Line | None:
