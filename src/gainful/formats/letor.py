@@ -308,24 +308,26 @@ class Reading:
         """Store the numbers that the parser left; where the first malformed one is, or -1."""
         if not len(later):
             return -1
-        values, hard = np.empty(len(later)), np.ones(len(later), dtype=np.uint8)
+        malformed, n_hard = -1, len(later)
         if not self._is_small:
-            kernels.read_numbers(target.buf, later, values, hard)
-        for i in np.flatnonzero(hard).tolist():
-            number = read_number(_token(target.buf, int(later[i, 1])))
-            values[i] = math.inf if number is None else number
-        cells = later[:, 0]
-        is_grade = cells < 0
-        wrong = np.isinf(values) | (is_grade & ~(values >= 0))
-        if self.rules.single:
-            with np.errstate(over="ignore"):
-                wrong |= np.isinf(values.astype(np.float32)) & ~is_grade
-        if wrong.any():
-            return int(later[np.argmax(wrong), 1])
-        is_stored = ~is_grade & (cells < len(target.values))
-        target.y[-1 - cells[is_grade]] = values[is_grade]
-        target.values[cells[is_stored]] = values[is_stored]
-        return -1
+            malformed, n_hard = kernels.read_numbers(target.buf, later, target.y, target.values)
+        for cell, at in later[:n_hard].tolist():
+            number = self._python_number(target.buf, at, is_grade=cell < 0)
+            if number is None:
+                return int(at)  # before the one that the kernel found: it stopped there
+            if cell < 0:
+                target.y[-1 - cell] = number
+            elif cell < len(target.values):
+                target.values[cell] = number
+        return int(malformed)
+
+    def _python_number(self, buf: Array, at: int, *, is_grade: bool) -> float | None:
+        """The number at ``at`` by Python's own rules, None where the line is malformed."""
+        number = read_number(_token(buf, at))
+        if number is None or math.isinf(number) or (is_grade and not number >= 0):
+            return None
+        too_large = self.rules.single and not is_grade and math.isinf(_to_single(number))
+        return None if too_large else number
 
     def _put_in_order(self, target: _Target) -> int:
         """Sort the rows that name features out of order, if sparse; where the first is that names one twice, or -1."""
@@ -500,6 +502,11 @@ def _first_odd(buf: Array, at: Array, size: Array) -> int:
         if not is_text(buf[start : start + n].tobytes()):
             return int(start)
     return -1
+
+
+def _to_single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
 
 
 def _token(buf: Array, at: int) -> bytes:

@@ -244,7 +244,10 @@ def _digits(word):
 
 @helper
 def _short_number(buf, at):
-    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point; else -1."""
+    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point.
+
+    Otherwise ``~at``, a negative number, for the last ``at`` up to which it was looked at.
+    """
     negative = _byte(buf, at) == MINUS
     if negative:
         at += 1
@@ -260,7 +263,7 @@ def _short_number(buf, at):
         mantissa = mantissa * TENS[m] + fraction
         value = np.float64(mantissa) / POWERS[m]
     if n == 0 or mantissa > EXACT_MANTISSA or not _ends_token(c):
-        return 0.0, np.int64(-1)
+        return 0.0, ~at
     return (-value if negative else value), at
 
 
@@ -539,7 +542,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                         out[target] = value
                     slot += 1
                 if at < 0:
-                    at = _token_end(buf, token)
+                    at = _token_end(buf, ~at)
                     later[n_later, 0], later[n_later, 1] = target, token
                     n_later += 1
                 if column < 0:
@@ -597,15 +600,33 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
 
 
 @kernel
-def read_numbers(buf, later, values, hard):
-    """Read the numbers that ``parse`` left, however they are written. Malformed ones are infinite.
+def read_numbers(buf, later, y, out):
+    """Read and store the numbers that ``parse`` left, however they are written.
 
-    ``hard`` becomes 1 where only Python's ``float`` can tell.
+    Those of which only Python's ``float`` can tell the last bit are moved to the front of ``later``.
+
+    Returns
+    -------
+    where the first malformed number is or -1, how many were moved to the front
     """
-    for i in range(values.size):
-        status, value = _number(buf, later[i, 1])
-        values[i] = np.inf if status == BAD else value
-        hard[i] = status == HARD
+    n_hard = 0
+    for i in range(later.shape[0]):
+        cell, at = later[i, 0], later[i, 1]
+        status, value = _number(buf, at)
+        if status == HARD:
+            later[n_hard, 0], later[n_hard, 1] = cell, at
+            n_hard += 1
+        elif status == BAD or value == np.inf or value == -np.inf:
+            return at, n_hard
+        elif cell < 0:
+            if not value >= 0.0:
+                return at, n_hard
+            y[-1 - cell] = value
+        elif cell < out.size:
+            out[cell] = value
+            if value == value and np.isinf(out[cell]):  # in single precision
+                return at, n_hard
+    return np.int64(-1), n_hard
 
 
 @kernel
