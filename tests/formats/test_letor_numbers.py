@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,14 @@ ADVERSARIAL = [
     "1.00000000000000011102230246251565404236316680908203126",
     "6.02214076e23", "3.1415926535897932384626433832795028841971",
 ]  # fmt: skip
+
+
+@pytest.fixture(params=[0, letor.SMALL_FILE], ids=["compiled", "python"], scope="module", autouse=True)
+def small_file(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Files are read by kernels alone, and with what is unusual left to Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "SMALL_FILE", request.param)
+        yield
 
 
 def read_values(path: Path, texts: list[str]) -> np.ndarray:

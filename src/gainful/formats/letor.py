@@ -24,7 +24,16 @@ from gainful.formats import letor_kernels as kernels
 from gainful.formats.files import Block, PathLike, next_line, text_blocks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor_header import Header, read_header
-from gainful.formats.letor_lines import LARGEST_INDEX, Rules, explain, is_data_line, is_text, read_number
+from gainful.formats.letor_lines import (
+    LARGEST_INDEX,
+    Rules,
+    count_lines,
+    explain,
+    find_document,
+    is_data_line,
+    is_text,
+    read_number,
+)
 from gainful.formats.letor_writer import write as write
 from gainful.rows import group_rows
 from gainful.threads import allowed_cores
@@ -34,7 +43,8 @@ BLOCK_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
-SMALL_FILE = 1 << 20  # bytes up to which Python reads unusual numbers sooner than their kernel compiles
+SMALL_FILE = 1 << 18  # bytes up to which Python counts, and reads what is unusual, sooner than kernels compile
+FEW_TEXTS = 4096
 TOKEN = re.compile(rb"[^\n\r\t #]*")
 
 
@@ -193,7 +203,7 @@ class Reading:
         if self.n_rows == 0:
             read_header(self.path, block, self.n_lines, self.header)
         bounds = chunk_bounds(block, self.options.chunk_bytes)
-        counts = self.pool.map(lambda b: kernels.scan(block.buf, *b), bounds)
+        counts = self.pool.map(lambda b: self._count(block.buf, *b), bounds)
         part = Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
             part.chunks.append(_Chunk(start, stop, rows, lines, values))
@@ -202,6 +212,17 @@ class Reading:
             self.n_values += values
             self.widest = max(self.widest, last_index + int(self.options.zero_based))
         return part
+
+    def _count(self, buf: Array, start: int, stop: int) -> tuple[int, int, int, int]:
+        """Rows, lines, values (at most) and the largest last index (-1 without features)."""
+        if self._is_small:
+            return count_lines(buf[start:stop].tobytes())
+        rows, lines, values, widest = kernels.scan(buf, start, stop)
+        return rows, lines, values, widest
+
+    @cached_property
+    def _is_small(self) -> bool:
+        return os.stat(self.path).st_size <= SMALL_FILE
 
     def decide(self) -> None:
         """Number of features, type and storage, from the options, the header and the counts, in this order."""
@@ -285,7 +306,7 @@ class Reading:
             self._read_later(target, later[:n_later]),
             self._put_in_order(target),
             _first_odd_query(target),
-            _find_documents(target),
+            self._find_documents(target),
         )
         if max(wrong) >= 0:
             self._refuse(buf, chunk, min(at for at in wrong if at >= 0), line)
@@ -299,10 +320,6 @@ class Reading:
         start = chunk.start + before.rfind(b"\n") + 1
         wrong = explain(buf[start : next_line(buf, start)].tobytes(), self.rules)
         raise FormatError(wrong.message, path=self.path, line=line + before.count(b"\n"), column=wrong.column)
-
-    @cached_property
-    def _is_small(self) -> bool:
-        return os.stat(self.path).st_size <= SMALL_FILE
 
     def _read_later(self, target: _Target, later: Array) -> int:
         """Store the numbers that the parser left; where the first malformed one is, or -1."""
@@ -339,6 +356,21 @@ class Reading:
             stamps = np.full(self.n_features + 1, -1, dtype=np.int64)
             row = kernels.first_repeat(target.buf, target.marks, stamps)
         return -1 if row < 0 else int(target.marks[row, kernels.QUERY])
+
+    def _find_documents(self, target: _Target) -> int:
+        """Note the document ids of rows with a comment; where the first is that is not text, or -1."""
+        comments = target.marks[:, kernels.COMMENT]
+        if not comments.any():
+            return -1
+        if not self._is_small:
+            if kernels.find_documents(target.buf, target.marks, target.doc_at, target.doc_size):
+                return -1
+        else:
+            for row in np.flatnonzero(comments).tolist():
+                at = int(comments[row])
+                start, stop = find_document(target.buf[at : next_line(target.buf, at)].tobytes().removesuffix(b"\n"))
+                target.doc_at[row], target.doc_size[row] = at + start, stop - start
+        return _first_odd(target.buf, target.doc_at, target.doc_size)
 
     # assembly
 
@@ -469,10 +501,10 @@ def texts(buf: Array, at: Array, size: Array) -> Array:
     width = int(size.max(initial=0))
     if width == 0:
         return np.full(len(at), "")
-    if width * len(at) > 8 * int(size.sum()) + (1 << 20):
-        objects = np.empty(len(at), dtype=object)
-        objects[:] = [buf[a : a + n].tobytes().decode("utf-8") for a, n in zip(at.tolist(), size.tolist(), strict=True)]
-        return objects
+    padded = width * len(at) > 8 * int(size.sum()) + (1 << 20)
+    if padded or len(at) <= FEW_TEXTS:
+        strings = [buf[a : a + n].tobytes().decode("utf-8") for a, n in zip(at.tolist(), size.tolist(), strict=True)]
+        return np.array(strings, dtype=object if padded else None)
     cells = np.zeros((len(at), width), dtype=np.uint8)
     is_ascii = kernels.gather(buf, at, size, cells)
     raw = cells.view(f"S{width}")[:, 0]
@@ -486,15 +518,6 @@ def _first_odd_query(target: _Target) -> int:
     odd = kernels.NEW_QUERY | kernels.ODD_QUERY
     rows = np.flatnonzero(target.marks[:, kernels.FLAGS] & odd == odd)
     return _first_odd(target.buf, target.marks[rows, kernels.QUERY], target.marks[rows, kernels.QUERY_SIZE])
-
-
-def _find_documents(target: _Target) -> int:
-    """Note the document ids of rows with a comment; where the first is that is not text, or -1."""
-    if not target.marks[:, kernels.COMMENT].any():
-        return -1
-    if kernels.find_documents(target.buf, target.marks, target.doc_at, target.doc_size):
-        return -1
-    return _first_odd(target.buf, target.doc_at, target.doc_size)
 
 
 def _first_odd(buf: Array, at: Array, size: Array) -> int:

@@ -520,6 +520,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
     start of the first malformed line or -1, rows, values, numbers left, columns needed
     """
     row, slot, n_later, widest = 0, 0, 0, 0
+    bad = np.int64(-1)
     at = start
     while at < stop and row < y.size:
         line = at
@@ -547,11 +548,13 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                     n_later += 1
                 if column < 0:
                     if value < 0.0:
-                        return line, row, slot, n_later, widest
+                        bad = line
+                        break
                     y[row] = value
                     at = _skip_blanks(buf, at)
                     if _word(buf, at) & QID_BYTES != QID_WORD:
-                        return line, row, slot, n_later, widest
+                        bad = line
+                        break
                     token = at + 4
                     at = token
                     c = _byte(buf, at)
@@ -561,7 +564,8 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                         at += 1
                         c = _byte(buf, at)
                     if at == token:
-                        return line, row, slot, n_later, widest
+                        bad = line
+                        break
                     marks[row, QUERY], marks[row, QUERY_SIZE] = token, at - token
                     if row == 0 or not _same(buf, marks[row - 1, QUERY], marks[row - 1, QUERY_SIZE], token, at - token):
                         flags |= NEW_QUERY
@@ -582,18 +586,21 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                     column, at = _index(buf, at)
                     column -= base
                     if at < 0 or column < 0 or column >= limit:
-                        return line, row, slot, n_later, widest
+                        bad = line
+                        break
                     if column <= previous:
                         flags |= OUT_OF_ORDER
                 if column >= widest:
                     widest = column + 1
-            if c == CR and _byte(buf, at + 1) != LF:
-                return line, row, slot, n_later, widest
+            if bad < 0 and c == CR and _byte(buf, at + 1) != LF:
+                bad = line
+            if bad >= 0:
+                break
             marks[row, FLAGS], marks[row, VALUES] = flags, slot - first_slot
             marks[row, COMMENT] = at + 1 if c == HASH else np.int64(0)
             row += 1
         at = _line_end(buf, at) + 1
-    return np.int64(-1), row, slot, n_later, widest
+    return bad, row, slot, n_later, widest
 
 
 # -- entry points for what few files need ------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from gainful.errors import option, shorten
 LARGEST_INDEX = 2**31 - 1
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 MISSING = re.compile(rb"([+-]?nan|null)\Z", re.IGNORECASE)
+LAST_INDEX = re.compile(rb"[ \t](\d{1,11})\Z")
 INFINITE = re.compile(rb"[+-]?inf(inity)?\Z", re.IGNORECASE)
 DOCID = re.compile(rb"docid[ \t]*=[ \t]*([^ \t]+)", re.IGNORECASE)
 
@@ -201,13 +202,29 @@ def _until_return(token: _Token) -> _Token:
 
 
 def _document(reader: _Reader, comment: bytes, at: int) -> str:
-    stripped = comment.lstrip(b" \t")
-    at += len(comment) - len(stripped)
-    stripped = stripped.rstrip(b" \t\r")
-    named = DOCID.match(stripped)
-    if named:
-        return reader.text(_Token(named.group(1), at + named.start(1)), "document id")
-    return reader.text(_Token(stripped, at), "document id")
+    start, stop = find_document(comment)
+    return reader.text(_Token(comment[start:stop], at + start), "document id")
+
+
+def find_document(comment: bytes) -> tuple[int, int]:
+    """Where the document id is in a comment, which is the text after ``#``."""
+    stop = len(comment.rstrip(b" \t\r"))
+    start = min(stop, len(comment) - len(comment.lstrip(b" \t")))
+    named = DOCID.match(comment, start, stop)
+    return named.span(1) if named else (start, stop)
+
+
+def count_lines(text: bytes) -> tuple[int, int, int, int]:
+    """Rows, lines, values (at most) and the largest last index (-1 without features): the compiled ``scan``, slowly."""
+    lines = text.removesuffix(b"\n").split(b"\n")
+    rows, values, widest = 0, 0, -1
+    for line in filter(is_data_line, lines):
+        rows += 1
+        before, colon, _ = line.partition(b"#")[0].rpartition(b":")
+        values += before.count(b":")
+        last = LAST_INDEX.search(before[-12:]) if colon else None
+        widest = max(widest, int(last.group(1))) if last else widest
+    return rows, len(lines), values, widest
 
 
 def _shown(text: bytes) -> str:
