@@ -18,6 +18,7 @@ from gainful.data import RankingData
 from gainful.engines.pairwise import LOSSES as PAIR_LOSSES
 from gainful.engines.pairwise import GradedPairs, losses_of
 from gainful.formats import read
+from gainful.formats.letor import SMALL_FILE
 from gainful.losses import LOSSES, loss
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
@@ -50,9 +51,10 @@ def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, to
 
 
 def _read() -> None:
+    """Features out of order, a long number, a comment; more than a small file has, which needs fewer kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tiny.txt")
-        path.write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.125 2:NULL #docid = a\n2 qid:2 1:3 2:1\n")
+        path = Path(folder, "rows.txt")
+        path.write_text("1 qid:1 2:0.25 1:0.12345678901 #docid = a\n" * (SMALL_FILE // 32))
         for sparse in (False, True):
             for dtype in ("float64", "float32"):
                 read(path, sparse=sparse, dtype=dtype)

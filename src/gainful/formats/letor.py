@@ -187,6 +187,7 @@ class Reading:
         self.parts: list[Part] = []
         self.n_rows = self.n_values = self.n_lines = 0
         self.found = Found()
+        self.rooms: list[Array] = []
 
     # first pass
 
@@ -294,7 +295,7 @@ class Reading:
             self.columns[cells] if self.is_sparse else self.columns,
             *scratch.rows(row, chunk.rows),
         )
-        later = np.empty((chunk.rows + chunk.values, 2), dtype=np.int64)
+        later = self._room(chunk.rows + chunk.values)
         limit = LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features
         stopped, n_rows, n_values, n_later, widest = kernels.parse(
             buf, chunk.start, chunk.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
@@ -310,9 +311,18 @@ class Reading:
         )
         if max(wrong) >= 0:
             self._refuse(buf, chunk, min(at for at in wrong if at >= 0), line)
+        self.rooms.append(later)
         if self.is_sparse:
             self.row_sizes[rows] = target.marks[:, kernels.VALUES]
         return n_values, value, widest
+
+    def _room(self, n_numbers: int) -> Array:
+        """Space for the numbers that the parser leaves. It is used again: new memory is slow at first touch."""
+        try:
+            room = self.rooms.pop()
+        except IndexError:
+            room = np.empty((0, 2), dtype=np.int64)
+        return room if len(room) >= n_numbers else np.empty((n_numbers, 2), dtype=np.int64)
 
     def _refuse(self, buf: Array, chunk: _Chunk, at: int, line: int) -> None:
         """Raise for the line that holds ``at``; ``line`` is the number of the chunk's first."""
@@ -464,9 +474,7 @@ class _Target(NamedTuple):
 
     def first(self, n_rows: int) -> _Target:
         """The rows before the line at which the parser stopped."""
-        return self._replace(
-            marks=self.marks[:n_rows], doc_at=self.doc_at[:n_rows], doc_size=self.doc_size[:n_rows]
-        )
+        return self._replace(marks=self.marks[:n_rows], doc_at=self.doc_at[:n_rows], doc_size=self.doc_size[:n_rows])
 
 
 class _Scratch:

@@ -1,7 +1,8 @@
 """Compiled parser of LETOR/SVMlight text: bytes in, arrays out.
 
-``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays, ``gather`` copies tokens. All of them run
-without the interpreter lock on a part of a buffer, so the driver runs chunks side by side in threads.
+``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays. What few lines need, kernels of their own
+do afterwards: compiling all of it at first use would take three times as long. All of them run without the interpreter
+lock on a part of a buffer, so the driver runs chunks side by side in threads.
 
 Conventions
 -----------
@@ -223,7 +224,11 @@ def _line_end(buf, at):
 def _is_empty_line(buf, at):
     """Whether the line holds nothing, or a comment only, from ``at``, its first byte that is not blank."""
     c = _byte(buf, at)
-    return c == LF or c == HASH or (c == CR and _byte(buf, at + 1) == LF)
+    if c == HASH:
+        return True
+    if c == CR:
+        c = _byte(buf, at + 1)
+    return c == LF
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -543,7 +548,8 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                         out[target] = value
                     slot += 1
                 if at < 0:
-                    at = _token_end(buf, ~at)
+                    n, _ = _digits(_word(buf, ~at))  # most of what remains, at one go
+                    at = _token_end(buf, ~at + n)
                     later[n_later, 0], later[n_later, 1] = target, token
                     n_later += 1
                 if column < 0:
@@ -581,7 +587,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                 else:
                     at = _skip_blanks(buf, at)
                     c = _byte(buf, at)
-                    if c == LF or c == HASH or c == CR:
+                    if c == LF or c == HASH or c == CR:  # noqa: SIM109 - compiles faster
                         break
                     column, at = _index(buf, at)
                     column -= base
