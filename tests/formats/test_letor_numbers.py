@@ -160,3 +160,10 @@ def test_values_too_large_for_single_precision(tmp_path: Path, text: str) -> Non
     path.write_text(f"0 qid:1 1:{text}\n")
     with pytest.raises(FormatError, match=r"line 1, column 11: .*too large for float32"):
         letor.read(path, dtype="float32")
+
+
+def test_grades_just_below_zero_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("0 qid:1 1:1\n-5e-324 qid:1 1:1\n")
+    with pytest.raises(FormatError, match=r"line 2, column 1: expected a grade \(a number, 0 or more\)"):
+        letor.read(path)
