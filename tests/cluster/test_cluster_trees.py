@@ -21,7 +21,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees import sums as tree_sums
 from gainful.trees.grades import Tally
 from gainful.trees.query_sampling import QuerySample
-from gainful.trees.row_chunks import joined, run_in_threads
+from gainful.trees.row_chunks import joined, in_chunks
 
 distributed = pytest.importorskip("distributed")
 from gainful.trees import shared_bins as common_bins  # noqa: E402
@@ -430,7 +430,7 @@ def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkey
 
 def test_blocks_that_were_joined_come_apart_again(data):
     blocks = [data[a:b] for a, b in CUTS]
-    apart = run_in_threads(joined(ShardedData(LocalBlocks(blocks))))
+    apart = in_chunks(joined(ShardedData(LocalBlocks(blocks))))
     for one, block in zip(apart.blocks(), blocks, strict=True):
         np.testing.assert_array_equal(one.X, block.X)
         for what in ("y", "offsets", "query_ids", "query_weights"):

@@ -15,6 +15,7 @@ import numpy as np
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
+from gainful.formats.letor.reader import SMALL_FILE
 from gainful.linear.pairwise import LOSSES as PAIR_LOSSES
 from gainful.linear.pairwise import GradedPairs, losses_of
 from gainful.losses import LOSSES, loss
@@ -50,9 +51,10 @@ def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, to
 
 
 def _read() -> None:
+    """Features out of order, a long number, a comment; more than a small file has, which needs fewer kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tiny.txt")
-        path.write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.125 2:NULL #docid = a\n2 qid:2 1:3 2:1\n")
+        path = Path(folder, "rows.txt")
+        path.write_text("1 qid:1 2:0.25 1:0.12345678901 #docid = a\n" * (SMALL_FILE // 32))
         for sparse in (False, True):
             for dtype in ("float64", "float32"):
                 read(path, sparse=sparse, dtype=dtype)
