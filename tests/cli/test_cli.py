@@ -384,12 +384,6 @@ def test_version_and_help(capsys):
         assert call(capsys, command, "--help")[0] == 0
 
 
-def test_warm_compiles_and_says_so(capsys):
-    code, _, err = call(capsys, "warm")
-    assert code == 0
-    assert "kernels are ready" in err
-
-
 def test_names_that_look_like_markup_are_printed_as_they_are(capsys, tmp_path):
     path = tmp_path / "a[red].txt"
     path.write_text("1 qid:[/b] 1:2\n0 qid:[/b] 1:1\n")
