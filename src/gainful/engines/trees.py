@@ -30,7 +30,7 @@ Objective = Callable[[Array, int], tuple[Array, Array]]
 
 MOST_BINS = 65_536  # two bytes a value
 FEW_ROWS = 1000  # a thread is worth waking to score so many
-VALUES_PER_THREAD = 20_000  # and to grow trees on so many values of X
+VALUES_PER_THREAD = 20_000  # and to grow trees on so many stored values of X
 
 
 def lightgbm_params(
@@ -161,7 +161,8 @@ def grow_trees(
 
 def training_threads(n_jobs: int | None, data: RankingData) -> int:
     """The threads that the sums of a training are cut for, which its trees depend on in the last digits."""
-    return openmp_threads(n_jobs, data.n_rows * data.n_features / VALUES_PER_THREAD)
+    values = data.X.nnz if hasattr(data.X, "indptr") else data.n_rows * data.n_features
+    return openmp_threads(n_jobs, values / VALUES_PER_THREAD)
 
 
 class Growth:
