@@ -18,9 +18,10 @@ from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.data import RankingData
 from gainful.errors import ParameterError, UnknownNameError
+from gainful.keywords import explains_keywords
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
-from gainful.parameters import explains_keywords, split_outside_brackets
+from gainful.parameters import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.selection.splits import Split, first_look
 from gainful.tuning import Budget, Choosing, InterruptedSearchError, TuneProgress

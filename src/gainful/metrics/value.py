@@ -18,6 +18,7 @@ import numpy as np
 from gainful.data import RankingData
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.frames import column_to_numpy
+from gainful.keywords import explains_keywords
 from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
@@ -86,6 +87,7 @@ class Metric:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
+    @explains_keywords
     def __call__(
         self, scores: Any, y: Any, *, qid: Any = None, query_weights: Any = None, doc_ids: Any = None
     ) -> float:
@@ -101,6 +103,7 @@ class Metric:
             query_weights = y.query_weights
         return mean_over_queries(values, query_weights)
 
+    @explains_keywords
     def per_query(self, scores: Any, y: Any, *, qid: Any = None, doc_ids: Any = None) -> Array:
         """One value per query in order of first appearance, (n_queries,) float64; NaN where skipped."""
         if is_sharded(y):

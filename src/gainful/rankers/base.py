@@ -26,9 +26,10 @@ from gainful.errors import (
 from gainful.formats import read
 from gainful.formats.shards import open_shards
 from gainful.frames import as_features, refuse_dask, without_codes
+from gainful.keywords import explains_keywords
 from gainful.metrics import Metric, metric
 from gainful.monitor import AFTER_FIT, Monitor, ProgressCallback
-from gainful.parameters import Constraint, check_parameters, explains_keywords, refuse_unknown_parameters
+from gainful.parameters import Constraint, check_parameters, refuse_unknown_parameters
 from gainful.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
 from gainful.sharded import ShardedData
 from gainful.space import Space

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from gainful.checks import already_checked, warn_of
 from gainful.data import RankingData
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.keywords import explains_keywords
 from gainful.metrics import Metric, metric
-from gainful.parameters import explains_keywords
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
 from gainful.selection.splits import Split, first_look, folds, split
