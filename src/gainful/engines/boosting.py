@@ -71,7 +71,7 @@ class LossObjective:
         if not np.isfinite(gradient).all() or (curvature is not None and not np.isfinite(curvature).all()):
             raise DataError(
                 f"the loss {self.loss} gave a gradient that is not finite at tree {iteration} (scores from "
-                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or scale may help"
+                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or gradient_scale may help"
             )
         if self.scale is None:
             self.scale = natural_scale(self._size(gradient, curvature))
