@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.rows import Array, chunks
+from gainful.rows import Array, chunks, read_only
 from gainful.threads import thread_count
 
 if TYPE_CHECKING:
@@ -157,10 +157,3 @@ def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
     with ThreadPoolExecutor(len(runs) - 1) as pool:
         waiting = [pool.submit(piece, *run) for run in runs[1:]]
         return [piece(*runs[0]), *(future.result() for future in waiting)]
-
-
-def read_only(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view

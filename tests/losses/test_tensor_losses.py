@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gainful.losses import LOSSES, loss, tensors
 from gainful.losses.tensors import FORMS, similar_lengths, tensor_loss
-from gainful.streams import read_only, values_and_gradient
+from gainful.rows import read_only
+from gainful.streams import values_and_gradient
 
 TEXTS = [
     *FORMS,

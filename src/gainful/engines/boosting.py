@@ -17,8 +17,8 @@ from gainful.engines.shares import weights_of_mean_one
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
-from gainful.rows import Array
-from gainful.streams import Fill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill
 
 # Gradients by score shrink as 1/n with the length n of a list. A root mean square below this part of 1/n is no start.
 FLAT = 1e-3

@@ -17,8 +17,7 @@ from gainful.engines.shares import query_shares
 from gainful.inference.features import Features
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
-from gainful.rows import Array
-from gainful.streams import read_only
+from gainful.rows import Array, read_only
 
 
 class LinearRisk:

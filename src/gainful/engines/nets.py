@@ -34,9 +34,8 @@ from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.tensors import tensor_loss
 from gainful.monitor import Monitor
-from gainful.rows import Array, rows_of_queries
+from gainful.rows import Array, read_only, rows_of_queries
 from gainful.solvers.certificate import ConvergenceWarning
-from gainful.streams import read_only
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,

@@ -28,8 +28,8 @@ import numpy as np
 from gainful.engines.scaling import ScaledRisk
 from gainful.errors import ParameterError
 from gainful.inference.features import Features
-from gainful.rows import Array, checked_grades
-from gainful.streams import Fill, read_only, risk_along, risk_of_features, values_and_gradient
+from gainful.rows import Array, checked_grades, read_only
+from gainful.streams import Fill, risk_along, risk_of_features, values_and_gradient
 
 KERNELS = {"average": "fill_average", "maximum": "fill_maximum", "max-average": "fill_max_average"}
 LONG_KERNELS = {"average": "fill_long_average", "max-average": "fill_long_max_average"}  # the same for long queries

@@ -21,7 +21,7 @@ from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
 from gainful.other_names import LIGHTGBM
 from gainful.randomness import seed_from
-from gainful.rows import BLOCK_VALUES, Array
+from gainful.rows import Array
 from gainful.threads import openmp_threads, paced
 
 # What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
@@ -370,7 +370,7 @@ def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = Non
     if X.dtype in CODES:
         from gainful.engines.codes import predict_blocks
 
-        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations, **how)
+        return predict_blocks(booster, X, num_iteration=iterations, **how)
     return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gainful.errors import ParameterError
-from gainful.rows import Array, checked_grades
+from gainful.rows import Array, checked_grades, read_only
 
 OWNER = "RankingProblem"
 Measure = Literal["ndcg", "average_precision"]
@@ -60,9 +60,7 @@ class RankingProblem:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                view = np.ascontiguousarray(value).view()
-                view.flags.writeable = False
-                object.__setattr__(self, field.name, view)
+                object.__setattr__(self, field.name, read_only(np.ascontiguousarray(value)))
 
     @classmethod
     def ndcg(

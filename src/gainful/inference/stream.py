@@ -13,9 +13,9 @@ import numpy as np
 from gainful import streams
 from gainful.errors import ParameterError
 from gainful.inference import average_precision, ndcg
-from gainful.inference.features import Features, locked
+from gainful.inference.features import Features
 from gainful.inference.problem import RankingProblem
-from gainful.rows import Array
+from gainful.rows import Array, read_only
 from gainful.streams import CHUNK_BYTES, CHUNK_ROWS, Fill, each, in_pieces, n_pieces  # noqa: F401
 
 LOSSES = ("convex", "tight", "slack")
@@ -170,7 +170,7 @@ def _in_pieces(problem: RankingProblem, threads: int | None, piece: Callable[[in
 
 
 def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
-    array = locked(np.ascontiguousarray(scores, dtype=np.float64))
+    array = read_only(np.ascontiguousarray(scores, dtype=np.float64))
     if array.shape != (problem.n_rows,):
         raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
     return array

@@ -16,8 +16,8 @@ from gainful import streams
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.inference.problem import by_grade, exponential_gain, perfect_sums
 from gainful.parameters import Constraint
-from gainful.rows import Array, checked_grades
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.rows import Array, checked_grades, read_only
+from gainful.streams import Fill, NewtonFill
 
 Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
 BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]

@@ -11,8 +11,8 @@ import numpy as np
 
 from gainful.errors import DataError, ParameterError
 from gainful.losses.base import Loss, LossEntry
-from gainful.rows import Array
-from gainful.streams import Fill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill
 
 PREFIX = "custom:"
 ROUNDING = 1e-9  # a value of a convex loss this little below 0 counts as 0

@@ -10,8 +10,8 @@ import numpy as np
 
 from gainful.losses.base import ByGrade, LossEntry, Parameter
 from gainful.parameters import Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill, NewtonFill
 
 
 def _per_query(values: Array, offsets: Array, of: Any) -> Array:

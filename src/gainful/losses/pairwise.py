@@ -10,8 +10,8 @@ import numpy as np
 
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters import Real
-from gainful.rows import Array
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill, NewtonFill
 
 CROWDED = 1000.0  # pairs per document from which on sorting beats looking at each, several of them at a time
 

@@ -19,8 +19,8 @@ import numpy as np
 from gainful.errors import DataError
 from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill, centred
 from gainful.parameters import Choice, Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill
 
 FIRST_SHARE = 0.999999  # of regression, in the first iteration
 PAPER = (

@@ -9,8 +9,8 @@ import numpy as np
 
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters import Integer, Maybe, Real
-from gainful.rows import Array
-from gainful.streams import Fill, NewtonFill, read_only
+from gainful.rows import Array, read_only
+from gainful.streams import Fill, NewtonFill
 
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)

@@ -19,10 +19,9 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Real
 from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TREE_PARAMETERS, TreeRanker
-from gainful.rows import Array
+from gainful.rows import Array, read_only
 from gainful.sharded import ShardedData
 from gainful.space import Space
-from gainful.streams import read_only
 
 
 class PullingPairs:

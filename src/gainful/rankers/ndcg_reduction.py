@@ -21,10 +21,9 @@ from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed
 from gainful.randomness import seed_from
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rows import Array
+from gainful.rows import Array, row_blocks
 from gainful.space import IntRange, Space
 
-BLOCK_VALUES = 1 << 20
 PROBE = 32  # pairs on which a classifier first shows whether it is linear
 MOST_FEATURES_FOR_NEWTON = 1000
 
@@ -192,9 +191,7 @@ def default_classifier(n_features: int) -> LogisticRegression:
 def differences(X: Any, better: Array, worse: Array, label: Array) -> Array:
     """label·(x_better − x_worse), (n_pairs, d) float64, block by block."""
     Z = np.empty((len(better), X.shape[1]))
-    step = max(1, BLOCK_VALUES // X.shape[1])
-    for start in range(0, len(better), step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(*Z.shape):
         first, second = X[better[rows]], X[worse[rows]]
         if hasattr(first, "toarray"):
             first, second = first.toarray(), second.toarray()
