@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.compute.threads import thread_count
-from gainful.data.rows import Array, chunks
+from gainful.data.rows import Array, chunks, read_only
 
 if TYPE_CHECKING:
     from gainful.compute.features import Features
@@ -157,10 +157,3 @@ def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
     with ThreadPoolExecutor(len(runs) - 1) as pool:
         waiting = [pool.submit(piece, *run) for run in runs[1:]]
         return [piece(*runs[0]), *(future.result() for future in waiting)]
-
-
-def read_only(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import locked
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.losses.structured.problem import COUNTS, NO_WAY, PATHS, SQUARE, RankingProblem
 
 WAYS = {"paths": PATHS, "counts": COUNTS, "square": SQUARE}
@@ -181,7 +180,7 @@ class Run:
     def _about(self, gains: Array) -> tuple[Any, ...]:
         """What the stages after the candidates begin with."""
         p, part = self.problem, self.part
-        return part.first, part.last, p.offsets, p.blocks, locked(gains), p.position_weights, p.discounts
+        return part.first, part.last, p.offsets, p.blocks, read_only(gains), p.position_weights, p.discounts
 
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
         """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gainful.compute import query_loop
-from gainful.compute.features import Features, locked
-from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, run_in_threads, threads_for  # noqa: F401
-from gainful.data.rows import Array
+from gainful.compute.features import Features
+from gainful.compute.query_loop import Fill, each, run_in_threads, threads_for
+from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
 from gainful.losses.structured.problem import RankingProblem
@@ -170,7 +170,7 @@ def _run_in_threads(problem: RankingProblem, threads: int | None, piece: Callabl
 
 
 def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
-    array = locked(np.ascontiguousarray(scores, dtype=np.float64))
+    array = read_only(np.ascontiguousarray(scores, dtype=np.float64))
     if array.shape != (problem.n_rows,):
         raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
     return array
