@@ -1,8 +1,8 @@
 """Warm fits and inference of two source trees, by turns in one session: processor seconds, and new over old.
 
-``python benchmarks/compare_warm.py OLD NEW [--cases WORD,WORD] [--rounds N]``, where OLD and NEW are checkouts. Each tree runs in a process of
-its own with a kernel cache of its own; the first round compiles and does not count. OHSUMED itself is used where
-``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape.
+``python benchmarks/compare_warm.py OLD NEW [--cases WORD,WORD] [--rounds N]``, where OLD and NEW are checkouts. Each
+tree runs in a process of its own with a kernel cache of its own; the first round compiles and does not count. OHSUMED
+itself is used where ``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "GAINFUL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "GAINFUL_NUM_THREADS"), "1")
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -97,7 +97,8 @@ def worker(tree: str, cache: str) -> subprocess.Popen[str]:
 
 
 def ask(process: subprocess.Popen[str], line: str | None = None) -> str:
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     if line is not None:
         print(line, file=process.stdin, flush=True)
     answer = process.stdout.readline().strip()
@@ -115,10 +116,11 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.serve:
-        return serve()
+        serve()
+        return
     with tempfile.TemporaryDirectory() as folder:
         workers = [worker(tree, str(Path(chosen.cache or folder, str(i)))) for i, tree in enumerate(chosen.trees)]
-        names = [ask(process) for process in workers][0].split("|")
+        names = [ask(process) for process in workers][-1].split("|")
         print(f"{'':36s} {'old, ms':>9s} {'new, ms':>9s} {'new/old':>8s}")
         for name in names:
             if not any(word in name for word in chosen.cases.split(",")):
