@@ -18,6 +18,7 @@ from gainful.engines.scaling import ScaledRisk
 from gainful.engines.shares import block_shares
 from gainful.engines.summed import SummedRisk
 from gainful.inference import RankingProblem, risk, risk_along, violations
+from gainful.inference.features import Features
 from gainful.metrics import Metric
 from gainful.rows import Array, linear_scores
 from gainful.sharded import ShardedData
@@ -29,12 +30,13 @@ class StructuredRisk:
 
     def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
         self.problem, self.X, self.loss = problem, X, loss
+        self.features = Features(X)
         self._weights = weights
         self.n_features = int(X.shape[1])
         self.n_queries = problem.n_queries
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
-        value, gradient, scores = risk(self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss)
+        value, gradient, scores = risk(self.problem, self.features, w, self._weights, want_scores=True, loss=self.loss)
         return value, gradient, np.asarray(scores)
 
     def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:

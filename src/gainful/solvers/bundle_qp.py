@@ -40,29 +40,22 @@ def solve_simplex_qp(
     Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding forbids further ascent.
     """
     _make_feasible(alpha)
-    p = b - C * (alpha @ G)
-    level = float(alpha @ p)
-    gap = float(p.max()) - level
+    p, gap, value = _look(G, b, C, alpha)
     if not gap > tol:
         return gap, 0, 0
-    start, start_gap, value = alpha.copy(), gap, float(alpha @ b) + level
+    start, first = alpha.copy(), (gap, value)
     with np.errstate(all="ignore"):  # a factor without digits may overflow: the check of the value mends that
-        changes = _ascend(G, b, C, alpha, p, level, tol, max_changes)
-    _make_feasible(alpha)
-    p = b - C * (alpha @ G)
-    level = float(alpha @ p)
-    gap = float(p.max()) - level
-    if not float(alpha @ b) + level >= value:
-        alpha[:], gap = start, start_gap
+        gap, value, changes = _ascend(G, b, C, alpha, tol, max_changes)
+    if not value >= first[1]:
+        alpha[:], gap = start, first[0]
     if not gap > tol:
         return gap, changes, 0
     from gainful.solvers.bundle_qp_kernels import ascend_by_pairs
 
-    p, planes = b - C * (alpha @ G), slice(len(b) - 1)
+    p, planes = _look(G, b, C, alpha)[0], slice(len(b) - 1)
     pairs = ascend_by_pairs(np.ascontiguousarray(G[planes, planes]), p[planes], C, alpha[planes], tol, max_pairs)
     _make_feasible(alpha)
-    p = b - C * (alpha @ G)
-    return float(p.max() - alpha @ p), changes, pairs
+    return _look(G, b, C, alpha)[1], changes, pairs
 
 
 def _make_feasible(alpha: Array) -> None:
@@ -73,33 +66,40 @@ def _make_feasible(alpha: Array) -> None:
         alpha /= total
 
 
-def _ascend(G: Array, b: Array, C: float, alpha: Array, p: Array, level: float, tol: float, max_changes: int) -> int:
-    """Change the set until the gap is at most ``tol``; returns the number of changes.
+def _look(G: Array, b: Array, C: float, alpha: Array) -> tuple[Array, float, float]:
+    """p = b − C·Gα, the height of every plane at the point that α stands for; the gap; and 2φ."""
+    p = G @ alpha
+    p *= -C
+    p += b
+    level = float(alpha @ p)
+    return p, float(p.max()) - level, level + float(alpha @ b)
 
-    ``p`` are the heights of the planes at the start, ``level`` their mean.
-    """
+
+def _ascend(G: Array, b: Array, C: float, alpha: Array, tol: float, max_changes: int) -> tuple[float, float, int]:
+    """Change the set until the gap is at most ``tol``; returns the gap, 2φ and the number of changes."""
     squares = C * G.diagonal()
     inside = alpha.nonzero()[0]
     sigma = float(squares[inside].mean()) or float(squares.max()) or 1.0
-    highest, idle = -math.inf, 0
-    for change in range(1, max_changes + 1):
+    highest, idle, change = -math.inf, 0, 0
+    while change < max_changes:
+        change += 1
         emptied = _move(G, b, C, sigma, squares, inside, alpha)
         if emptied >= 0:
             inside = np.concatenate((inside[:emptied], inside[emptied + 1 :]))
             continue
-        p = b - C * (alpha @ G)
-        level = float(alpha @ p)
-        value = float(alpha @ b) + level
+        p, gap, value = _look(G, b, C, alpha)
         idle = 0 if value > highest else idle + 1
         highest = max(highest, value)
-        gap = float(p.max()) - level
+        if not gap > tol or idle > PATIENCE:
+            break
+        level = float(p.max()) - gap
         p[inside] = -math.inf
         entering = int(p.argmax())
-        # Where no plane outside is above the level, what gap is left is rounding.
-        if not gap > tol or idle > PATIENCE or not p[entering] > level:
-            return change
-        inside = np.append(inside, entering)
-    return max_changes
+        if not p[entering] > level:
+            break  # what gap is left is rounding
+        inside = np.concatenate((inside, [entering]))
+    _make_feasible(alpha)
+    return *_look(G, b, C, alpha)[1:], change
 
 
 def _move(G: Array, b: Array, C: float, sigma: float, squares: Array, inside: Array, alpha: Array) -> int:
@@ -107,7 +107,7 @@ def _move(G: Array, b: Array, C: float, sigma: float, squares: Array, inside: Ar
 
     Returns the position in the set of a plane that is empty now and leaves it, or −1.
     """
-    M = G.take(inside, 0).take(inside, 1)
+    M = G[inside[:, None], inside]
     M *= C
     M += sigma
     heights, diagonal = b[inside], squares[inside] + sigma
@@ -115,11 +115,10 @@ def _move(G: Array, b: Array, C: float, sigma: float, squares: Array, inside: Ar
     sound = np.square(L.diagonal()) > DEPENDENT * len(inside) * diagonal
     if failed or not sound.all():
         return _move_along(L, M, heights, int(failed) - 1 if failed else int(sound.argmin()), inside, alpha)
-    right = np.ones((2, len(inside)))
-    right[0] = heights
-    both = dpotrs(L, right.T, lower=1, overwrite_b=1)[0].T
-    have, per = both.sum(axis=1).tolist()
-    target = both[0] + (1.0 - have) / per * both[1]
+    right = np.empty((2, len(inside)))
+    right[0], right[1] = heights, 1.0
+    of_heights, of_ones = dpotrs(L, right.T, lower=1, overwrite_b=1)[0].T
+    target = of_heights + (1.0 - float(of_heights.sum())) / float(of_ones.sum()) * of_ones
     if float(target.min()) >= 0.0:
         alpha[inside] = target
         return -1
