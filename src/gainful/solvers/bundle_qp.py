@@ -28,6 +28,7 @@ from gainful.rows import Array
 
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
 PATIENCE = 3  # planes that entered without ascent
+SETTLED = 1e-3  # of the gap: where the heights of the planes in use differ by less, the set is not what is amiss
 MOST_STEPS = 100  # of a line search
 AGREE = 1e-12  # part by which heights differ that rounding may have parted
 
@@ -45,7 +46,7 @@ def solve_simplex_qp(
         return gap, 0, 0
     start, first = alpha.copy(), (gap, value)
     with np.errstate(all="ignore"):  # a factor without digits may overflow: the check of the value mends that
-        gap, value, changes = _ascend(G, b, C, alpha, tol, max_changes)
+        gap, value, changes = _ascend(G, b, C, alpha, p, gap, tol, max_changes)
     if not value >= first[1]:
         alpha[:], gap = start, first[0]
     if not gap > tol:
@@ -75,16 +76,32 @@ def _look(G: Array, b: Array, C: float, alpha: Array) -> tuple[Array, float, flo
     return p, float(p.max()) - level, level + float(alpha @ b)
 
 
-def _ascend(G: Array, b: Array, C: float, alpha: Array, tol: float, max_changes: int) -> tuple[float, float, int]:
-    """Change the set until the gap is at most ``tol``; returns the gap, 2φ and the number of changes."""
+def _ascend(
+    G: Array, b: Array, C: float, alpha: Array, p: Array, gap: float, tol: float, max_changes: int
+) -> tuple[float, float, int]:
+    """Change the set until the gap is at most ``tol``; returns the gap, 2φ and the number of changes.
+
+    ``p`` and ``gap`` are those of the start. Where the start is the maximum over its set, as after a plane was added to
+    a problem that was solved, the best plane enters at once.
+    """
     squares = C * G.diagonal()
     inside = alpha.nonzero()[0]
     sigma = float(squares[inside].mean()) or float(squares.max()) or 1.0
-    highest, idle, change = -math.inf, 0, 0
+    steepest = float(squares.max()) + sigma
+    value, highest, idle, change = -math.inf, -math.inf, 0, 0
+    settled = float(np.ptp(p[inside])) < SETTLED * gap
     while change < max_changes:
+        if settled:
+            level = float(p.max()) - gap
+            p[inside] = -math.inf
+            entering = int(p.argmax())
+            if not p[entering] > level:
+                break  # what gap is left is rounding
+            inside = np.concatenate((inside, [entering]))
         change += 1
-        emptied = _move(G, b, C, sigma, squares, inside, alpha)
-        if emptied >= 0:
+        emptied = _move(G, b, C, sigma, steepest, inside, alpha)
+        settled = emptied < 0
+        if not settled:
             inside = np.concatenate((inside[:emptied], inside[emptied + 1 :]))
             continue
         p, gap, value = _look(G, b, C, alpha)
@@ -92,29 +109,28 @@ def _ascend(G: Array, b: Array, C: float, alpha: Array, tol: float, max_changes:
         highest = max(highest, value)
         if not gap > tol or idle > PATIENCE:
             break
-        level = float(p.max()) - gap
-        p[inside] = -math.inf
-        entering = int(p.argmax())
-        if not p[entering] > level:
-            break  # what gap is left is rounding
-        inside = np.concatenate((inside, [entering]))
     _make_feasible(alpha)
-    return *_look(G, b, C, alpha)[1:], change
+    if not settled or value == -math.inf:
+        _, gap, value = _look(G, b, C, alpha)
+    return gap, value, change
 
 
-def _move(G: Array, b: Array, C: float, sigma: float, squares: Array, inside: Array, alpha: Array) -> int:
+def _move(G: Array, b: Array, C: float, sigma: float, steepest: float, inside: Array, alpha: Array) -> int:
     """Move to the maximum over the active set, as far as no weight falls below 0.
 
-    Returns the position in the set of a plane that is empty now and leaves it, or −1.
+    Returns the position in the set of a plane that is empty now and leaves it, or −1. ``steepest`` is the largest entry
+    on the diagonal of C·G + σee'.
     """
     M = G[inside[:, None], inside]
     M *= C
     M += sigma
-    heights, diagonal = b[inside], squares[inside] + sigma
+    heights = b[inside]
     L, failed = dpotrf(M.T, lower=1, clean=0)  # M is symmetric; its transpose needs no copy
-    sound = np.square(L.diagonal()) > DEPENDENT * len(inside) * diagonal
-    if failed or not sound.all():
-        return _move_along(L, M, heights, int(failed) - 1 if failed else int(sound.argmin()), inside, alpha)
+    pivots, rounding = L.diagonal(), DEPENDENT * len(inside)
+    if failed or not float(pivots.min()) ** 2 > rounding * steepest:
+        sound = np.square(pivots) > rounding * M.diagonal()
+        if failed or not sound.all():
+            return _move_along(L, M, heights, int(failed) - 1 if failed else int(sound.argmin()), inside, alpha)
     right = np.empty((2, len(inside)))
     right[0], right[1] = heights, 1.0
     of_heights, of_ones = dpotrs(L, right.T, lower=1, overwrite_b=1)[0].T
