@@ -233,13 +233,23 @@ class Run:
 
     def plain_rankings(self) -> list[Array]:
         """The grades of three rankings: perfect, lowest grades first, by score."""
-        perfect, lowest, by_score = (np.zeros_like(self.slots) for _ in range(3))
-        for q in np.flatnonzero(self.way):
-            m, starts = min(int(self.part.counts[q]), self.problem.depth), self.grade_starts(int(q))
-            grade = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            best_first = np.lexsort((self.rows[starts[0] : starts[-1]], -self.top[starts[0] : starts[-1]]))
-            perfect[q, :m], lowest[q, :m], by_score[q, :m] = grade[:m], grade[::-1][:m], grade[best_first][:m]
-        return [perfect, lowest, by_score]
+        part, depth = self.part, self.problem.depth
+        blocks = self.problem.blocks[part.first : part.last + 1]
+        n_grades = np.diff(blocks)
+        sizes = np.diff(self.ends, prepend=0)  # candidates of each grade of each query
+        sizes[blocks[:-1] - blocks[0]] = self.ends[blocks[:-1] - blocks[0]]
+        counts = np.add.reduceat(sizes, blocks[:-1] - blocks[0])
+        query = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+        grade = np.repeat(np.arange(len(sizes)) - np.repeat(blocks[:-1] - blocks[0], n_grades), sizes)
+        at = part.lows[query] + place
+        by_score = grade[np.lexsort((self.rows[at], -self.top[at], query))]
+        reverse = grade[np.cumsum(counts)[query] - 1 - place]
+        kept = place < np.minimum(part.counts, depth)[query]
+        rankings = [np.zeros_like(self.slots) for _ in range(3)]
+        for ranking, grades in zip(rankings, (grade, reverse, by_score), strict=True):
+            ranking[query[kept], place[kept]] = grades[kept]
+        return rankings
 
     def fill(self, xi: Array, values: Array) -> None:
         """The values of these queries into ``xi``: NaN where a score is not finite, 0 for a query without a loss."""
