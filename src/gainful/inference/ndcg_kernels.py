@@ -32,8 +32,9 @@ The compiler's cache looks at this file only, so every helper of an entry point 
 from __future__ import annotations
 
 import numpy as np
+from numba import uint64
 
-from gainful.compiled import helper, kernel
+from gainful.compiled import LOOSE, helper, kernel
 from gainful.inference.problem import COUNTS, PATHS, SQUARE
 
 INSERTION_DEPTH = 32  # up to this many candidates, insertion into a short list beats sorting the grade
@@ -76,10 +77,10 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, 
             way[q - first], centres[q - first] = 0, np.nan
 
 
-@helper
+@helper(fastmath=LOOSE)
 def _centre(scores, lo, n):
     total = 0.0
-    for i in range(lo, lo + n):
+    for i in range(uint64(lo), uint64(lo + n)):
         total += scores[i]
     return total / n
 
@@ -390,7 +391,7 @@ def rank_square(first, last, offsets, blocks, gains, A, D, way, top, ends, slots
 # -- values and gradients ----------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel(fastmath=LOOSE)
 def ranking_sums(
     first, last, offsets, blocks, gains, A, D, way, rows, top, ends, slots, head, scores, centres, target, losses,
     margins, c,
@@ -408,7 +409,7 @@ def ranking_sums(
             losses[q - first], margins[q - first] = 0.0, 0.0
             continue
         loss, margin, centre = 1.0, 0.0, centres[q - first]
-        for i in range(t0, t0 + n):
+        for i in range(uint64(t0), uint64(t0 + n)):
             c[i] = -target[i]
             margin -= target[i] * (scores[i] - centre)
         for g in range(blocks[q + 1] - blocks[q]):
