@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
 from gainful.data import RankingData
 from gainful.errors import DataError
+from gainful.estimators import BaseEstimator, NotFittedError, OneToOneFeatureMixin, TransformerMixin
 from gainful.frames import as_features
 from gainful.parameters import Constraint, Integer, Real, check_parameters
 from gainful.rows import BLOCK_VALUES, Array, refuse_empty, refuse_infinite

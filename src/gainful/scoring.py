@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from gainful.errors import DataError, ParameterError
+from gainful.estimators import BaseEstimator
 from gainful.metrics import Metric, metric
 from gainful.rows import checked_column, group_rows, weights_of_queries
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gainful.checks import warn_of
 from gainful.comparison.contestants import entries, refuse_data_as_rankers
@@ -18,6 +17,7 @@ from gainful.comparison.runs import Prints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.data import RankingData
 from gainful.errors import ParameterError, UnknownNameError
+from gainful.estimators import clone
 from gainful.metrics import Metric, metric
 from gainful.monitor import Progress
 from gainful.parameters import explains_keywords, split_outside_brackets

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gainful import streams
 from gainful.data import RankingData
 from gainful.engines.shares import weights_of_mean_one
 from gainful.errors import DataError
+from gainful.estimators import ConvergenceWarning
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
 from gainful.rows import Array

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gainful.data import RankingData
 from gainful.engines.draws import QuerySample, n_models_drawn_for, never_all_one, pass_feature_samples, taken_from
 from gainful.engines.pieces import Pieces, distinct, pieces_of
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
+from gainful.estimators import ConvergenceWarning
 from gainful.frames import CODES, without_codes
 from gainful.monitor import Monitor
 from gainful.other_names import LIGHTGBM

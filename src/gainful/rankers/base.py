@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import gainful
 from gainful.checkpoint import Checkpoint, data_facts
@@ -23,6 +21,7 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
+from gainful.estimators import BaseEstimator, NotFittedError
 from gainful.formats import read
 from gainful.formats.shards import open_shards
 from gainful.frames import as_features, refuse_dask, without_codes

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from gainful.data import RankingData
 from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.weighted_pairs import WeightedPairs, row_scores
 from gainful.errors import ParameterError
+from gainful.estimators import clone
 from gainful.inference.features import Features
 from gainful.monitor import Monitor
 from gainful.parameters import Choice, Constraint, Integer, Maybe, MetricSpec, Seed

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
 from gainful.errors import ParameterError
+from gainful.estimators import ConvergenceWarning as ConvergenceWarning
 from gainful.rows import Array
 
 TINY = float(np.finfo(np.float64).tiny)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.exceptions import ConvergenceWarning
 
+from gainful.estimators import ConvergenceWarning
 from gainful.rows import Array
 from gainful.spread import Spread, feature_spread
 

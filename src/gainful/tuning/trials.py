@@ -17,10 +17,10 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gainful.checks import already_checked
 from gainful.errors import GainfulError
+from gainful.estimators import clone
 from gainful.jsonable import plain
 from gainful.memory import PeakGrowth, available, workers_that_fit
 from gainful.metrics import Metric, metric

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gainful.checks import already_checked, warn_of
 from gainful.data import RankingData
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.estimators import clone
 from gainful.metrics import Metric, metric
 from gainful.parameters import explains_keywords
 from gainful.rankers.base import Ranker
