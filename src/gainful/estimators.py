@@ -44,9 +44,43 @@ with held_back("scipy.stats", "pandas"):
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+
+class FeatureSelector(TransformerMixin):  # type: ignore[misc]
+    """The methods of scikit-learn's ``SelectorMixin``, for a class that writes ``_get_support_mask``.
+
+    The mixin is imported when one of them is called: its package takes 1 s.
+    """
+
+    def get_support(self, indices: bool = False) -> Any:
+        """Which features are kept: a mask of (n_features,), or their numbers."""
+        return _selector().get_support(self, indices=indices)
+
+    def transform(self, X: Any) -> Any:
+        """The features that are kept, (n_rows, n_kept)."""
+        return _selector().transform(self, X)
+
+    def _transform(self, X: Any) -> Any:
+        return _selector()._transform(self, X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Features that are not kept come back as 0, (n_rows, n_features)."""
+        return _selector().inverse_transform(self, X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the features that are kept."""
+        return _selector().get_feature_names_out(self, input_features)
+
+
+def _selector() -> Any:
+    from sklearn.feature_selection import SelectorMixin
+
+    return SelectorMixin
+
+
 __all__ = [
     "BaseEstimator",
     "ConvergenceWarning",
+    "FeatureSelector",
     "NotFittedError",
     "OneToOneFeatureMixin",
     "TransformerMixin",

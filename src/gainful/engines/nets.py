@@ -312,7 +312,7 @@ def run_epoch(net: Net, batches: Batches, optimizer: Any, order: Array) -> float
         total += batches.share[place] * (values * batch.query_weights).sum()
         optimizer.zero_grad()
         # The gradient by the scores, as that of a product: given directly, PyTorch would first import sympy, 0.4 s.
-        torch.dot(scores, slopes * batch.row_weights).backward()
+        torch.autograd.backward(torch.dot(scores, slopes * batch.row_weights))
         optimizer.step()
     return float(total)
 

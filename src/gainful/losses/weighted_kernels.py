@@ -34,23 +34,24 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
         lo, end = offsets[q] - base, offsets[q + 1] - base
         if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        from_place, to_place, mean = 0, 0, 0.0
+        above, equal, mean = 0, 0, 0.0
         for b in range(blocks[q], blocks[q + 1]):
             begin, below = starts[b] - base, starts[b + 1] - base
             for i in range(begin, below):
-                x, above, equal = t[i], 0, 0
+                x, was_above, was_equal = t[i], above, equal
+                above, equal = 0, 0
                 for j in range(uint64(lo), uint64(below)):
-                    above += 1 if t[j] > x else 0
+                    above += t[j] > x
                 for j in range(uint64(below), uint64(end)):
-                    above += 1 if t[j] >= x else 0
+                    above += t[j] >= x
                 for j in range(uint64(begin), uint64(below)):
-                    equal += 1 if t[j] == x else 0
-                if above != from_place or above + equal != to_place:
-                    from_place, to_place, mean = above, above + equal, 0.0
-                    for place in range(from_place, to_place):
+                    equal += t[j] == x
+                if above != was_above or equal != was_equal:
+                    mean = 0.0
+                    for place in range(above, above + equal):
                         mean += discounts[place]
                     mean = mean / equal if equal > 0 else 0.0  # a score that is not a number equals none
-                rank[i] = from_place + to_place + 1
+                rank[i] = 2 * above + equal + 1
                 D[i] = mean
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from gainful.data import RankingData
 from gainful.engines.scaling import SCALE, Scaling
@@ -183,8 +182,10 @@ class NDCGReduction(LinearScores, Ranker):
         super()._unpack(state)
 
 
-def default_classifier(n_features: int) -> LogisticRegression:
+def default_classifier(n_features: int) -> Any:
     """Logistic regression; by Newton steps where the (d, d) matrix they need is small beside the pairs."""
+    from sklearn.linear_model import LogisticRegression  # 1 s, which listing the rankers must not wait for
+
     solver = "newton-cholesky" if n_features <= MOST_FEATURES_FOR_NEWTON else "lbfgs"
     return LogisticRegression(fit_intercept=False, max_iter=1000, solver=solver)
 

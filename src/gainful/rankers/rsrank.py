@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.feature_selection import SelectorMixin
 
 from gainful.data import RankingData
 from gainful.engines.scaling import SCALE, Scaling
 from gainful.engines.weighted_pairs import WeightedHuber, query_order, row_scores
 from gainful.errors import ParameterError
+from gainful.estimators import FeatureSelector
 from gainful.inference.features import Features
 from gainful.monitor import Monitor, ProgressCallback
 from gainful.parameters import Choice, Constraint, Either, Integer, ListOf, Maybe, MetricSpec, Real, Seed
@@ -40,7 +40,7 @@ class Run:
     row: dict[str, Any] = field(default_factory=dict)
 
 
-class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
+class RSRank(LinearScores, FeatureSelector, Ranker):
     """A linear ranker that pays for wrongly ordered pairs what they cost in NDCG, with as few features as wanted.
 
     Minimises, by gradient steps with truncation (Sun, Qin, Tao and Wang 2009)::
