@@ -7,8 +7,8 @@ count as constants in the gradient.
 Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
 and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
-``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, a single
-0 for losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
+``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, None for
+losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -58,11 +58,12 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
 @helper(fastmath=LOOSE)
 def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
     """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
-    gain, d, r, shift = gains[base + i], D[i], rank[i], uint64(base)
-    if len(gaps) == 1:
+    gain, d, shift = gains[base + i], D[i], uint64(base)
+    if gaps is None:  # known to the compiler, which leaves the other loop out
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * abs(d - D[j])
     else:
+        r = rank[i]
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
 
