@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    {"compiled", "errors", "jsonable", "memory", "other_names", "randomness", "threads"},
+    {"compiled", "errors", "estimators", "jsonable", "memory", "other_names", "randomness", "threads"},
     {"frames", "data", "description", "rows", "spread"},
     {"metrics", "synthetic", "formats", "container", "blocks", "sharded", "checks", "cluster"},
     {"parameters", "checkpoint", "monitor", "selection", "space"},

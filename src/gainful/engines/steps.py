@@ -16,7 +16,6 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
-OPTIMIZERS = ("adam", "adamw", "sgd")
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8
 
 Memory = dict[str, Tensor]
@@ -37,7 +36,7 @@ class Group:
 
 
 class Steps:
-    """One step by the gradients of all weights at each call of :meth:`step`. SGD has Nesterov's momentum."""
+    """Steps by the gradients of all weights: "adam", "adamw" or "sgd", which has Nesterov's momentum."""
 
     def __init__(self, optimizer: str, groups: Sequence[Group], learning_rate: float):
         self.optimizer, self.groups, self.learning_rate = optimizer, list(groups), learning_rate

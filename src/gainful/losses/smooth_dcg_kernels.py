@@ -151,7 +151,7 @@ def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, room, cuto
                 break
             if every:
                 wanted = end - begin
-            # Before the last of these come higher grades that score more, lower ones that score as much, and the others.
+            # Above the last of these: higher grades that score more, lower ones that score as much, and the others.
             for j in range(begin, end):
                 room[j - begin] = t[lo + j]
             score = _select(room, end - begin, end - begin - wanted)
