@@ -30,6 +30,7 @@ import numpy as np
 
 from gainful.compute.compiled import helper, kernel
 from gainful.compute.threads import thread_count
+from gainful.data.rows import read_only
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
 BY_MIN, BY_ALL = 0, 1  # what average precision is divided by
@@ -48,7 +49,8 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
     if ties == WORST:  # the stable ranking leaves equal scores in the order of the rows
         worst_first = np.lexsort((y, np.repeat(np.arange(n_queries), np.diff(offsets))))
         scores, y = scores[worst_first], y[worst_first]
-    scores, y, offsets = _locked(scores, np.float64), _locked(y, np.float64), _locked(offsets, np.int64)
+    scores, y = (read_only(np.ascontiguousarray(values, dtype=np.float64)) for values in (scores, y))
+    offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
     n_parts = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_parts + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
@@ -95,13 +97,6 @@ def _shifted_gains(y: Any, offsets: Any) -> Any:
     highest[counts > 0] = np.maximum.reduceat(y, offsets[:-1][counts > 0])
     shift = np.repeat(np.maximum(0.0, highest - LARGEST_EXPONENT), counts)
     return np.exp2(y - shift) - np.exp2(-shift)
-
-
-def _locked(array: Any, dtype: Any) -> Any:
-    """A contiguous, read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 # -- ranking -----------------------------------------------------------------------------------------------------------
@@ -212,36 +207,37 @@ def _total(y, order, a, b):
 def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts, discounts, exp2, out):
     """Σ_r discounts[r] gain(document at rank r), where the gain is 2^grade − 1 or the grade itself.
 
-    Written without helpers: nearly every first use of the library waits for it to be compiled.
+    Written without helpers and in one loop over ranks, which closes a block where it ends: nearly every first use of
+    the library waits for it to be compiled.
     """
     base = offsets[first]
     for q in range(first, last):
         i, hi = offsets[q], offsets[q + 1]
+        at = i - base
         while i < hi and y[i] <= 0.0:
             i += 1
-        if i == hi:
-            out[q] = np.nan
-            continue
-        at = offsets[q] - base
-        a, end, stop, value = at, at + counts[q - first], at + depth, 0.0
-        while a < end and a < stop:
-            s, b = scores[order[a]], a + 1
-            while ties == AVERAGE and b < end and scores[order[b]] == s:
-                b += 1
-            gain, weight = 0.0, 0.0
-            for place in range(a, b):
-                x = y[order[place]]
-                if exp2:
-                    whole = np.int64(x) if x < 53.0 else -1
-                    if whole == x:
-                        x = np.float64((1 << whole) - 1)
-                    else:
-                        x = 2.0**x - 1.0 if x > 1.0 else math.expm1(x * LN2)
-                gain += x
-            for place in range(a, b if b < stop else stop):
+        value = 0.0 if i < hi else math.nan
+        end = at + counts[q - first] if i < hi else at
+        gain, weight = 0.0, 0.0
+        begin, stop = at, at + depth
+        for place in range(at, end):
+            x = y[order[place]]
+            if exp2:
+                if x < 53.0 and np.int64(x) == x:
+                    x = np.float64((1 << np.int64(x)) - 1)
+                elif x > 1.0:
+                    x = 2.0**x - 1.0
+                else:
+                    x = math.expm1(x * LN2)
+            gain += x
+            if place < stop:
                 weight += discounts[place - at]
-            value += gain * weight if b == a + 1 else gain / (b - a) * weight
-            a = b
+            after = place + 1
+            if ties != AVERAGE or after == end or scores[order[after]] != scores[order[place]]:
+                value += gain / (after - begin) * weight
+                gain, weight, begin = 0.0, 0.0, after
+                if after >= stop:
+                    break
         out[q] = value
 
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import gainful
+from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.data.checks import warn_of
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
@@ -25,15 +24,11 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
+from gainful.errors.keywords import explains_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
 from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
-from gainful.parameters.constraints import (
-    DeclaredParameters,
-    check_parameters,
-    explains_keywords,
-    refuse_unknown_parameters,
-)
+from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
 from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
