@@ -1,4 +1,4 @@
-"""From a fitted ranker, alone or behind scalers or an AdaptiveBinner in a pipeline, to what it computes."""
+"""What a fitted ranker computes, alone or in a pipeline behind scalers or an AdaptiveBinner."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _feature_names(first: Any) -> tuple[str, ...]:
     names = tuple(str(name) for name in given)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ExportError(f"two features are called {twice!r}; the formats tell features apart by name")
+        raise ExportError(f"two features are called {twice!r}; formats identify features by name")
     return names
 
 
@@ -74,7 +74,7 @@ def portable_form(scorer: Scorer, ranker: Ranker) -> Form:
         case Kernel():
             dense = isinstance(scorer.landmarks, np.ndarray)
             return scorer if dense else replace(scorer, landmarks=scorer.landmarks.toarray())
-    raise ExportError(f"{type(ranker).__name__} has no form that an export could write")
+    raise ExportError(f"{type(ranker).__name__} cannot be exported to any format")
 
 
 def _stumps(steps: Steps, n_features: int) -> Ensemble:
@@ -112,23 +112,23 @@ def _ensemble(scorer: Trees, n_features: int) -> Ensemble:
 
 
 def _behind(step: Any, form: Form) -> Form:
-    """The form of the features before ``step``."""
+    """The form in terms of the features before ``step``."""
     name = type(step).__name__
     if name == "AdaptiveBinner" and isinstance(form, Ensemble):
-        return replace(form, trees=tuple(_unbinned(tree, step) for tree in form.trees))
+        return replace(form, trees=tuple(_unbin(tree, step) for tree in form.trees))
     inputs = _scaler(step)
     if inputs is None:
         raise ExportError(
-            f"{name} in front of the ranker fits no format; StandardScaler, MinMaxScaler and MaxAbsScaler do in front "
-            "of linear models and nets, AdaptiveBinner in front of trees"
+            f"{name} in front of the ranker is not supported by any format; StandardScaler, MinMaxScaler and "
+            "MaxAbsScaler are, in front of linear models and nets, and AdaptiveBinner in front of trees"
         )
     if isinstance(form, Linear):
         return replace(form, inputs=inputs if form.inputs is None else form.inputs.after(inputs))
     if isinstance(form, Net):
         return replace(form, inputs=form.inputs.after(inputs))
     raise ExportError(
-        f"{name} in front of {'trees' if isinstance(form, Ensemble) else 'a kernel'} fits no format; trees need no "
-        "scaling, train them on the features as they are"
+        f"{name} in front of {'trees' if isinstance(form, Ensemble) else 'a kernel'} is not supported by any format; "
+        "trees need no scaling: train them on the features as they are"
     )
 
 
@@ -144,13 +144,15 @@ def _scaler(step: Any) -> Inputs | None:
     return None
 
 
-def _unbinned(tree: Tree, binner: Any) -> Tree:
-    """A tree on bin numbers as one on values: a bin number is ≤ t when the value is on or below that bin's upper edge.
+def _unbin(tree: Tree, binner: Any) -> Tree:
+    """A tree on bin numbers as a tree on values: a bin number is ≤ t if the value is at most that bin's upper edge.
 
-    The missing value has the number after the last bin.
+    A missing value has the number after the last bin.
     """
     if tree.categories:
-        raise ExportError("categories behind an AdaptiveBinner fit no format; leave those features out of it")
+        raise ExportError(
+            "categories behind an AdaptiveBinner are not supported by any format; leave those features out of it"
+        )
     threshold, nan_left = np.empty(tree.n_splits), np.empty(tree.n_splits, dtype=bool)
     for split, (feature, code) in enumerate(zip(tree.feature, np.floor(tree.threshold), strict=True)):
         edges: Array = binner.bin_edges_[feature]

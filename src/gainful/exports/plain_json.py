@@ -1,4 +1,4 @@
-"""Plain JSON: every model, in float64, with the rules to compute its scores written in the file."""
+"""Plain JSON: any model in float64, with the rules that compute its scores in the file itself."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _linked(link: Mapping[str, Any] | None, sums: Array) -> Array:
 
 
 def _outputs(tree: dict[str, Any], X: Array) -> Array:
-    """The arrays are those of :class:`Nodes`, with the leaves behind the splits."""
+    """As :class:`Nodes`, with the leaves after the splits."""
     n, leaves = len(tree["feature"]), tree["leaves"]
     child = {side: [c if c >= 0 else n - c - 1 for c in tree[side]] + [-1] * len(leaves) for side in ("left", "right")}
     end = [0] * len(leaves)

@@ -20,7 +20,7 @@ from gainful.rankers.scorers import Expectation
 class Tree:
     """A tree as arrays, one entry per split; a child ≥ 0 is a split, a child < 0 the leaf −child − 1.
 
-    ``categories[i]`` holds those of split i, where it is a categorical one. A tree without splits is its only leaf.
+    ``categories[i]`` holds those of split i if it is categorical. A tree without splits has one leaf.
     """
 
     feature: Array
@@ -37,7 +37,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Splits on the longest way to a leaf."""
+        """The number of splits on the longest path to a leaf."""
         deepest, todo = 0, [(0, 1)] if self.n_splits else []
         while todo:
             split, level = todo.pop()
@@ -47,7 +47,7 @@ class Tree:
 
     @property
     def zero_left(self) -> Array:
-        """Where the value 0 goes, by split."""
+        """Whether the value 0 goes left, per split."""
         zero = self.threshold >= 0.0
         for split, inside in self.categories.items():
             zero[split] = 0 in inside
@@ -77,5 +77,5 @@ class Ensemble:
 
     @property
     def used(self) -> list[int]:
-        """Features that a split looks at."""
+        """Features that some split uses."""
         return sorted({int(j) for tree in self.trees for j in tree.feature})
