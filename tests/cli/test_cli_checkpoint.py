@@ -50,7 +50,7 @@ def test_the_same_command_goes_on(data, tmp_path, capsys, how):
 
 def test_mistakes_are_told_before_training(data, tmp_path, capsys):
     for words, told in (
-        (["train", "rankboost", data, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c"], "writes no checkpoints"),
+        (["train", "rankboost", data, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c"], "not write checkpoints"),
         (command(data, tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", "-1"), "checkpoint_every"),
         (command(data, tmp_path / "m", "--checkpoint", data), "checkpoint"),
     ):

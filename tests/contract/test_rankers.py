@@ -254,7 +254,7 @@ def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):
         model = make(name).fit(X, train.y, qid=train.qid)
         assert np.isfinite(model.predict(X)).all()
         return
-    with pytest.raises(DataError, match=r"X has missing values \(NaN\), which \w+ cannot take"):
+    with pytest.raises(DataError, match=r"X has missing values \(NaN\), which \w+ cannot handle"):
         make(name).fit(X, train.y, qid=train.qid)
     with pytest.raises(DataError, match="eval_set has missing values"):
         make(name).fit(train, eval_set=(X, train.y, train.qid))

@@ -92,7 +92,7 @@ def test_mistakes(data, home, tmp_path):
             model.fit(given, data[:30].y)
         with pytest.raises(ParameterError, match="brings its own qid"):
             model.rank(given, qid=data[:30].qid)
-    with pytest.raises(DataError, match="needs its data in one piece, and these are 2 blocks"):
+    with pytest.raises(DataError, match="needs its data in one piece, but it has 2 blocks"):
         gainful.ranker("rankboost").fit(listed(home))
 
 

@@ -239,7 +239,7 @@ def test_a_ranker_that_could_not_be_loaded_is_not_saved(tmp_path, parts):
         gainful.save(Mine().fit(parts[0]), tmp_path / "m.gainful")
     broken = RegressionRanker().fit(parts[0])
     broken.coef_ = broken.coef_ * np.nan
-    with pytest.raises(gainful.ParameterError, match="cannot be written so that it can be read again"):
+    with pytest.raises(gainful.ParameterError, match="cannot be saved, since it could not be loaded again"):
         gainful.save(broken, tmp_path / "m.gainful")
     assert not list(tmp_path.iterdir())
 
@@ -247,13 +247,13 @@ def test_a_ranker_that_could_not_be_loaded_is_not_saved(tmp_path, parts):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(n_features=0), "n_features is no number of features"),
-        (lambda m: m.update(n_features=10**12), "n_features is no number of features"),
+        (lambda m: m.update(n_features=0), "n_features is not a number of features"),
+        (lambda m: m.update(n_features=10**12), "n_features is not a number of features"),
         (lambda m: m.update(n_features=5), "another number of features"),
-        (lambda m: m.update(n_features=2**31 - 1), "n_features is no number of features"),
-        (lambda m: m.update(feature_names=["a"]), "one name for each feature"),
-        (lambda m: m.update(feature_names="a" * m["n_features"]), "one name for each feature"),
-        (lambda m: m.update(metrics={"ndcg@10": "0.5"}), "metrics are no numbers"),
+        (lambda m: m.update(n_features=2**31 - 1), "n_features is not a number of features"),
+        (lambda m: m.update(feature_names=["a"]), "one name per feature"),
+        (lambda m: m.update(feature_names="a" * m["n_features"]), "one name per feature"),
+        (lambda m: m.update(metrics={"ndcg@10": "0.5"}), "metrics are not numbers"),
         (lambda m: m.update(history=[1]), "history"),
         (lambda m: m.update(training=[]), "training and metrics"),
         (lambda m: m.update(version=True), "does not say its version"),
@@ -293,5 +293,5 @@ def test_shapes_that_do_not_fit_together_are_refused(tmp_path, parts):
     ):
         model.fit(train)
         setattr(model, name, getattr(model, name)[:-1])
-        with pytest.raises(gainful.ParameterError, match=r"has not the shape that the model needs"):
+        with pytest.raises(gainful.ParameterError, match=r"does not have the shape that the model needs"):
             gainful.save(model, tmp_path / "m.gainful")

@@ -171,8 +171,8 @@ ROW = [1.0, 2.0, 3.0, 4.0]
         ("/rank", {"documents": [{"features": [1e308] * 4}]}, 422, "the score overflows"),
         ("/rank", {"documents": [{"features": [1, None, 3, 4]}]}, 422, "feature 'clicks' of documents[0] is missing"),
         ("/rank", {"queries": [{"documents": [{"features": [1]}]}]}, 422, "queries[0].documents[0] has 1 features"),
-        ("/score", {"rows": [ROW, {"click": 1}]}, 422, "(in rows[1]) 'click'; did you mean 'clicks'?"),
-        ("/score", {"rows": [{"bm25": 1}]}, 422, "feature 'clicks' of rows[0] is not given"),
+        ("/score", {"rows": [ROW, {"click": 1}]}, 422, "rows[1]: RegressionRanker has no feature 'click'; did"),
+        ("/score", {"rows": [{"bm25": 1}]}, 422, "feature 'clicks' of rows[0] is missing"),
         ("/score", {"rows": [[0] * 4] * 501}, 413, "the request has 501 documents, 500 are allowed"),
         ("/pair", {"a": ROW}, 422, "b is missing"),
         ("/pair", {"a": ROW, "b": [1]}, 422, "b has 1 features"),
@@ -298,14 +298,14 @@ def test_a_body_that_trickles_in_is_given_up(paths):
 
 def test_too_many_requests_at_once_are_turned_away_but_probes_are_not(paths):
     with client_of(paths["linear"]) as client:
-        client.app._gate._computing = client.app.settings.max_requests
+        client.app._middleware._computing = client.app.settings.max_requests
         answer = client.post("/score", json={"rows": []})
         assert answer.status_code == 503
         assert "busy" in answer.json()["error"]
         assert [client.get(path).status_code for path in ("/health", "/ready", "/metrics")] == [200] * 3
-        client.app._gate._computing = 0
+        client.app._middleware._computing = 0
         assert client.post("/score", json={"rows": []}).status_code == 200
-        assert client.app._gate._computing == 0
+        assert client.app._middleware._computing == 0
 
 
 # -- who may -----------------------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_without_a_token_only_names_of_this_machine_are_answered(clients):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "", "8.8.8.8"])
 def test_beyond_loopback_needs_a_token(host):
-    with pytest.raises(ParameterError, match="can be reached from other machines, which needs a token"):
+    with pytest.raises(ParameterError, match="can be reached from other machines, so a token is needed"):
         Settings(host=host)
     assert Settings(host=host, token=TOKEN).token == TOKEN
     assert TOKEN not in repr(Settings(host=host, token=TOKEN))
