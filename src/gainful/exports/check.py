@@ -92,7 +92,7 @@ def compare_rows(
 def magnitude(form: Form, X: Array) -> Array:
     """The size of what is summed for each row; rounding errors are proportional to it."""
     if isinstance(form, Linear):
-        folded = form.folded()
+        folded = form.fold_inputs()
         return np.asarray(np.abs(X) @ np.abs(folded.weights) + np.abs(folded.intercept) + 1e-30)
     if isinstance(form, Net):
         size = (np.abs(X) + np.abs(form.inputs.shift)) / form.inputs.scale

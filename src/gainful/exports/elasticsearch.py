@@ -65,7 +65,7 @@ def _upload(settings: Settings) -> tuple[str, ...]:
 
 def _linear(described: Described, linear: Linear, settings: Settings) -> Written:
     """The model file has weights for the features as they are; the request standardises them if the model does."""
-    names, folded = described.features, linear.folded()
+    names, folded = described.features, linear.fold_inputs()
     plain = _weights(folded.weights, names)
     definition, normalizers, notes = plain, None, _upload(settings)
     if linear.inputs is not None and not linear.inputs.idle:

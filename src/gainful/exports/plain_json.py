@@ -116,10 +116,10 @@ def scores(content: bytes, X: Array) -> Array:
     sums = np.zeros((len(X), model["n_sums"]))
     for place, tree in enumerate(model["trees"]):
         sums[:, place % model["n_sums"]] += _outputs(tree, X)
-    return _linked(model.get("link"), sums)
+    return _apply_link(model.get("link"), sums)
 
 
-def _linked(link: Mapping[str, Any] | None, sums: Array) -> Array:
+def _apply_link(link: Mapping[str, Any] | None, sums: Array) -> Array:
     if link is None:
         return sums[:, 0]
     relevance = np.array(link["relevance"])

@@ -106,7 +106,7 @@ def _net(net: Net, described: Described) -> tuple[list[dict[str, Any]], dict[str
 
 
 def _trees(ensemble: Ensemble, described: Described) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    names, used = described.features, ensemble.used or [0]
+    names, used = described.features, ensemble.used_features or [0]
     powers = {j: _power(_thresholds(ensemble, j), described, j) for j in used}
     features = [_feature(names[j], None if powers[j] == 0 else (0.0, 2.0 ** -powers[j])) for j in used]
     with_missing = not ensemble.missing_is_zero
@@ -185,7 +185,7 @@ def scores(content: bytes, names: tuple[str, ...], X: Array) -> Array:
     nulls = not params.get("isNullSameAsZero", True)
     values = X.astype(np.float32)
     values = values if nulls else np.where(np.isnan(values), np.float32(0.0), values)
-    values = np.stack([_normalized(feature, values[:, column[feature["name"]]]) for feature in model["features"]], 1)
+    values = np.stack([_normalize(feature, values[:, column[feature["name"]]]) for feature in model["features"]], 1)
     place = {feature["name"]: j for j, feature in enumerate(model["features"])}
     kind = model["class"].rpartition(".")[2]
     if kind == "LinearModel":
@@ -198,7 +198,7 @@ def scores(content: bytes, names: tuple[str, ...], X: Array) -> Array:
     return total
 
 
-def _normalized(feature: dict[str, Any], values: Array) -> Array:
+def _normalize(feature: dict[str, Any], values: Array) -> Array:
     if "norm" not in feature:
         return values
     params = feature["norm"]["params"]

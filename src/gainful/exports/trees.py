@@ -76,6 +76,6 @@ class Ensemble:
         return replace(self, trees=tuple(replace(tree, nan_left=tree.zero_left) for tree in self.trees))
 
     @property
-    def used(self) -> list[int]:
+    def used_features(self) -> list[int]:
         """Features that some split uses."""
         return sorted({int(j) for tree in self.trees for j in tree.feature})

@@ -144,7 +144,7 @@ def _contents(path: Path, max_bytes: int, *, whole: bool) -> tuple[dict[str, Any
 
 
 def _rebuild(manifest: Mapping[str, Any], state: dict[str, Any], path: Path) -> Ranker:
-    model = _unfitted(manifest, path)
+    model = _create_unfitted(manifest, path)
     try:
         _restore(model, manifest, state)
     except Exception as error:  # a damaged file may fail anywhere
@@ -153,7 +153,7 @@ def _rebuild(manifest: Mapping[str, Any], state: dict[str, Any], path: Path) -> 
     return model
 
 
-def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
+def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     name, params = manifest.get("class"), manifest.get("params")
     entry = next((entry for entry in RANKERS.values() if entry.class_name == name), None)
     if entry is None:

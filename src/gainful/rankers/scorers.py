@@ -84,7 +84,7 @@ class Linear:
     inputs: Inputs | None = None  # None: the features as they are
     additive = True
 
-    def folded(self) -> Linear:
+    def fold_inputs(self) -> Linear:
         """The same scores from the features as they are."""
         if self.inputs is None:
             return self
@@ -92,11 +92,11 @@ class Linear:
         return Linear(weights, float(self.intercept - weights @ self.inputs.shift))
 
     def scores(self, X: Any) -> Array:
-        plain = self.folded()
+        plain = self.fold_inputs()
         return linear_scores(X, plain.weights) + plain.intercept
 
     def contributions(self, X: Any) -> Array:
-        plain = self.folded()
+        plain = self.fold_inputs()
         parts = np.empty((X.shape[0], len(plain.weights) + 1))
         parts[:, :-1] = X if isinstance(X, np.ndarray) else X.toarray()
         parts[:, :-1] *= plain.weights

@@ -128,7 +128,7 @@ class App:
         while True:
             await asyncio.sleep(self.settings.watch)
             try:
-                if await asyncio.to_thread(self.model_slot.changed):
+                if await asyncio.to_thread(self.model_slot.has_changed):
                     with suppress(GainfulError):  # the log and /model say why
                         await self.reload(if_changed=True)
             except Exception:

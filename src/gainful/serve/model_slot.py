@@ -50,7 +50,7 @@ class ModelSlot:
         self._tried = self.current.stamp
         self.refusal: str | None = None  # why the current file is not in use
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the file differs from the one last tried. If it is gone, the model stays."""
         try:
             return _stamp(self.path) != self._tried
@@ -60,7 +60,7 @@ class ModelSlot:
     def reload(self, *, if_changed: bool = False) -> Served:
         """Load the file and use it from now on; a GainfulError says why the old model stays."""
         with self._lock:
-            if if_changed and not self.changed():
+            if if_changed and not self.has_changed():
                 return self.current  # another thread was faster
             try:
                 self._tried = _stamp(self.path)
