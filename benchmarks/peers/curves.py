@@ -107,7 +107,7 @@ def _merged(curves: Sequence[Curve], middle: Any) -> Curve:
 
 
 @dataclass(frozen=True)
-class WorkerState:
+class Standing:
     """A contestant beside the reference of its group. Times are in seconds, None where never reached.
 
     ``valid`` and ``valid_time`` are what ``quality`` and the time to 99% are, on validation data: contestants are
@@ -149,7 +149,7 @@ def yardstick(name: str, curve: Curve, iterations: int | None) -> Yardstick:
     return Yardstick(name, quality, seconds, valid)
 
 
-def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int | None) -> list[WorkerState]:
+def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int | None) -> list[Standing]:
     """All contestants of a group, best at equal time first."""
     curves = {r["name"]: Curve.from_dict(r["curve"]) for r in results}
     by = yardstick(reference, curves[reference], iterations)
@@ -159,7 +159,7 @@ def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int
         curve = curves[result["name"]]
         times = {f"{share:g}": curve.time_to(share * by.quality) for share in SHARES}
         found.append(
-            WorkerState(
+            Standing(
                 name=result["name"],
                 ours=result["ours"],
                 valid=curve.valid_at(by.seconds),
