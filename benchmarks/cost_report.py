@@ -96,9 +96,9 @@ TERM_WORDS = """\
 Terms, for n rows, d features, q documents per query: `one` 1; `rows` n; `values` n·d; `squares` n·d²; `sorted`
 n·log₂ q; `sorted values` n·d·log₂ q; `pairs` n·q; `short pairs` n·min(q, 2500); `queries` n/q; `query values` n·d/q;
 `drawn bins` d·min(n, 200,000); `split values` n·d·colsample·log₂ leaves; `split rows` n·log₂ leaves; `layers` n
-times the weights of the net; `landmarks` n·m and `mapped` n·m·(d + m) for m landmarks; `drawn values` and `drawn squares`
-are `values` and `squares` with max_pairs in place of n. An iteration of McRank has one tree per class, each at this
-cost."""
+times the weights of the net; `landmarks` n·m and `mapped` n·m·(d + m) for m landmarks; `drawn values` and `drawn
+squares` are `values` and `squares` with max_pairs in place of n. An iteration of McRank has one tree per class, each
+at this cost."""
 
 
 def write(found: Sequence[Measurement]) -> None:
