@@ -114,8 +114,8 @@ def measured(name: str, shape: Shape) -> dict[str, Any]:
     while sum(fit["seconds"] for fit in found) < REPEATED and len(found) < MOST_REPEATS:
         found.append(fitted(name, data, clock))
     least = {key: min(fit[key] for fit in found) for key in ("seconds", "each")}
-    told = {"iterations": found[0]["iterations"], "bytes": growth.bytes}
-    return {"ranker": name, "work": "fixed", **asdict(shape), **least, **told}
+    extra = {"iterations": found[0]["iterations"], "bytes": growth.bytes}
+    return {"ranker": name, "work": "fixed", **asdict(shape), **least, **extra}
 
 
 def by_default(name: str, shape: Shape) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def by_default(name: str, shape: Shape) -> dict[str, Any]:
     data = gainful.make_artificial(queries, n_docs=shape.docs, n_features=shape.features, seed=0)
     start = time.process_time()
     model = gainful.ranker(name).fit(data)
-    told = {"seconds": time.process_time() - start, "iterations": model.n_iter_}
-    return {"ranker": name, "work": "default", **asdict(shape), **told}
+    extra = {"seconds": time.process_time() - start, "iterations": model.n_iter_}
+    return {"ranker": name, "work": "default", **asdict(shape), **extra}
 
 
 def answers(lines: Iterator[str]) -> None:

@@ -145,8 +145,8 @@ def model_of(ms: Sequence[Measurement]) -> dict[str, Any]:
     name, swept = ms[0]["ranker"], in_sweeps(ms)
     setup, each = fit_seconds(swept)
     seen = [m["iterations"] for m in ms if m["work"] == "default"]
-    told = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(ms)}
-    return told | {"counted by": counted_by(name)} | ({"seen": seen[0]} if seen else {})
+    entry = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(ms)}
+    return entry | {"counted by": counted_by(name)} | ({"seen": seen[0]} if seen else {})
 
 
 def predicted(model: dict[str, Any], m: Measurement) -> tuple[float, float]:

@@ -55,11 +55,11 @@ def plot(made: Sequence[Panel], x_name: str, title: str) -> str:
     for i, panel in enumerate(made):
         left, top = PANEL[0] * (i % ACROSS), PANEL[1] * (i // ACROSS)
         parts.append(f'<g transform="translate({left:g} {top:g})">{_drawn(frame, panel)}</g>')
-    told = f"{x_name} against seconds per fit, with the exponent; dots are measurements, lines are the model"
+    caption = f"{x_name} against seconds per fit, with the exponent; dots are measurements, lines are the model"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{title}">'
         f"<style>{STYLE}</style>{''.join(parts)}"
-        f'<text class="small" x="4" y="{height - 4:g}">{told}</text></svg>\n'
+        f'<text class="small" x="4" y="{height - 4:g}">{caption}</text></svg>\n'
     )
 
 

@@ -112,9 +112,9 @@ def write(found: Sequence[Measurement]) -> None:
     }
     CONSTANTS.write_text(json.dumps({**facts, "rankers": models}, indent=1) + "\n")
     costs.cache_clear()
-    told = {name: {"exponents": exponents(ms), "checks": checks(models[name], ms)} for name, ms in groups.items()}
+    summaries = {name: {"exponents": exponents(ms), "checks": checks(models[name], ms)} for name, ms in groups.items()}
     lines = ",\n".join(json.dumps(m) for m in found)
-    kept = json.dumps({**facts, "rankers": told}, indent=1).removesuffix("\n}")
+    kept = json.dumps({**facts, "rankers": summaries}, indent=1).removesuffix("\n}")
     RESULTS.joinpath("costs.json").write_text(f'{kept},\n "measurements": [\n{lines}\n]}}\n')
     for axis, what in (("rows", "rows"), ("docs", "documents per query")):
         title = f"Seconds per fit by {what}"

@@ -394,7 +394,7 @@ def memory_of_process(name: str) -> int:
         return int(next(line for line in status if line.startswith(name)).split()[1]) << 10
 
 
-def worker(work: Work, told: Any) -> None:
+def worker(work: Work, channel: Any) -> None:
     """Run cases and send each outcome; each case is announced first, in case the worker dies."""
     folder = Path(work.folder)
     quiet = os.open(os.devnull, os.O_WRONLY)
@@ -409,15 +409,15 @@ def worker(work: Work, told: Any) -> None:
     base = memory_of_process("VmRSS")
     resource.setrlimit(resource.RLIMIT_AS, (memory_of_process("VmSize") + work.memory,) * 2)
     for number in range(work.first, work.stop, work.step):
-        told.send(("at", number))
+        channel.send(("at", number))
         start = time.perf_counter()
         try:
             outcome = run_case(work.what, work.seed, number, wholes, folder)
         except BaseException as error:
             outcome = f"{type(error).__name__}: {error} | {traceback.format_exc(limit=-2).splitlines()[-2].strip()}"
         took = time.perf_counter() - start
-        told.send((number, outcome, took, (memory_of_process("VmHWM") - base) / 2**20))
-    told.send(("done", 0))
+        channel.send((number, outcome, took, (memory_of_process("VmHWM") - base) / 2**20))
+    channel.send(("done", 0))
 
 
 def run(tally: Tally, what: str, n: int, seed: int, jobs: int, memory: int, timeout: float, folder: Path) -> None:

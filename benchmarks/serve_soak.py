@@ -144,14 +144,14 @@ class Soak:
             n += 1
             if n % 4 == 0:
                 self.path.write_bytes(random.choice(BROKEN))
-                if await self.until(connection, lambda told: told["refused"] is not None):
+                if await self.until(connection, lambda model: model["refused"] is not None):
                     self.refused += 1
                 continue
             beside, wanted = self.path.with_suffix(".new"), files[n % 2]
             version = hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]
             shutil.copy(wanted, beside)
             beside.replace(self.path)
-            if await self.until(connection, lambda told, version=version: told["model_version"] == version):
+            if await self.until(connection, lambda model, version=version: model["model_version"] == version):
                 self.swaps += 1
             await asyncio.sleep(0.5)
 
@@ -227,13 +227,13 @@ def main() -> int:
             soak = Soak(host, port, process.pid, path, time.monotonic() + 60 * given.minutes)
             attacker = attack(host, port, 60 * given.minutes - 5) if given.schemathesis else None
             asyncio.run(soak.run(files, given.clients))
-            told = soak.report()
+            figures = soak.report()
             if attacker is not None:
                 out, _ = attacker.communicate(timeout=120)
-                told["schemathesis"] = {"exit": attacker.returncode, "tail": out.strip().splitlines()[-6:]}
-        told["exit code after SIGTERM"] = process.returncode
-    print(json.dumps(told, indent=1))
-    memory = told["memory MiB, first to last quarter"]
+                figures["schemathesis"] = {"exit": attacker.returncode, "tail": out.strip().splitlines()[-6:]}
+        figures["exit code after SIGTERM"] = process.returncode
+    print(json.dumps(figures, indent=1))
+    memory = figures["memory MiB, first to last quarter"]
     failed = [status for status in soak.statuses if status >= 500 and status != 503]
     leak = memory[3] > 1.1 * memory[1] + 5
     return 1 if failed or soak.wrong or soak.lost or leak or process.returncode != 0 else 0

@@ -77,8 +77,8 @@ def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, A
             continue
         start = time.perf_counter()
         found = job(one, data, size, given)
-        told = found.get("failed") or _told(found)
-        print(f"{data.name:10}  {one.name:34}  {told}  [{time.perf_counter() - start:.0f} s]", flush=True)
+        outcome = found.get("failed") or _summary(found)
+        print(f"{data.name:10}  {one.name:34}  {outcome}  [{time.perf_counter() - start:.0f} s]", flush=True)
         if found.get("failed") != "not installed":  # it may be installed by the next run
             known["results"][one.key] = {**found, "spec": spec}
             known["when"] = time.strftime("%Y-%m-%d")
@@ -103,7 +103,7 @@ def busy(results: Iterable[dict[str, Any]], clock: str) -> set[str]:
     return {name for name, pace in paces.items() if pace > BUSY * min(paces.values())}
 
 
-def _told(found: dict[str, Any]) -> str:
+def _summary(found: dict[str, Any]) -> str:
     last = found["curve"]["points"][-1]
     return f"{last[0]:5} iterations, {last[1]:8.3f} s, NDCG@10 {last[3]:.4f}, {found['added_mib']:8.1f} MiB"
 
