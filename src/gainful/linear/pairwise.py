@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.features import Features
-from gainful.compute.query_loop import Fill, read_only, risk_along, risk_of_features, values_and_gradient
-from gainful.data.rows import Array, checked_grades
+from gainful.compute.query_loop import Fill, risk_along, risk_of_features, values_and_gradient
+from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import ParameterError
 from gainful.linear.scaling import ScaledRisk
 

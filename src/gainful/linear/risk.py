@@ -13,10 +13,9 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features
-from gainful.compute.query_loop import read_only
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
 

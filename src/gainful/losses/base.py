@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from gainful.compute import query_loop
-from gainful.compute.query_loop import Fill, NewtonFill, read_only
-from gainful.data.rows import Array, checked_grades
+from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gainful.compute import query_loop
-from gainful.compute.features import Features, locked
-from gainful.compute.query_loop import CHUNK_BYTES, CHUNK_ROWS, Fill, each, run_in_threads, threads_for  # noqa: F401
-from gainful.data.rows import Array
+from gainful.compute.features import Features
+from gainful.compute.query_loop import Fill, each, run_in_threads, threads_for
+from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
 from gainful.losses.structured.problem import RankingProblem
@@ -122,14 +122,15 @@ def risk(
 ) -> tuple[float, Array, Array | None]:
     """R(w) = Σ_q ω_q ξ_q(X_q w), a subgradient (n_features,), and the scores (n_rows,) if wanted; one pass over X.
 
-    X is C-contiguous float32 or float64, or CSR, and may be read-only or memory-mapped: it is not copied. Sums are
-    float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
+    X is C-contiguous float32 or float64, or CSR, or :class:`Features` made of it; it may be read-only or memory-mapped
+    and is not copied. Sums are float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
     """
     weights = None if query_weights is None else _weights(problem, query_weights)
     fill = _filler(problem, loss, _checked_prices(problem, prices))
     return query_loop.risk_of_features(
-        fill, problem.offsets, Features(X), w, weights, want_scores=want_scores, threads=threads
-    )
+        fill, problem.offsets, X if isinstance(X, Features) else Features(X), w, weights, want_scores=want_scores,
+        threads=threads,
+    )  # fmt: skip
 
 
 def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> Array:
@@ -170,7 +171,7 @@ def _run_in_threads(problem: RankingProblem, threads: int | None, piece: Callabl
 
 
 def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
-    array = locked(np.ascontiguousarray(scores, dtype=np.float64))
+    array = read_only(np.ascontiguousarray(scores, dtype=np.float64))
     if array.shape != (problem.n_rows,):
         raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
     return array
