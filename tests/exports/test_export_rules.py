@@ -189,7 +189,7 @@ def test_models_without_a_tree_or_a_split(tmp_path):
     ("params", "message"),
     [
         ({"linear_tree": True, "lambda_l2": 0.0}, "linear models in their leaves"),
-        ({"zero_as_missing": True}, "take 0 for a missing value"),
+        ({"zero_as_missing": True}, "treat 0 as missing"),
     ],
 )
 def test_trees_that_no_format_holds(params, message, tmp_path):

@@ -223,7 +223,8 @@ def test_what_a_later_version_adds_is_passed_over_and_what_it_changes_is_refused
     assert np.array_equal(gainful.load(model_path).predict(parts[2]), expected)
     rewrite(model_path, lambda m: m["params"].update(depth_of_thought=3))
     with pytest.raises(
-        FormatError, match=r"no parameter 'depth_of_thought' of LambdaMART \(written by gainful '9\.1'\)"
+        FormatError,
+        match=r"LambdaMART has no parameter 'depth_of_thought' in this gainful .* \(written by gainful '9\.1'\)",
     ):
         gainful.load(model_path)
     rewrite(model_path, lambda m: m.update(version=2))
