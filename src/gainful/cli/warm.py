@@ -15,8 +15,6 @@ import numpy as np
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
-from gainful.linear.pairwise import LOSSES as PAIR_LOSSES
-from gainful.linear.pairwise import GradedPairs, losses_of
 from gainful.losses import LOSSES, loss
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
@@ -92,7 +90,7 @@ def _losses() -> dict[str, Callable[[], object]]:
         LinearRanker(loss=name, max_iter=2).fit(data)
         if LOSSES[name].newton is not None:
             BoostedRanker(loss=name, n_trees=1).fit(data)
-        if name.startswith("pairwise"):
+        if name.startswith(("pairwise", "margin")):
             loss(name)(-crowded, crowded)
 
     return {f"loss {name}": partial(use, name) for name in LOSSES}
@@ -115,14 +113,10 @@ def _solve_otherwise() -> None:
     """What the rankers under their own names leave out."""
     data = RankingData.from_rows(*_rows())
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
-    for name in PAIR_LOSSES:
-        RankMM(loss=name, solver="stochastic", n_steps=3).fit(data)
+    for kind in ("average", "maximum", "max-average"):
+        RankMM(loss=kind, solver="stochastic", n_steps=3).fit(data)
     for measure in ("map", "map(ties=worst)"):
         CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
-    crowded = np.arange(2_100.0)
-    pairs = GradedPairs(crowded, [0, len(crowded)])
-    for name in PAIR_LOSSES:
-        losses_of(pairs, -crowded, name)
 
 
 def _short(name: str) -> dict[str, Any]:

@@ -131,6 +131,19 @@ def risk_along(
     return float(weights @ values), float(sum(slopes))
 
 
+def apply_gradient(features: Features, coefficients: Array, *, threads: int | None = None) -> Array:
+    """X'c in float64, (n_features,); rows where c is 0 are not read."""
+
+    def piece(lo: int, hi: int) -> Array:
+        gradient = np.zeros(features.n_features)
+        features.add_gradient(coefficients[lo:hi], lo, hi, gradient)
+        return gradient
+
+    pieces = threads_for(features.n_rows, threads)
+    cuts = [features.n_rows * i // pieces for i in range(pieces + 1)]
+    return np.asarray(np.sum(each(piece, cuts), axis=0))
+
+
 # -- pieces and chunks -------------------------------------------------------------------------------------------------
 
 

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.features import Features, locked
-from gainful.compute.query_loop import each
+from gainful.compute.query_loop import apply_gradient, each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
+from gainful.data.grades import by_grade
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import BLOCK_VALUES, Array
 from gainful.data.spread import ROUNDING
-from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
-from gainful.losses.structured.violations import apply_gradient
+from gainful.losses.gains import exponential_gain, perfect_sums
 
 CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
@@ -207,7 +207,7 @@ class WeightedHuber:
 
     def __init__(self, data: RankingData, scales: Array, *, threads: int | None = None):
         self.pairs = WeightedPairs(data, threads=threads)
-        self.X, self.features, self.threads = data.X, Features(data.X), threads
+        self.features, self.threads = Features(data.X), threads
         self.scales = np.where(varies_within_queries(data, threads), scales, np.inf)
         self.n_features = data.n_features
 
@@ -221,7 +221,7 @@ class WeightedHuber:
     def beside(self, scores: Array, D: Array) -> Evaluation:
         """The same with the weights at the discounts given."""
         loss, c = self.pairs.value_and_gradient(scores, D)
-        return Evaluation(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
+        return Evaluation(scores, D, loss, apply_gradient(self.features, c, threads=self.threads) / self.scales)
 
     def frozen(self, look: Evaluation, scores: Array) -> float:
         """L at other scores, the weights those of ``look``."""

@@ -14,9 +14,10 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.data.grades import by_grade
 from gainful.data.rows import Array, checked_grades
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
+from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint
 
 Bind = Callable[[Mapping[str, Any], Array, Array], Fill]

@@ -52,8 +52,8 @@ class StructuredPath(PathState):
     start: Array | None
     bundle: Bundle | None = None
 
-    def risk(self, loss: str) -> Risk:
-        return self.blocks.risk(loss)
+    def risk(self, bound: str) -> Risk:
+        return self.blocks.risk(bound)
 
 
 @dataclass(repr=False, eq=False)
