@@ -21,7 +21,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees import sums as tree_sums
 from gainful.trees.grades import Tally
 from gainful.trees.query_sampling import QuerySample
-from gainful.trees.row_chunks import joined, run_in_threads
+from gainful.trees.row_chunks import in_chunks, joined
 
 distributed = pytest.importorskip("distributed")
 from gainful.trees import shared_bins as common_bins  # noqa: E402
@@ -142,7 +142,7 @@ def test_a_loss_of_the_users_own_and_warm_start(data, valid, shards):
         here.set_params(n_trees=n_trees).fit(data, eval_set=valid)
         there.set_params(n_trees=n_trees).fit(shards, eval_set=valid)
     same_model(there, here, valid)
-    assert there.scale_ == pytest.approx(here.scale_)
+    assert there.gradient_scale_ == pytest.approx(here.gradient_scale_)
 
 
 def test_early_stopping_keeps_the_exact_best_tree(data, valid, shards):
@@ -430,7 +430,7 @@ def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkey
 
 def test_blocks_that_were_joined_come_apart_again(data):
     blocks = [data[a:b] for a, b in CUTS]
-    apart = run_in_threads(joined(ShardedData(LocalBlocks(blocks))))
+    apart = in_chunks(joined(ShardedData(LocalBlocks(blocks))))
     for one, block in zip(apart.blocks(), blocks, strict=True):
         np.testing.assert_array_equal(one.X, block.X)
         for what in ("y", "offsets", "query_ids", "query_weights"):

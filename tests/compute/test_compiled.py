@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numba
 import numpy as np
 
@@ -34,6 +38,48 @@ def test_a_helper_is_compiled_alike_for_every_kernel():
     assert (_first.targetoptions["fastmath"], _first.targetoptions["error_model"]) == (False, "python")
 
 
-def test_the_cache_keeps_a_kernel_with_helpers():
-    first_sums(np.ones(5), 4)
-    assert sum(first_sums.stats.cache_hits.values()) + sum(first_sums.stats.cache_misses.values()) == 1
+KERNELS = """
+from gainful.compute.compiled import helper, kernel
+
+@helper
+def double(x):
+    return FACTOR * x
+
+@kernel
+def doubled(x):
+    return double(x)
+"""
+
+USE = """
+from numba.core import event
+
+compiled = []
+
+class Listener(event.Listener):
+    def on_start(self, compiling):
+        compiled.append(compiling.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, _):
+        pass
+
+event.register("numba:compile", Listener())
+from kernels import doubled
+
+print(doubled(3.0), *compiled)
+"""
+
+
+def test_the_cache_keeps_a_kernel_with_its_helpers(tmp_path):
+    def use():
+        """What a process of its own gets, and what it has to compile for that."""
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", USE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("FACTOR", "2.0"))
+    assert use() == ["6.0", "doubled", "double"]
+    assert use() == ["6.0"]
+    (tmp_path / "kernels.py").write_text(KERNELS.replace("FACTOR", "20.0"))  # another length, whatever the clock says
+    assert use() == ["60.0", "doubled", "double"]

@@ -406,6 +406,8 @@ def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
     if gainful.RANKERS[name].kind in ("linear", "kernel", "net"):
         assert gainful.ranker(name).scale == "standard"
         assert gainful.ranker(name, scale=None).scale is None
+    else:
+        assert "scale" not in gainful.ranker(name).get_params()  # the name has one meaning
 
 
 def test_shown_in_a_notebook_without_a_warning(name, parts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,15 @@ def agree(path: Path, raw: bytes, options: letor.Options) -> None:
         for column, value in wanted[r][2].items():
             dense[column] = value
         np.testing.assert_array_equal(X[i], dense)
+
+
+@pytest.fixture(params=[0, letor.SMALL_FILE], ids=["compiled", "python"], scope="module", autouse=True)
+def small_file(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Files are read by kernels alone, and with what is unusual left to Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "SMALL_FILE", request.param)
+        patch.setattr(letor, "FEW_TEXTS", request.param)
+        yield
 
 
 @pytest.fixture(scope="module")

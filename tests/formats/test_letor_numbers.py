@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,14 @@ ADVERSARIAL = [
     "1.00000000000000011102230246251565404236316680908203126",
     "6.02214076e23", "3.1415926535897932384626433832795028841971",
 ]  # fmt: skip
+
+
+@pytest.fixture(params=[0, letor.SMALL_FILE], ids=["compiled", "python"], scope="module", autouse=True)
+def small_file(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Files are read by kernels alone, and with what is unusual left to Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "SMALL_FILE", request.param)
+        yield
 
 
 def read_values(path: Path, texts: list[str]) -> np.ndarray:
@@ -100,19 +109,16 @@ def test_few_numbers_are_left_to_python() -> None:
     """Seventeen digits, as programs write them, are settled by the compiled parser."""
     rng = np.random.default_rng(0)
     values = rng.standard_normal(5000) * 10.0 ** rng.integers(-30, 30, 5000)
-    text = "".join(f"0 qid:1 1:{value!r}\n" for value in values.tolist()).encode()
-    buf, n = np.frombuffer(text, dtype=np.uint8), len(values)
-    whole = [np.empty(n, dtype=np.int64) for _ in range(5)]
-    out = np.empty(n)
-    result = letor_kernels.parse(
-        buf, 0, len(text), 1, 1, 1, 1, 0, np.empty(n), out, np.empty(0, np.float32), np.empty(0, np.int32),
-        whole[0], np.full(2, -1), np.empty(n, np.uint8), *whole[1:], np.empty((10, 3), np.int64),
-    )  # fmt: skip
-    assert result == (-1, n, n, 0, 1)
-    assert np.array_equal(out, values)
+    texts = [repr(value).encode() for value in values.tolist()]
+    starts = np.cumsum([0, *(len(text) + 1 for text in texts[:-1])])
+    later = np.column_stack([np.arange(len(values)), starts])
+    found = np.empty(len(values))
+    buf = np.frombuffer(b" ".join(texts), dtype=np.uint8)
+    assert letor_kernels.read_numbers(buf, later, np.empty(0), found) == (-1, 0)
+    assert np.array_equal(found, values)
 
 
-def test_more_hard_numbers_than_there_is_room_for(tmp_path: Path) -> None:
+def test_many_hard_numbers(tmp_path: Path) -> None:
     texts = [f"{k}e-320" for k in range(1, 3000)]
     assert_same_bits(read_values(tmp_path / "a.txt", texts), texts)
 
@@ -155,3 +161,10 @@ def test_values_too_large_for_single_precision(tmp_path: Path, text: str) -> Non
     path.write_text(f"0 qid:1 1:{text}\n")
     with pytest.raises(FormatError, match=r"line 1, column 11: .*too large for float32"):
         letor.read(path, dtype="float32")
+
+
+def test_grades_just_below_zero_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("0 qid:1 1:1\n-5e-324 qid:1 1:1\n")
+    with pytest.raises(FormatError, match=r"line 2, column 1: expected a grade \(a number, 0 or more\)"):
+        letor.read(path)

@@ -138,6 +138,35 @@ def test_keywords_of_fit_that_others_have(keyword, told, artificial):
     assert isinstance(raised.value, gainful.GainfulError)
 
 
+def test_advice_is_only_about_what_exists(artificial):
+    model = gainful.ranker("regression").fit(artificial)
+    with pytest.raises(TypeError) as no_warm_start:
+        gainful.ranker("regression").fit(artificial, init_model=model)
+    assert "warm_start" not in str(no_warm_start.value)
+    for keyword, absent in (("group", "qid takes"), ("verbose", "progress"), ("eval_group", "eval_set")):
+        with pytest.raises(TypeError, match=f"^there is no keyword of predict called '{keyword}'; ") as raised:
+            model.predict(artificial, **{keyword: [1]})
+        assert absent not in str(raised.value)
+    with pytest.raises(TypeError, match=r"^there is no keyword of compare called 'group'; ") as in_compare:
+        gainful.compare("regression", artificial, group=[1])
+    assert "qid" not in str(in_compare.value)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "told"),
+    [
+        ("group", "qid takes the query id of each row"),
+        ("sample_weight", "it is called 'query_weights' here"),
+        ("progress", "did you mean|choose from scores, y, qid, query_weights, doc_ids"),
+    ],
+)
+def test_metrics_explain_their_keywords(keyword, told):
+    with pytest.raises(gainful.ParameterError, match=f"^there is no keyword of Metric called '{keyword}'; ({told})"):
+        gainful.metric("ndcg@10")([1.0, 2.0], [0, 1], **{keyword: [2]})
+    with pytest.raises(TypeError, match=r"^there is no keyword of per_query called 'query_weights'; "):
+        gainful.metric("ndcg@10").per_query([1.0, 2.0], [0, 1], query_weights=[2])
+
+
 def test_functions_explain_their_keywords_too(artificial):
     with pytest.raises(TypeError, match="no keyword of compare called 'cv'; it is called 'folds' here"):
         gainful.compare("regression", artificial, cv=3)

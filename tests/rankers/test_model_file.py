@@ -14,6 +14,40 @@ from gainful import FormatError, LambdaMART, RegressionRanker
 from gainful.persistence.container import MANIFEST
 
 
+def from_before_scale(manifest):
+    """The manifest as it was written when some rankers had ``standardize`` and certificates were two numbers."""
+    del manifest["params"]["scale"]
+    if manifest["class"] in ("LinearRanker", "RSRank", "NeuralRanker"):
+        manifest["params"]["standardize"] = True
+    certificate = manifest["fitted"].pop("certificate", None)
+    if certificate is not None:
+        manifest["fitted"] |= {"primal": certificate["primal"], "dual": certificate["dual"]}
+
+
+@pytest.mark.parametrize("name", ["linear", "rankmm-1", "structured-svm", "regression"])
+def test_files_from_before_scale_are_refused_plainly(name, tmp_path, parts):
+    path = tmp_path / "m.gainful"
+    gainful.save(gainful.ranker(name).fit(parts[0]), path)
+    rewrite(path, from_before_scale)
+    with pytest.raises(
+        FormatError, match=r"m\.gainful: this \w+ is from before .* scale \(written by .*; train it again"
+    ):
+        gainful.load(path)
+
+
+def test_trees_whose_gradient_scale_was_called_scale(tmp_path, parts):
+    def rename(manifest):
+        manifest["params"]["scale"] = manifest["params"].pop("gradient_scale")
+
+    path = tmp_path / "m.gainful"
+    model = gainful.BoostedRanker(n_trees=2, gradient_scale=3.0, n_jobs=1).fit(parts[0])
+    gainful.save(model, path)
+    rewrite(path, rename)
+    again = gainful.load(path)
+    assert again.gradient_scale == 3.0
+    assert np.array_equal(again.predict(parts[1]), model.predict(parts[1]))
+
+
 @pytest.fixture
 def model_path(parts, tmp_path):
     path = tmp_path / "m.gainful"

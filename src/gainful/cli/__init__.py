@@ -55,14 +55,16 @@ def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    from gainful.cli.app import command
+    from gainful.cli.app import command, refuse_values_of_flags
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows "?" rather than an error
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        code = command().main(given or ["--help"], "gainful", standalone_mode=False)
+        made = command()
+        refuse_values_of_flags(made, given)
+        code = made.main(given or ["--help"], "gainful", standalone_mode=False)
         sys.stdout.flush()
     except GainfulError as error:
         return complain(str(error))

@@ -111,44 +111,61 @@ def counting(message: str, what: str) -> Iterator[Callable[[int], None]]:
 
 
 class CompilationNotice:
-    """Says on stderr that kernels are being compiled, once that has taken more than a second.
+    """Says on stderr that kernels are being compiled, once that has taken more than a second in all.
 
     A spinner that names the kernel on a terminal, gone when the kernel is ready; one plain line, once, where stderr is
-    not a terminal or shows something else already.
+    not a terminal or shows something else already. A timer says it while the kernel is still being compiled; it has
+    ended when the kernel is ready.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
+    def __init__(self, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer):
         self.count = 0
-        self._clock, self._depth, self._begun, self._seconds, self._name = clock, 0, 0.0, 0.0, ""
+        self._clock, self._timer = clock, timer
+        self._alarm: Any = None
+        self._depth, self._begun, self._seconds, self._name = 0, 0.0, 0.0, ""
         self._told, self._plain, self._spinner = False, False, ExitStack()
+        self._lock = threading.Lock()
 
     def start(self, name: str) -> None:
         """A function begins to be compiled; inside another, it is a part of that one."""
-        if self._depth == 0:
+        with self._lock:
+            self._depth += 1
+            if self._depth > 1:
+                return
             self._begun, self._name = self._clock(), name
             self.count += 1
-        self._depth += 1
-        if self._seconds + self._clock() - self._begun > QUIET_SECONDS:
-            self._tell()
+            if self._told:
+                return
+            self._alarm = self._timer(max(0.0, QUIET_SECONDS - self._seconds), self._tell)
+            self._alarm.daemon = True  # a process that is told to go does not wait for it
+            self._alarm.start()
 
     def end(self) -> None:
-        self._depth -= 1
-        if self._depth == 0:
+        with self._lock:
+            self._depth -= 1
+            if self._depth > 0:
+                return
             self._seconds += self._clock() - self._begun
             self._spinner.close()
             self._told = self._told and self._plain
+            alarm, self._alarm = self._alarm, None
+        if alarm is not None:  # without the lock, for which it may wait
+            alarm.cancel()
+            alarm.join()
 
     def _tell(self) -> None:
-        if self._told:
-            return
-        self._told = True
-        self._plain = bool(_displays) or not stderr().is_terminal
-        if self._plain:
-            console = _displays[-1] if _displays else stderr()
-            line = f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time"
-            console.print(line, style="dim", soft_wrap=not console.is_terminal, markup=False)
-        else:
-            self._spinner.enter_context(status(f"compiling kernels for first use: {self._name} ({self.count} so far)"))
+        with self._lock:
+            if self._depth == 0:  # ready just now
+                return
+            self._told = True
+            self._plain = bool(_displays) or not stderr().is_terminal
+            if self._plain:
+                console = _displays[-1] if _displays else stderr()
+                line = f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time"
+                console.print(line, style="dim", soft_wrap=not console.is_terminal, markup=False)
+            else:
+                line = f"compiling kernels for first use: {self._name} ({self.count} so far)"
+                self._spinner.enter_context(status(line))
 
 
 def watch_compilation() -> None:

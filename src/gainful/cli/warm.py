@@ -15,16 +15,22 @@ import numpy as np
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
+from gainful.formats.letor.reader import SMALL_FILE
 from gainful.losses import LOSSES, loss
+from gainful.losses.structured import RankingProblem, augmented_rankings, violations
+from gainful.losses.structured.ndcg_kernels import INSERTION_DEPTH
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
 from gainful.rankers.coordinate_ascent import CoordinateAscent
 from gainful.rankers.linear import LinearRanker
 from gainful.rankers.mcrank import McRank
+from gainful.rankers.ndcg_reduction import NDCGReduction
 from gainful.rankers.rankmm import RankMM
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.rsrank import RSRank
 from gainful.rankers.structured_svm import StructuredSVM
+from gainful.solvers.bundle_qp import solve_simplex_qp
+from gainful.solvers.dual_projection import project_nonnegative_l1_inf
 from gainful.trees.binning import AdaptiveBinner
 
 METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
@@ -35,10 +41,7 @@ def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, to
 
     ``tell`` hears what is used next, how many are done and how many there are.
     """
-    start = time.perf_counter()
-    steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
-    steps["other ways to store features"] = _store_otherwise
-    steps["other solvers and measures"] = _solve_otherwise
+    start, steps = time.perf_counter(), warm_steps()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for done, (name, use) in enumerate(steps.items()):
@@ -47,10 +50,20 @@ def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, to
     return time.perf_counter() - start
 
 
+def warm_steps() -> dict[str, Callable[[], object]]:
+    """What is used, by name."""
+    steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
+    steps["other ways to store features"] = _store_otherwise
+    steps["other solvers and measures"] = _solve_otherwise
+    steps["rare cases"] = _meet_rare_cases
+    return steps
+
+
 def _read() -> None:
+    """Features out of order, a long number, a comment; more than a small file has, which needs fewer kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tiny.txt")
-        path.write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.125 2:NULL #docid = a\n2 qid:2 1:3 2:1\n")
+        path = Path(folder, "rows.txt")
+        path.write_text("1 qid:1 2:0.25 1:0.12345678901 #docid = a\n" * (SMALL_FILE // 32))
         for sparse in (False, True):
             for dtype in ("float64", "float32"):
                 read(path, sparse=sparse, dtype=dtype)
@@ -117,6 +130,31 @@ def _solve_otherwise() -> None:
         RankMM(loss=kind, solver="stochastic", n_steps=3).fit(data)
     for measure in ("map", "map(ties=worst)"):
         CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
+
+
+def _meet_rare_cases() -> None:
+    """Kernels that only some data need."""
+    NDCGReduction(max_pairs=8, n_rounds=2).fit(RankingData.from_rows(*_rows()))
+    _rank_for_losses()
+    far = np.array([800.0, 0.0])
+    for name in ("ranknet", "lambda"):
+        loss(name)(far, np.array([0.0, 1.0]))
+    solve_simplex_qp(np.eye(2), np.ones(2), 1.0, np.zeros(2), tol=0.0, max_changes=0, max_pairs=1)
+    project_nonnegative_l1_inf([[1.0]], 1.0)
+
+
+def _rank_for_losses() -> None:
+    """Loss-augmented rankings of two and of three grades, of the top and of whole lists, short and long."""
+    for n in (6, 2 * INSERTION_DEPTH):
+        scores, offsets = np.arange(n, dtype=float), [0, n]
+        for n_grades in (2, 3):
+            for k in (3, n):
+                falling = 1.0 / np.arange(1.0, k + 1.0)
+                grades = np.arange(n) % n_grades
+                augmented_rankings(RankingProblem.ndcg(grades, offsets, k, position_weights=falling), scores)
+        by_precision = RankingProblem.average_precision(np.arange(n) % 2, offsets)
+        augmented_rankings(by_precision, scores)
+        violations(by_precision, scores, "tight")
 
 
 def _short(name: str) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from gainful.data.checks import warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError
+from gainful.errors.keywords import explains_keywords
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import explains_keywords, split_outside_brackets
+from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan

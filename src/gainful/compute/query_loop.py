@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.compute.threads import thread_count
-from gainful.data.rows import Array, chunks
+from gainful.data.rows import Array, chunks, read_only
 
 if TYPE_CHECKING:
     from gainful.compute.features import Features
@@ -157,6 +157,8 @@ def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, in
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
     pieces = threads_for(n_rows, threads)
+    if pieces == 1:
+        return [piece(0, n_queries)]
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     return each(piece, sorted(set(cuts)))
@@ -170,10 +172,3 @@ def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
     with ThreadPoolExecutor(len(runs) - 1) as pool:
         waiting = [pool.submit(piece, *run) for run in runs[1:]]
         return [piece(*runs[0]), *(future.result() for future in waiting)]
-
-
-def read_only(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view

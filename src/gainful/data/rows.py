@@ -13,7 +13,7 @@ from gainful.data.frames import column_to_numpy
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
-BLOCK_VALUES = 1 << 20  # values looked at together by checks, so that no temporary is as large as X
+BLOCK_VALUES = 1 << 20  # values of X that are worked on together, so that no temporary is as large as X
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -168,11 +168,23 @@ def refuse_infinite(X: Any, first_row: int = 0) -> None:
         start += block.size
 
 
+def row_blocks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
+    """Runs of rows with about ``values`` values together, BLOCK_VALUES unless told; a row has ``width`` of them."""
+    step = max(1, int((BLOCK_VALUES if values is None else values) / max(width, 1.0)))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
 def value_blocks(X: Any) -> Iterator[Array]:
     if isinstance(X, np.ndarray):
-        step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
-        return (X[i : i + step] for i in range(0, X.shape[0], step))
+        return (X[rows] for rows in row_blocks(*X.shape))
     return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+
+
+def read_only(array: Array) -> Array:
+    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def is_mapped(X: Any) -> bool:
@@ -193,11 +205,9 @@ def linear_scores(X: Any, w: Array) -> Array:
     """X·w in float64 whatever X is stored in, block by block, so that no float64 copy of X is made."""
     if X.dtype == np.float64:
         return np.asarray(X @ w)
-    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
     scores = np.empty(X.shape[0])
-    for start in range(0, X.shape[0], step):
-        block = X[start : start + step]
-        scores[start : start + step] = block.astype(np.float64) @ w
+    for rows in row_blocks(*X.shape):
+        scores[rows] = X[rows].astype(np.float64) @ w
     return scores
 
 

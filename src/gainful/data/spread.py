@@ -7,13 +7,12 @@ it were absent.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.data.rows import Array, row_blocks
 from gainful.errors import DataError
 
 NOISE = 1e-12  # part of the sum of squares that may be rounding
@@ -79,7 +78,8 @@ def feature_sums(X: Any, shift: Array, weights: Array | None = None) -> Sums:
     omega = np.ones(X.shape[0]) if weights is None else weights
     sums = _dense_sums if isinstance(X, np.ndarray) else _sparse_sums
     nothing = Sums(0.0, np.full(X.shape[1], SMALLEST), np.zeros(X.shape[1]), np.zeros(X.shape[1]))
-    blocks = ((X[rows], omega[rows]) for rows in _row_blocks(X))
+    width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / X.shape[0]
+    blocks = ((X[rows], omega[rows]) for rows in row_blocks(X.shape[0], width))
     counting = (_rows_that_count(*block) for block in blocks)
     return functools.reduce(Sums.__add__, (sums(block, shift, own) for block, own in counting if len(own)), nothing)
 
@@ -133,11 +133,3 @@ def _sparse_sums(block: Any, shift: Array, omega: Array) -> Sums:
 def _power_of_two(peak: Array) -> Array:
     """The power of 2 just above each peak."""
     return np.ldexp(1.0, np.maximum(np.frexp(peak)[1], LEAST_EXPONENT))
-
-
-def _row_blocks(X: Any) -> Iterator[slice]:
-    """Slices of rows that hold about BLOCK_VALUES values."""
-    n = X.shape[0]
-    width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / n
-    step = max(1, int(BLOCK_VALUES / max(width, 1.0)))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -45,6 +45,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     # of fit and its relatives
     "qid": ("groups", "group_id", "query", "query_id", "queries", "qids"),
     "sample_weight": ("sample_weights", "weight", "weights"),
+    "query_weights": ("sample_weight", "sample_weights", "weight", "weights"),
     "progress": ("callback",),
     # of functions
     "data": ("X", "dataset", "path"),
@@ -67,19 +68,20 @@ HANDED_ON = (
     "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
-# Keywords of other libraries' ``fit`` that no one keyword here stands for.
+# Keywords of other libraries' ``fit`` that no one keyword here stands for: the keyword or parameter that the advice is
+# about, and the advice. It is given only where that keyword or parameter exists.
 INSTEAD = {
-    "group": "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes",
-    "callbacks": "progress takes one function, called after each iteration",
-    "verbose": "progress=print shows each iteration",
-    "init_score": "training goes on from a model with warm_start=True",
-    "init_model": "training goes on from a model with warm_start=True",
-    "xgb_model": "training goes on from a model with warm_start=True",
-    "eval_group": "eval_set=(X, y, qid) takes the query ids of the validation rows",
-    "eval_qid": "eval_set=(X, y, qid) takes the query ids of the validation rows",
-    "eval_names": "there is one eval_set, and it needs no name",
-    "eval_sample_weight": "give eval_set as a RankingData, which brings weights",
-    "feature_name": "names come with a frame or a RankingData",
+    "group": ("qid", "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes"),
+    "callbacks": ("progress", "progress takes one function, called after each iteration"),
+    "verbose": ("progress", "progress=print shows each iteration"),
+    "init_score": ("warm_start", "training goes on from a model with warm_start=True"),
+    "init_model": ("warm_start", "training goes on from a model with warm_start=True"),
+    "xgb_model": ("warm_start", "training goes on from a model with warm_start=True"),
+    "eval_group": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
+    "eval_qid": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
+    "eval_names": ("eval_set", "there is one eval_set, and it needs no name"),
+    "eval_sample_weight": ("eval_set", "give eval_set as a RankingData, which brings weights"),
+    "feature_name": ("X", "names come with a frame or a RankingData"),
 }
 
 

@@ -155,6 +155,17 @@ def _owned_block(text: bytes) -> Block:
     return Block(np.frombuffer(text, dtype=np.uint8), 0, len(text), lambda: None)
 
 
+def next_line(buf: Bytes, at: int) -> int:
+    """Where the line after the one that holds ``at`` starts, or the end of the buffer."""
+    size = 4096
+    while at < len(buf):
+        found = buf[at : at + size].tobytes().find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        at, size = at + size, 2 * size
+    return len(buf)
+
+
 def decompressed(path: PathLike) -> Iterator[bytes]:
     """The bytes of a .gz or .zst file, piece by piece."""
     import pyarrow as pa

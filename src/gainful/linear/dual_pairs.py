@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import read_only
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.linear.risk import LinearRisk
 from gainful.linear.scaling import ScaledRisk
 from gainful.losses.margins import GradedPairs

@@ -14,10 +14,10 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features
-from gainful.compute.query_loop import Fill, read_only
+from gainful.compute.query_loop import Fill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
 

@@ -90,10 +90,6 @@ class ScaledRisk:
         value, gradient, scores = self.inner.value_and_gradient(self.unscaled(v))
         return value, gradient / self.scales, scores
 
-    def along(self, scores: Any, direction: Any, t: float) -> tuple[float, float]:
-        value, slope = self.inner.along(scores, direction, t)
-        return value, slope
-
     def objective(self, v: Array, C: float) -> tuple[float, Array]:
         """½‖v‖² + C·R and its gradient."""
         value, gradient = self.inner.without_scores(self.unscaled(v))

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import Features, locked
+from gainful.compute.features import Features
 from gainful.compute.query_loop import apply_gradient, each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.data.rows import Array, read_only, row_blocks
 from gainful.data.spread import ROUNDING
 from gainful.losses.gains import exponential_gain, perfect_sums
 
@@ -61,7 +61,7 @@ def query_order(query_ids: Any) -> Array:
 
 def row_scores(features: Features, w: Array, threads: int | None = None) -> Array:
     """X·w; equal rows get equal scores to the last bit, wherever they stand."""
-    out, weights = np.empty(features.n_rows), locked(w)
+    out, weights = np.empty(features.n_rows), read_only(w)
 
     def piece(lo: int, hi: int) -> None:
         features.scores(weights, lo, hi, out[lo:hi])
@@ -78,7 +78,7 @@ class WeightedPairs:
     """
 
     def __init__(self, data: RankingData, *, threads: int | None = None):
-        self.offsets, counts = locked(data.offsets), data.counts
+        self.offsets, counts = read_only(data.offsets), data.counts
         self.n_rows, self.n_queries = data.n_rows, data.n_queries
         self.discounts = 1.0 / np.log2(np.arange(2.0, int(counts.max()) + 2.0))
         self.shares = query_shares(data)
@@ -107,7 +107,7 @@ class WeightedPairs:
     def rank_discounts(self, scores: Array) -> Array:
         """D(π_i) of each row."""
         kernels = _kernels()
-        D, s = np.empty(self.n_rows), locked(scores)
+        D, s = np.empty(self.n_rows), read_only(scores)
         shape = self.offsets, self.order, self.below
         self._run_in_threads(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
         return D
@@ -115,14 +115,14 @@ class WeightedPairs:
     def value(self, scores: Array, D: Array) -> float:
         """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
         kernels = _kernels()
-        out, s, frozen = np.empty(self.n_queries), locked(scores), locked(D)
+        out, s, frozen = np.empty(self.n_queries), read_only(scores), read_only(D)
         self._run_in_threads(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
         return float(self.shares @ out)
 
     def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
         """The same and its gradient by score, (n_rows,), with the weights frozen at D."""
         kernels = _kernels()
-        out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), locked(scores), locked(D)
+        out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), read_only(scores), read_only(D)
 
         def piece(a: int, b: int) -> None:
             kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, self._work(), out, c)
@@ -133,7 +133,7 @@ class WeightedPairs:
     def inverted(self, scores: Array) -> Array:
         """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
         kernels = _kernels()
-        D, out = locked(self.rank_discounts(scores)), np.empty(self.n_queries)
+        D, out = read_only(self.rank_discounts(scores)), np.empty(self.n_queries)
         self._run_in_threads(lambda a, b: kernels.inverted_weights(D, a, b, *self._arrays(), out))
         return out
 
@@ -143,7 +143,7 @@ class WeightedPairs:
         """(better, worse, ω_q w_ij) of every pair that weighs anything."""
         kernels = _kernels()
         better, worse, weight = self._room(self.n_pairs)
-        n = kernels.every_pair(locked(D), self.queries, *self._arrays(), self.shares, better, worse, weight)
+        n = kernels.every_pair(read_only(D), self.queries, *self._arrays(), self.shares, better, worse, weight)
         return better[:n], worse[:n], weight[:n]
 
     def draw(self, D: Array, n_draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
@@ -153,7 +153,7 @@ class WeightedPairs:
         is that number rounded up or down.
         """
         kernels = _kernels()
-        frozen, totals = locked(D), np.empty(self.n_queries)
+        frozen, totals = read_only(D), np.empty(self.n_queries)
         self._run_in_threads(lambda a, b: kernels.total_weights(frozen, a, b, *self._arrays(), totals))
         spacing = float(self.shares @ totals) / n_draws
         better, worse, weight = self._room(n_draws)
@@ -233,7 +233,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 
     Values that differ by rounding alone are the same.
     """
-    X, offsets, shares = data.X, locked(data.offsets), query_shares(data)
+    X, offsets, shares = data.X, read_only(data.offsets), query_shares(data)
     dense = isinstance(X, np.ndarray)
 
     def piece(first: int, last: int) -> Array:
@@ -251,9 +251,8 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
     """Blocks of queries, so that no temporary is as large as X."""
     found = np.zeros(X.shape[1], dtype=bool)
-    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
-    for start in range(first, last, step):
-        stop = min(start + step, last)
+    for queries in row_blocks(last - first, X.shape[1]):
+        start, stop = first + queries.start, first + queries.stop
         rows, at = X[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
         low, high = np.minimum.reduceat(rows, at), np.maximum.reduceat(rows, at)
         apart = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))

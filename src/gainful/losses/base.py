@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from gainful.compute import query_loop
-from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades
+from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint

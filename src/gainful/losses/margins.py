@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, read_only
+from gainful.compute.query_loop import Fill
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades
+from gainful.data.rows import Array, checked_grades, read_only
 from gainful.losses.base import LossEntry
 
 KERNELS = {"average": "fill_average", "maximum": "fill_maximum", "max-average": "fill_max_average"}

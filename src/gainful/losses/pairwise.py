@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, NewtonFill, read_only
+from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.grades import count_pairs
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters.constraints import Real
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, read_only
-from gainful.data.rows import Array
+from gainful.compute.query_loop import Fill
+from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
 from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill, centred
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real

@@ -30,6 +30,7 @@ import numpy as np
 
 from gainful.compute.compiled import helper, kernel
 from gainful.compute.threads import thread_count
+from gainful.data.rows import read_only
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
 BY_MIN, BY_ALL = 0, 1  # what average precision is divided by
@@ -48,7 +49,8 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
     if ties == WORST:  # the stable ranking leaves equal scores in the order of the rows
         worst_first = np.lexsort((y, np.repeat(np.arange(n_queries), np.diff(offsets))))
         scores, y = scores[worst_first], y[worst_first]
-    scores, y, offsets = _locked(scores, np.float64), _locked(y, np.float64), _locked(offsets, np.int64)
+    scores, y = (read_only(np.ascontiguousarray(values, dtype=np.float64)) for values in (scores, y))
+    offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
     n_parts = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_parts + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
@@ -95,13 +97,6 @@ def _shifted_gains(y: Any, offsets: Any) -> Any:
     highest[counts > 0] = np.maximum.reduceat(y, offsets[:-1][counts > 0])
     shift = np.repeat(np.maximum(0.0, highest - LARGEST_EXPONENT), counts)
     return np.exp2(y - shift) - np.exp2(-shift)
-
-
-def _locked(array: Any, dtype: Any) -> Any:
-    """A contiguous, read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 # -- ranking -----------------------------------------------------------------------------------------------------------

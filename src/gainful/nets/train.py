@@ -26,10 +26,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gainful.compute import query_loop
-from gainful.compute.query_loop import read_only
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array, rows_of_queries
+from gainful.data.rows import Array, read_only, rows_of_queries
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.tensors import tensor_loss

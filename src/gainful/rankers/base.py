@@ -24,15 +24,11 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
+from gainful.errors.keywords import explains_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
 from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
-from gainful.parameters.constraints import (
-    DeclaredParameters,
-    check_parameters,
-    explains_keywords,
-    refuse_unknown_parameters,
-)
+from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute import query_loop
-from gainful.compute.query_loop import read_only
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import pair_counts, weights_of_mean_one
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses import loss
 from gainful.parameters.constraints import Choice, Real, parameter

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compute.features import locked
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.metrics import Metric, mean_over_queries
 from gainful.rankers.thresholds import run_in_threads
 
@@ -40,7 +39,7 @@ class LineMeasure:
         from gainful.rankers import coordinate_ascent_kernels as kernels
 
         ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(self._measure.ties, kernels.INPUT)
-        line, steps = (locked(scores), locked(x)), locked(steps)
+        line, steps = (read_only(scores), read_only(x)), read_only(steps)
         few = np.zeros(self._data.n_queries, dtype=bool)
         if self._measure.kind == "map" and ties != kernels.WORST:
             few = self._n_relevant <= kernels.COUNTED
@@ -95,13 +94,13 @@ class LineMeasure:
             omega = np.where(empty, 0.0, omega)
             omega /= max(float(omega.sum()), 1e-300)
         self._constant = 0.0 if m.empty == "skip" else float(omega[empty].sum()) * float(m.empty)
-        self._scales = locked(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
-        self._gains, self._offsets, self._depth = locked(gains), locked(data.offsets), depth
+        self._scales = read_only(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
+        self._gains, self._offsets, self._depth = read_only(gains), read_only(data.offsets), depth
         if m.kind == "map":
             query = np.repeat(np.arange(data.n_queries), data.counts)
-            self._rows = locked(np.lexsort((gains <= 0, query)))
+            self._rows = read_only(np.lexsort((gains <= 0, query)))
             self._n_relevant = np.add.reduceat(gains > 0, data.offsets[:-1], dtype=np.int64)
-        self._discounts = locked(np.ascontiguousarray(discounts, dtype=np.float64))
+        self._discounts = read_only(np.ascontiguousarray(discounts, dtype=np.float64))
 
     @staticmethod
     def _gains_of(m: Metric, data: RankingData) -> Array:

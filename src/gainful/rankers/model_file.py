@@ -162,6 +162,14 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
         )
     if not isinstance(params, dict):
         raise FormatError("the model file is damaged (it has no parameters)", path=path)
+    if "scale" in entry.cls.parameters and "scale" not in params:  # the default would be another problem
+        raise FormatError(
+            f"this {name} is from before rankers had the parameter scale{written_by(manifest)}; train it again, with "
+            "scale=None where features are to count as given",
+            path=path,
+        )
+    if "gradient_scale" in entry.cls.parameters and "scale" in params:  # what it was called before
+        params = {"gradient_scale" if key == "scale" else key: value for key, value in params.items()}
     unknown = sorted(set(params) - set(entry.cls.parameters))
     if unknown:
         raise FormatError(

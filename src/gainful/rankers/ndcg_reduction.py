@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, row_blocks
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedPairs, row_scores
@@ -24,7 +24,6 @@ from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
 
-BLOCK_VALUES = 1 << 20
 PROBE = 32  # pairs on which a classifier first shows whether it is linear
 MOST_FEATURES_FOR_NEWTON = 1000
 
@@ -176,9 +175,7 @@ def default_classifier(n_features: int) -> LogisticRegression:
 def differences(X: Any, better: Array, worse: Array, label: Array) -> Array:
     """label·(x_better − x_worse), (n_pairs, d) float64, block by block."""
     Z = np.empty((len(better), X.shape[1]))
-    step = max(1, BLOCK_VALUES // X.shape[1])
-    for start in range(0, len(better), step):
-        rows = slice(start, start + step)
+    for rows in row_blocks(*Z.shape):
         first, second = X[better[rows]], X[worse[rows]]
         if hasattr(first, "toarray"):
             first, second = first.toarray(), second.toarray()

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import locked
 from gainful.compute.query_loop import each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
 
@@ -84,7 +83,7 @@ class Codes:
         n_features = len(self.cuts)
         sums, places = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
         n_cuts = np.array([len(cuts) for cuts in self.cuts], dtype=np.int64)
-        codes, potentials = locked(self.codes), locked(potentials)
+        codes, potentials = read_only(self.codes), read_only(potentials)
 
         def piece(first: int, last: int) -> None:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
@@ -148,7 +147,7 @@ class CriticalPairs:
         return np.empty((3, int(np.diff(self.offsets).max(initial=0)) + 1))
 
     def arrays(self) -> tuple[Array, ...]:
-        return locked(self.order), locked(self.below), locked(self.offsets), locked(self.shares)
+        return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares)
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------

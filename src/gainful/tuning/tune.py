@@ -16,8 +16,8 @@ from gainful.data.checks import already_checked, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors.keywords import explains_keywords
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import explains_keywords
 from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.errors import FormatError, shorten
-from gainful.formats.files import Block, PathLike
+from gainful.formats.files import Block, PathLike, next_line
 from gainful.formats.letor.lines import LARGEST_INDEX
 
 ENTRY = re.compile(rb"#[ \t]*gainful[ \t]+([a-z_]+)[ \t]*=[ \t]*(.*)\Z", re.DOTALL)
@@ -53,13 +53,9 @@ class Header:
 def read_header(path: PathLike, block: Block, line: int, header: Header) -> None:
     """Add to ``header`` what the comments before the first row of ``block`` say; ``line`` lines stand before it."""
     at = block.start
-    text = block.buf.data
     while at < block.stop:
-        first = bytes(text[at : at + 4096])
-        size = first.find(b"\n") + 1
-        if size == 0 and len(first) == 4096:
-            size = _line_size(text, at, block.stop)
-        raw = bytes(text[at : at + size]) if size else first
+        stop = min(next_line(block.buf, at), block.stop)
+        raw = block.buf[at:stop].tobytes()
         stripped = raw.strip()
         if stripped and not stripped.startswith(b"#"):
             return
@@ -67,17 +63,7 @@ def read_header(path: PathLike, block: Block, line: int, header: Header) -> None
         entry = ENTRY.match(stripped)
         if entry:
             _take(path, line, header, entry.group(1).decode(), entry.group(2))
-        at += len(raw)
-
-
-def _line_size(text: memoryview, at: int, stop: int) -> int:
-    size = 4096
-    while at + size < stop:
-        found = bytes(text[at + size : at + size + 65536]).find(b"\n")
-        if found >= 0:
-            return size + found + 1
-        size += 65536
-    return stop - at
+        at = stop
 
 
 def _take(path: PathLike, line: int, header: Header, key: str, text: bytes) -> None:

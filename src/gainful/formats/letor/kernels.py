@@ -1,7 +1,8 @@
 """Compiled parser of LETOR/SVMlight text: bytes in, arrays out.
 
-``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays, ``gather`` copies tokens. All of them run
-without the interpreter lock on a part of a buffer, so the driver runs chunks side by side in threads.
+``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays. What few lines need, kernels of their own
+do afterwards: compiling all of it at first use would take three times as long. All of them run without the interpreter
+lock on a part of a buffer, so the driver runs chunks side by side in threads.
 
 Conventions
 -----------
@@ -27,6 +28,9 @@ from gainful.compute.compiled import helper, kernel
 LF, CR, TAB, SPACE, HASH, COLON = 10, 13, 9, 32, 35, 58
 MINUS, PLUS, DOT, ZERO, NINE, EQUALS = 45, 43, 46, 48, 57, 61
 GOOD, BAD, HARD = 0, 1, 2
+FLAGS, QUERY, QUERY_SIZE, COMMENT, VALUES = range(5)  # what a row's marks are; a row without a comment has 0
+N_MARKS = 5
+NEW_QUERY, OUT_OF_ORDER, ODD_QUERY = 1, 2, 4  # FLAGS: the query differs from the row before, …, is not plain ASCII
 
 ENDS_TOKEN = np.uint64(1 << LF | 1 << CR | 1 << TAB | 1 << SPACE | 1 << HASH)
 EXACT_MANTISSA = 1 << 53
@@ -220,7 +224,11 @@ def _line_end(buf, at):
 def _is_empty_line(buf, at):
     """Whether the line holds nothing, or a comment only, from ``at``, its first byte that is not blank."""
     c = _byte(buf, at)
-    return c in (LF, HASH) or (c == CR and _byte(buf, at + 1) == LF)
+    if c == HASH:
+        return True
+    if c == CR:
+        c = _byte(buf, at + 1)
+    return c == LF
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
@@ -241,7 +249,10 @@ def _digits(word):
 
 @helper
 def _short_number(buf, at):
-    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point; else -1."""
+    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point.
+
+    Otherwise ``~at``, a negative number, for the last ``at`` up to which it was looked at.
+    """
     negative = _byte(buf, at) == MINUS
     if negative:
         at += 1
@@ -257,7 +268,7 @@ def _short_number(buf, at):
         mantissa = mantissa * TENS[m] + fraction
         value = np.float64(mantissa) / POWERS[m]
     if n == 0 or mantissa > EXACT_MANTISSA or not _ends_token(c):
-        return 0.0, np.int64(-1)
+        return 0.0, ~at
     return (-value if negative else value), at
 
 
@@ -342,7 +353,7 @@ def _exponent(buf, at):
 
 @helper
 def _number(buf, at):
-    """Any decimal number, NULL or nan at ``at``: (status, value, where it ends)."""
+    """Any decimal number, NULL or nan at ``at``: (status, value)."""
     negative = _byte(buf, at) == MINUS
     signed = negative or _byte(buf, at) == PLUS
     if signed:
@@ -368,27 +379,19 @@ def _number(buf, at):
         at += 1
     if not seen:
         if at == start and _is_word(buf, at, 110, 97, 110, 0) and _ends_token(_byte(buf, at + 3)):
-            return GOOD, np.nan, at + 3
+            return GOOD, np.nan
         if at == start and not signed and _is_word(buf, at, 110, 117, 108, 108) and _ends_token(_byte(buf, at + 4)):
-            return GOOD, np.nan, at + 4
-        return BAD, 0.0, at
+            return GOOD, np.nan
+        return BAD, 0.0
     if c | 32 == 101:
         scale, at = _exponent(buf, at + 1)
         if at < 0:
-            return BAD, 0.0, at
+            return BAD, 0.0
         power += scale
     if not _ends_token(_byte(buf, at)):
-        return BAD, 0.0, at
+        return BAD, 0.0
     status, value = _nearest_double(mantissa, power, cut_off)
-    return status, (-value if negative else value), at
-
-
-@helper
-def _value(buf, at):
-    value, end = _short_number(buf, at)
-    if end >= 0:
-        return GOOD, value, end
-    return _number(buf, at)
+    return status, (-value if negative else value)
 
 
 @helper
@@ -411,39 +414,13 @@ def _index(buf, at):
 
 
 @helper
-def _is_text(buf, at, end):
-    """Whether the bytes are UTF-8 without NUL."""
-    while at < end:
-        c = _byte(buf, at)
-        at += 1
-        if c == 0:
-            return False
-        if c < 0x80:
-            continue
-        low, high = 0x80, 0xBF
-        if 0xC2 <= c <= 0xDF:
-            more = 1
-        elif 0xE0 <= c <= 0xEF:
-            more = 2
-            low, high = (0xA0 if c == 0xE0 else 0x80), (0x9F if c == 0xED else 0xBF)
-        elif 0xF0 <= c <= 0xF4:
-            more = 3
-            low, high = (0x90 if c == 0xF0 else 0x80), (0x8F if c == 0xF4 else 0xBF)
-        else:
-            return False
-        for _ in range(more):
-            if at >= end or _byte(buf, at) < low or _byte(buf, at) > high:
-                return False
-            low, high = 0x80, 0xBF
-            at += 1
-    return True
-
-
-@helper
 def _document(buf, at, end):
     """Start and length of the document id in the comment ``buf[at:end]``."""
     at = _skip_blanks(buf, at)
-    while end > at and (_byte(buf, end - 1) in (SPACE, TAB, CR)):
+    while end > at:
+        c = _byte(buf, end - 1)
+        if c != SPACE and c != TAB and c != CR:
+            break
         end -= 1
     if at >= end:
         return at, np.int64(0)
@@ -460,20 +437,16 @@ def _document(buf, at, end):
 
 
 @helper
-def _same(buf, a, b, length):
-    for i in range(length):  # noqa: SIM110 - all() over a generator does not compile
+def _same(buf, a, a_size, b, b_size):
+    if a_size != b_size:
+        return False
+    for i in range(a_size):  # noqa: SIM110 - all() over a generator does not compile
         if _load1(buf, a + i) != _load1(buf, b + i):
             return False
     return True
 
 
 # -- entry points ------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def next_line(buf, at):
-    """Where the line after the one that holds ``at`` starts, or the end of the buffer."""
-    return min(_line_end(buf, at) + 1, buf.size)
 
 
 @helper
@@ -503,203 +476,235 @@ def scan(buf, start, stop):
     at = start
     while at < stop:
         lines += 1
-        first = _skip_blanks(buf, at)
-        if _is_empty_line(buf, first):
-            at = _line_end(buf, first) + 1
-            continue
-        rows += 1
-        colons = 0
-        at = first
-        while at < buf.size:
-            word = _word(buf, at)
-            ends = _bytes_equal(word, LINE_FEEDS) | _bytes_equal(word, HASHES)
-            found = _bytes_equal(word, COLONS)
-            if ends != 0:
-                n = _trailing_zeros(ends) >> np.uint64(3)
-                colons += np.int64(_count_bits(found & ((ONE << (n << np.uint64(3))) - ONE)))
-                at += np.int64(n)
-                break
-            colons += np.int64(_count_bits(found))
-            at += 8
-        at = min(at, buf.size)
-        values += max(0, colons - 1)
-        widest = max(widest, _last_index(buf, first, at))
+        at = _skip_blanks(buf, at)
+        if not _is_empty_line(buf, at):
+            rows += 1
+            first, colons = at, 0
+            while at < buf.size:
+                word = _word(buf, at)
+                ends = _bytes_equal(word, LINE_FEEDS) | _bytes_equal(word, HASHES)
+                found = _bytes_equal(word, COLONS)
+                if ends != 0:
+                    found &= (ends & (~ends + ONE)) - ONE  # those before the first end
+                    colons += np.int64(_count_bits(found))
+                    at += np.int64(_trailing_zeros(ends) >> np.uint64(3))
+                    break
+                colons += np.int64(_count_bits(found))
+                at += 8
+            if at > buf.size:
+                at = np.int64(buf.size)
+            if colons > 1:
+                values += colons - 1
+            last = _last_index(buf, first, at)
+            if last > widest:
+                widest = last
         at = _line_end(buf, at) + 1
     return rows, lines, values, widest
 
 
-@helper
-def _sort_row(indices, out64, out32, single, start, stop):
-    """Shell sort of one sparse row by index. True where an index is there twice."""
-    gap = 1
-    while gap < (stop - start) // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(start + gap, stop):
-            index = indices[i]
-            value64 = 0.0 if single else out64[i]
-            value32 = out32[i] if single else np.float32(0)
-            j = i
-            while j >= start + gap and indices[j - gap] > index:
-                indices[j] = indices[j - gap]
-                if single:
-                    out32[j] = out32[j - gap]
-                else:
-                    out64[j] = out64[j - gap]
-                j -= gap
-            indices[j] = index
-            if single:
-                out32[j] = value32
-            else:
-                out64[j] = value64
-        gap //= 3
-    for i in range(start + 1, stop):  # noqa: SIM110 - any() over a generator does not compile
-        if indices[i] == indices[i - 1]:
-            return True
-    return False
-
-
-@helper
-def _repeats_feature(buf, at, stamps, stamp):
-    """Whether the well-formed features from ``at`` to the end of the line name one twice. Indices from 0 or 1."""
-    while True:
-        at = _skip_blanks(buf, at)
-        if _ends_token(_byte(buf, at)):
-            return False
-        index, at = _index(buf, at)
-        if index < stamps.size:
-            if stamps[index] == stamp:
-                return True
-            stamps[index] = stamp
-        at = _token_end(buf, at)
-
-
 @kernel
-def parse(
-    buf, start, stop, n_features, limit, base, dense, single,
-    y, out64, out32, indices, row_sizes, stamps, heads, qid_at, qid_size, doc_at, doc_size, hard,
-):  # fmt: skip
+def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, marks, later):
     """Fill the arrays of one chunk, the whole lines ``buf[start:stop]``. Arrays are this chunk's own slices.
+
+    Only what almost every line needs is done here. Numbers in other than short forms are left to ``read_numbers``,
+    comments to ``find_documents``, features out of order to ``sort_rows`` or ``first_repeat``, query ids in other
+    than ASCII to the driver: each is compiled when a file first needs it.
 
     Parameters
     ----------
     n_features, limit : indices from ``n_features`` on are not stored (dense) and from ``limit`` on malformed
     base : the index of the first feature in the text, 0 or 1
-    dense, single : 1 where values go to row · n_features + index, and where they go to ``out32`` rather than ``out64``
-    y : (rows,) grades;  row_sizes : (rows,) int64, features written
-    out64, out32, indices : values (rows · n_features, or as many as were counted) and, if sparse, their columns
-    stamps : (n_features + 1,) int64, if dense; -1 everywhere
-    heads : (rows,) uint8, 1 where the query differs from the row before
-    qid_at, qid_size, doc_at, doc_size : (rows,) where the ids are in ``buf``
-    hard : (capacity, 3) int64, (row, index or -1 for the grade, position) of numbers that Python has to read
+    dense : 1 where values go to row · n_features + index
+    y : (rows,) grades
+    out, columns : values (rows · n_features, or as many as were counted) and, if sparse, their columns
+    marks : (rows, 5) int64, see ``FLAGS`` and the others
+    later : (rows + counted values, 2) int64, (cell of ``out`` or -1 - row for a grade, position) of numbers left
 
     Returns
     -------
-    start of the first malformed line or -1, rows, values, number of hard values (also beyond capacity), columns needed
+    start of the first malformed line or -1, rows, values, numbers left, columns needed
     """
-    row, slot, n_hard, widest = 0, 0, 0, 0
+    row, slot, n_later, widest = 0, 0, 0, 0
+    bad = np.int64(-1)
     at = start
-    while at < stop:
+    while at < stop and row < y.size:
         line = at
         at = _skip_blanks(buf, at)
-        if _is_empty_line(buf, at):
-            at = _line_end(buf, at) + 1
-            continue
-        token = at
-        status, value, at = _value(buf, at)
-        if row == y.size or status == BAD or not (0.0 <= value < np.inf):
-            return line, row, slot, n_hard, widest
-        if status == HARD:
-            if n_hard < hard.shape[0]:
-                hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = row, -1, token
-            n_hard += 1
-        y[row] = value
-
-        at = _skip_blanks(buf, at)
-        if _word(buf, at) & QID_BYTES != QID_WORD:
-            return line, row, slot, n_hard, widest
-        token = at + 4
-        at = _token_end(buf, token)
-        if at == token or not _is_text(buf, token, at):
-            return line, row, slot, n_hard, widest
-        qid_at[row], qid_size[row] = token, at - token
-        same = row > 0 and qid_size[row - 1] == at - token and _same(buf, qid_at[row - 1], token, at - token)
-        heads[row] = not same
-
-        features = at
-        first_slot = slot
-        previous = np.int64(-1)
-        ascending = True
-        cell = row * n_features
-        while True:
-            following = previous + 1 + base
-            if (
-                following < EXPECTED_INDICES
-                and _word(buf, at) & PREFIX_MASKS[following] == PREFIXES[following]
-                and previous + 1 < limit
-            ):
-                index = previous + 1
-                at += PREFIX_SIZES[following]
-            else:
-                at = _skip_blanks(buf, at)
-                c = _byte(buf, at)
-                if c in (LF, HASH, CR):
-                    break
-                index, at = _index(buf, at)
-                index -= base
-                if at < 0 or index < 0 or index >= limit:
-                    return line, row, slot, n_hard, widest
-            token = at
-            value, at = _short_number(buf, token)
-            if at < 0:
-                status, value, at = _number(buf, token)
-                if status == BAD or value == np.inf or value == -np.inf:
-                    return line, row, slot, n_hard, widest
-                if status == HARD:
-                    if n_hard < hard.shape[0]:
-                        hard[n_hard, 0], hard[n_hard, 1], hard[n_hard, 2] = row, index, token
-                    n_hard += 1
-                if single and value == value and np.isinf(np.float32(value)):
-                    return line, row, slot, n_hard, widest
-            if index <= previous:
-                ascending = False
-            previous = index
-            widest = max(widest, index + 1)
-            if dense:
-                if index < n_features:
-                    if single:
-                        out32[cell + index] = value
-                    else:
-                        out64[cell + index] = value
-            else:
-                if slot == indices.size:
-                    return line, row, slot, n_hard, widest
-                indices[slot] = index
-                if single:
-                    out32[slot] = value
+        if not _is_empty_line(buf, at):
+            first_slot = slot
+            column, flags = np.int64(-1), 0
+            cell = row * n_features
+            while True:  # the grade, whose column is -1, then the features
+                token = at
+                value, at = _short_number(buf, token)
+                target = -1 - row
+                if column >= 0:
+                    target = slot
+                    if dense:
+                        target = cell + column if column < n_features else out.size
+                    elif slot < columns.size:
+                        columns[slot] = column
+                    if target < out.size:
+                        out[target] = value
+                    slot += 1
+                if at < 0:
+                    n, _ = _digits(_word(buf, ~at))  # most of what remains, at one go
+                    at = _token_end(buf, ~at + n)
+                    later[n_later, 0], later[n_later, 1] = target, token
+                    n_later += 1
+                if column < 0:
+                    if value < 0.0:
+                        bad = line
+                        break
+                    y[row] = value
+                    at = _skip_blanks(buf, at)
+                    if _word(buf, at) & QID_BYTES != QID_WORD:
+                        bad = line
+                        break
+                    token = at + 4
+                    at = token
+                    c = _byte(buf, at)
+                    while not _ends_token(c):
+                        if c == 0 or c >= 128:
+                            flags = ODD_QUERY
+                        at += 1
+                        c = _byte(buf, at)
+                    if at == token:
+                        bad = line
+                        break
+                    marks[row, QUERY], marks[row, QUERY_SIZE] = token, at - token
+                    if row == 0 or not _same(buf, marks[row - 1, QUERY], marks[row - 1, QUERY_SIZE], token, at - token):
+                        flags |= NEW_QUERY
+                previous = column
+                following = previous + 1 + base
+                if (
+                    following < EXPECTED_INDICES
+                    and _word(buf, at) & PREFIX_MASKS[following] == PREFIXES[following]
+                    and previous + 1 < limit
+                ):
+                    column = previous + 1
+                    at += PREFIX_SIZES[following]
                 else:
-                    out64[slot] = value
-            slot += 1
+                    at = _skip_blanks(buf, at)
+                    c = _byte(buf, at)
+                    if c == LF or c == HASH or c == CR:  # noqa: SIM109 - compiles faster
+                        break
+                    column, at = _index(buf, at)
+                    column -= base
+                    if at < 0 or column < 0 or column >= limit:
+                        bad = line
+                        break
+                    if column <= previous:
+                        flags |= OUT_OF_ORDER
+                if column >= widest:
+                    widest = column + 1
+            if bad < 0 and c == CR and _byte(buf, at + 1) != LF:
+                bad = line
+            if bad >= 0:
+                break
+            marks[row, FLAGS], marks[row, VALUES] = flags, slot - first_slot
+            marks[row, COMMENT] = at + 1 if c == HASH else np.int64(0)
+            row += 1
+        at = _line_end(buf, at) + 1
+    return bad, row, slot, n_later, widest
 
-        if not ascending:
-            if dense:
-                twice = _repeats_feature(buf, features, stamps, row)
-            else:
-                twice = _sort_row(indices, out64, out32, single, first_slot, slot)
-            if twice:
-                return line, row, slot, n_hard, widest
-        doc_at[row], doc_size[row] = at, 0
-        if c == CR and _byte(buf, at + 1) != LF:
-            return line, row, slot, n_hard, widest
-        end = _line_end(buf, at)
-        if c == HASH:
-            doc_at[row], doc_size[row] = _document(buf, at + 1, end)
-            if not _is_text(buf, doc_at[row], doc_at[row] + doc_size[row]):
-                return line, row, slot, n_hard, widest
-        row_sizes[row] = slot - first_slot
-        row += 1
-        at = end + 1
-    return np.int64(-1), row, slot, n_hard, widest
+
+# -- entry points for what few files need ------------------------------------------------------------------------------
+
+
+@kernel
+def read_numbers(buf, later, y, out):
+    """Read and store the numbers that ``parse`` left, however they are written.
+
+    Those of which only Python's ``float`` can tell the last bit are moved to the front of ``later``.
+
+    Returns
+    -------
+    where the first malformed number is or -1, how many were moved to the front
+    """
+    n_hard = 0
+    for i in range(later.shape[0]):
+        cell, at = later[i, 0], later[i, 1]
+        status, value = _number(buf, at)
+        if status == HARD:
+            later[n_hard, 0], later[n_hard, 1] = cell, at
+            n_hard += 1
+        elif status == BAD or value == np.inf or value == -np.inf:
+            return at, n_hard
+        elif cell < 0:
+            if not value >= 0.0:
+                return at, n_hard
+            y[-1 - cell] = value
+        elif cell < out.size:
+            out[cell] = value
+            if value == value and np.isinf(out[cell]):  # in single precision
+                return at, n_hard
+    return np.int64(-1), n_hard
+
+
+@kernel
+def sort_rows(columns, out, marks):
+    """Sort the sparse rows that are out of order by column (Shell sort). The first row with a column twice, or -1."""
+    stop = np.int64(0)
+    for row in range(marks.shape[0]):
+        start = stop
+        stop += marks[row, VALUES]
+        if marks[row, FLAGS] & OUT_OF_ORDER == 0:
+            continue
+        gap = 1
+        while gap < (stop - start) // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(start + gap, stop):
+                column, value = columns[i], out[i]
+                j = i
+                while j >= start + gap and columns[j - gap] > column:
+                    columns[j], out[j] = columns[j - gap], out[j - gap]
+                    j -= gap
+                columns[j], out[j] = column, value
+            gap //= 3
+        for i in range(start + 1, stop):
+            if columns[i] == columns[i - 1]:
+                return row
+    return -1
+
+
+@kernel
+def first_repeat(buf, marks, stamps):
+    """The first row that is out of order and names a feature twice, or -1. The rows are well-formed.
+
+    ``stamps`` is (n_features + 1,) int64, -1 everywhere: indices are from 0 or 1.
+    """
+    for row in range(marks.shape[0]):
+        if marks[row, FLAGS] & OUT_OF_ORDER == 0:
+            continue
+        at = marks[row, QUERY] + marks[row, QUERY_SIZE]
+        while True:
+            at = _skip_blanks(buf, at)
+            if _ends_token(_byte(buf, at)):
+                break
+            index, at = _index(buf, at)
+            if index < stamps.size:
+                if stamps[index] == row:
+                    return row
+                stamps[index] = row
+            at = _token_end(buf, at)
+    return -1
+
+
+@kernel
+def find_documents(buf, marks, starts, sizes):
+    """Where the document ids in the comments are. True if all of them are ASCII without NUL."""
+    plain = True
+    for row in range(marks.shape[0]):
+        at = marks[row, COMMENT]
+        if at > 0:
+            starts[row], sizes[row] = _document(buf, at, _line_end(buf, at))
+            for i in range(starts[row], starts[row] + sizes[row]):
+                c = _load1(buf, i)
+                if c == 0 or c >= 128:
+                    plain = False
+    return plain
 
 
 @kernel

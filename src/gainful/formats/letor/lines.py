@@ -18,6 +18,7 @@ from gainful.errors import option, shorten
 LARGEST_INDEX = 2**31 - 1
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 MISSING = re.compile(rb"([+-]?nan|null)\Z", re.IGNORECASE)
+LAST_INDEX = re.compile(rb"[ \t](\d{1,11})\Z")
 INFINITE = re.compile(rb"[+-]?inf(inity)?\Z", re.IGNORECASE)
 DOCID = re.compile(rb"docid[ \t]*=[ \t]*([^ \t]+)", re.IGNORECASE)
 
@@ -74,13 +75,11 @@ class _Reader:
 
     def number(self, token: _Token, expected: str) -> float:
         """The number or NaN that a token spells."""
-        if MISSING.match(token.text):
-            return math.nan
         if INFINITE.match(token.text):
             raise self.refuse(f"{expected}, found {_shown(token.text)}; numbers must be finite", token.at)
-        if not NUMBER.match(token.text):
+        value = read_number(token.text)
+        if value is None:
             raise self.refuse(f"{expected}, found {_shown(token.text)}", token.at)
-        value = float(token.text)
         if math.isinf(value):
             raise self.refuse(f"{expected}, found {_shown(token.text)}, too large for float64", token.at)
         return value
@@ -137,6 +136,22 @@ class _Reader:
         return index
 
 
+def read_number(text: bytes) -> float | None:
+    """The number that ``text`` spells, NaN where it says that there is none, None where it is malformed."""
+    if NUMBER.match(text):
+        return float(text)
+    return math.nan if MISSING.match(text) else None
+
+
+def is_text(text: bytes) -> bool:
+    """Whether it can be an id: UTF-8 without NUL."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in text
+
+
 def read_line(line: bytes, rules: Rules) -> Line | None:
     """What the line says, None where it is blank or a comment; raises :class:`MalformedLine`."""
     reader = _Reader(line, rules)
@@ -187,13 +202,29 @@ def _until_return(token: _Token) -> _Token:
 
 
 def _document(reader: _Reader, comment: bytes, at: int) -> str:
-    stripped = comment.lstrip(b" \t")
-    at += len(comment) - len(stripped)
-    stripped = stripped.rstrip(b" \t\r")
-    named = DOCID.match(stripped)
-    if named:
-        return reader.text(_Token(named.group(1), at + named.start(1)), "document id")
-    return reader.text(_Token(stripped, at), "document id")
+    start, stop = find_document(comment)
+    return reader.text(_Token(comment[start:stop], at + start), "document id")
+
+
+def find_document(comment: bytes) -> tuple[int, int]:
+    """Where the document id is in a comment, which is the text after ``#``."""
+    stop = len(comment.rstrip(b" \t\r"))
+    start = min(stop, len(comment) - len(comment.lstrip(b" \t")))
+    named = DOCID.match(comment, start, stop)
+    return named.span(1) if named else (start, stop)
+
+
+def count_lines(text: bytes) -> tuple[int, int, int, int]:
+    """Rows, lines, values (at most) and the largest last index (-1 without features): the compiled ``scan``, slowly."""
+    lines = text.removesuffix(b"\n").split(b"\n")
+    rows, values, widest = 0, 0, -1
+    for line in filter(is_data_line, lines):
+        rows += 1
+        before, colon, _ = line.partition(b"#")[0].rpartition(b":")
+        values += before.count(b":")
+        last = LAST_INDEX.search(before[-12:]) if colon else None
+        widest = max(widest, int(last.group(1))) if last else widest
+    return rows, len(lines), values, widest
 
 
 def _shown(text: bytes) -> str:

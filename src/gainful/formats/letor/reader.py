@@ -7,9 +7,12 @@ them. Both passes go block by block, and chunk by chunk in threads inside a bloc
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +22,20 @@ from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import group_rows
 from gainful.errors import FormatError, ParameterError, option
-from gainful.formats.files import Block, PathLike, text_blocks
+from gainful.formats.files import Block, PathLike, next_line, text_blocks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
 from gainful.formats.letor.header import Header, read_header
-from gainful.formats.letor.lines import LARGEST_INDEX, Rules, explain, is_data_line
+from gainful.formats.letor.lines import (
+    LARGEST_INDEX,
+    Rules,
+    count_lines,
+    explain,
+    find_document,
+    is_data_line,
+    is_text,
+    read_number,
+)
 from gainful.formats.letor.writer import write as write
 
 Array = npt.NDArray[Any]
@@ -31,7 +43,9 @@ BLOCK_BYTES = 32 << 20
 CHUNK_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
-HARD_VALUES = 1024  # numbers of one chunk that are left to Python before the chunk is read again with more room
+SMALL_FILE = 1 << 18  # bytes up to which Python counts, and reads what is unusual, sooner than kernels compile
+FEW_TEXTS = 4096
+TOKEN = re.compile(rb"[^\n\r\t #]*")
 
 
 def read(
@@ -173,6 +187,7 @@ class Reading:
         self.parts: list[Part] = []
         self.n_rows = self.n_values = self.n_lines = 0
         self.found = Found()
+        self.rooms: list[Array] = []
 
     # first pass
 
@@ -189,7 +204,7 @@ class Reading:
         if self.n_rows == 0:
             read_header(self.path, block, self.n_lines, self.header)
         bounds = chunk_bounds(block, self.options.chunk_bytes)
-        counts = self.pool.map(lambda b: kernels.scan(block.buf, *b), bounds)
+        counts = self.pool.map(lambda b: self._count(block.buf, *b), bounds)
         part = Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
             part.chunks.append(_Chunk(start, stop, rows, lines, values))
@@ -198,6 +213,17 @@ class Reading:
             self.n_values += values
             self.widest = max(self.widest, last_index + int(self.options.zero_based))
         return part
+
+    def _count(self, buf: Array, start: int, stop: int) -> tuple[int, int, int, int]:
+        """Rows, lines, values (at most) and the largest last index (-1 without features)."""
+        if self._is_small:
+            return count_lines(buf[start:stop].tobytes())
+        rows, lines, values, widest = kernels.scan(buf, start, stop)
+        return rows, lines, values, widest
+
+    @cached_property
+    def _is_small(self) -> bool:
+        return os.stat(self.path).st_size <= SMALL_FILE
 
     def decide(self) -> None:
         """Number of features, type and storage, from the options, the header and the counts, in this order."""
@@ -247,10 +273,10 @@ class Reading:
             n_values, first_value, widest = done
             self.used.append((first_value, n_values))
             self.widest = max(self.widest, widest)
-        heads = np.flatnonzero(scratch.heads)
-        buf = part.block.buf
+        marks, buf = scratch.marks, part.block.buf
+        heads = np.flatnonzero(marks[:, kernels.FLAGS] & kernels.NEW_QUERY)
         self.found.head_rows.append(heads + part.first_row)
-        self.found.head_ids.append(texts(buf, scratch.qid_at[heads], scratch.qid_size[heads]))
+        self.found.head_ids.append(texts(buf, marks[heads, kernels.QUERY], marks[heads, kernels.QUERY_SIZE]))
         has_documents = scratch.doc_size.any()
         self.found.documents.append(texts(buf, scratch.doc_at, scratch.doc_size) if has_documents else None)
         self.found.rows.append(n_rows)
@@ -263,60 +289,98 @@ class Reading:
         rows = slice(part.first_row + row, part.first_row + row + chunk.rows)
         cells = slice(value, value + chunk.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
         target = _Target(
+            buf,
             self.y[rows],
             self.values[cells],
             self.columns[cells] if self.is_sparse else self.columns,
-            self.row_sizes[rows] if self.is_sparse else np.empty(chunk.rows, dtype=np.int64),
+            *scratch.rows(row, chunk.rows),
         )
-        capacity = HARD_VALUES
-        while True:
-            hard = np.empty((capacity, 3), dtype=np.int64)
-            bad, n_values, n_hard, widest = self._parse(buf, chunk, target, scratch.rows(row, chunk.rows), hard)
-            if n_hard <= capacity:
-                break
-            capacity = n_hard
-        infinite = self._settle(buf, target, hard[:n_hard], store=bad < 0)
-        bad = bad if infinite < 0 else infinite  # hard values stand before the line at which the parser stopped
-        if bad >= 0:
-            line += int(np.count_nonzero(buf[chunk.start : bad] == kernels.LF))
-            wrong = explain(buf[bad : kernels.next_line(buf, bad)].tobytes(), self.rules)
-            raise FormatError(wrong.message, path=self.path, line=line, column=wrong.column)
+        later = self._room(chunk.rows + chunk.values)
+        limit = LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features
+        stopped, n_rows, n_values, n_later, widest = kernels.parse(
+            buf, chunk.start, chunk.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
+            target.y, target.values, target.columns, target.marks, later,
+        )  # fmt: skip
+        target = target.first(n_rows)
+        wrong = (  # positions in lines that are malformed, -1 where there is none
+            stopped,
+            self._read_later(target, later[:n_later]),
+            self._put_in_order(target),
+            _first_odd_query(target),
+            self._find_documents(target),
+        )
+        if max(wrong) >= 0:
+            self._refuse(buf, chunk, min(at for at in wrong if at >= 0), line)
+        self.rooms.append(later)
+        if self.is_sparse:
+            self.row_sizes[rows] = target.marks[:, kernels.VALUES]
         return n_values, value, widest
 
-    def _parse(
-        self, buf: Array, chunk: _Chunk, target: _Target, ids: tuple[Array, ...], hard: Array
-    ) -> tuple[int, int, int, int]:
-        """Start of the first malformed line or -1, values, hard values, columns needed."""
-        rules, dense, d = self.rules, not self.is_sparse, self.n_features
-        out64 = np.empty(0) if rules.single else target.values
-        out32 = target.values if rules.single else np.empty(0, dtype=np.float32)
-        limit = LARGEST_INDEX if rules.n_features is None else rules.n_features
-        base = 0 if rules.zero_based else 1
-        stamps = np.full(d + 1 if dense else 0, -1, dtype=np.int64)
-        parse: Any = kernels.parse
-        bad, _, n_values, n_hard, widest = parse(
-            buf, chunk.start, chunk.stop, d, limit, base, int(dense), int(rules.single),
-            target.y, out64, out32, target.columns, target.row_sizes, stamps, *ids, hard,
-        )  # fmt: skip
-        return bad, n_values, n_hard, widest
+    def _room(self, n_numbers: int) -> Array:
+        """Space for the numbers that the parser leaves. It is used again: new memory is slow at first touch."""
+        try:
+            room = self.rooms.pop()
+        except IndexError:
+            room = np.empty((0, 2), dtype=np.int64)
+        return room if len(room) >= n_numbers else np.empty((n_numbers, 2), dtype=np.int64)
 
-    def _settle(self, buf: Array, target: _Target, hard: Array, *, store: bool) -> int:
-        """Let Python read the numbers that the parser left; the start of the first line that is infinite, or -1."""
-        starts = np.concatenate([[0], np.cumsum(target.row_sizes)]) if self.is_sparse and len(hard) else None
-        for row, column, at in hard.tolist():
-            number = _python_number(buf, at)
-            if math.isinf(number) or (column >= 0 and self.rules.single and math.isinf(_to_single(number))):
-                return _line_start(buf, at)
-            if not store:
-                continue
-            if column < 0:
-                target.y[row] = number
-            elif starts is not None:
-                mine = slice(starts[row], starts[row + 1])
-                target.values[mine][np.searchsorted(target.columns[mine], column)] = number
-            elif column < self.n_features:
-                target.values[row * self.n_features + column] = number
-        return -1
+    def _refuse(self, buf: Array, chunk: _Chunk, at: int, line: int) -> None:
+        """Raise for the line that holds ``at``; ``line`` is the number of the chunk's first."""
+        before = buf[chunk.start : at].tobytes()
+        start = chunk.start + before.rfind(b"\n") + 1
+        wrong = explain(buf[start : next_line(buf, start)].tobytes(), self.rules)
+        raise FormatError(wrong.message, path=self.path, line=line + before.count(b"\n"), column=wrong.column)
+
+    def _read_later(self, target: _Target, later: Array) -> int:
+        """Store the numbers that the parser left; where the first malformed one is, or -1."""
+        if not len(later):
+            return -1
+        malformed, n_hard = -1, len(later)
+        if not self._is_small:
+            malformed, n_hard = kernels.read_numbers(target.buf, later, target.y, target.values)
+        for cell, at in later[:n_hard].tolist():
+            number = self._python_number(target.buf, at, is_grade=cell < 0)
+            if number is None:
+                return int(at)  # before the one that the kernel found: it stopped there
+            if cell < 0:
+                target.y[-1 - cell] = number
+            elif cell < len(target.values):
+                target.values[cell] = number
+        return int(malformed)
+
+    def _python_number(self, buf: Array, at: int, *, is_grade: bool) -> float | None:
+        """The number at ``at`` by Python's own rules, None where the line is malformed."""
+        number = read_number(_token(buf, at))
+        if number is None or math.isinf(number) or (is_grade and not number >= 0):
+            return None
+        too_large = self.rules.single and not is_grade and math.isinf(_to_single(number))
+        return None if too_large else number
+
+    def _put_in_order(self, target: _Target) -> int:
+        """Sort the rows that name features out of order, if sparse; where the first is that names one twice, or -1."""
+        if not (target.marks[:, kernels.FLAGS] & kernels.OUT_OF_ORDER).any():
+            return -1
+        if self.is_sparse:
+            row = kernels.sort_rows(target.columns, target.values, target.marks)
+        else:
+            stamps = np.full(self.n_features + 1, -1, dtype=np.int64)
+            row = kernels.first_repeat(target.buf, target.marks, stamps)
+        return -1 if row < 0 else int(target.marks[row, kernels.QUERY])
+
+    def _find_documents(self, target: _Target) -> int:
+        """Note the document ids of rows with a comment; where the first is that is not text, or -1."""
+        comments = target.marks[:, kernels.COMMENT]
+        if not comments.any():
+            return -1
+        if not self._is_small:
+            if kernels.find_documents(target.buf, target.marks, target.doc_at, target.doc_size):
+                return -1
+        else:
+            for row in np.flatnonzero(comments).tolist():
+                at = int(comments[row])
+                start, stop = find_document(target.buf[at : next_line(target.buf, at)].tobytes().removesuffix(b"\n"))
+                target.doc_at[row], target.doc_size[row] = at + start, stop - start
+        return _first_odd(target.buf, target.doc_at, target.doc_size)
 
     # assembly
 
@@ -398,25 +462,31 @@ class Reading:
 
 
 class _Target(NamedTuple):
-    """The slices of the arrays that one chunk fills."""
+    """The text, and the slices of the arrays that one chunk fills."""
 
+    buf: Array
     y: Array
     values: Array
     columns: Array
-    row_sizes: Array
+    marks: Array
+    doc_at: Array
+    doc_size: Array
+
+    def first(self, n_rows: int) -> _Target:
+        """The rows before the line at which the parser stopped."""
+        return self._replace(marks=self.marks[:n_rows], doc_at=self.doc_at[:n_rows], doc_size=self.doc_size[:n_rows])
 
 
 class _Scratch:
-    """Where the ids of a block's rows are in its text."""
+    """What the parser notes of a block's rows, and where the document ids are in its text."""
 
     def __init__(self, n_rows: int):
-        self.heads = np.zeros(n_rows, dtype=np.uint8)
-        self.qid_at, self.qid_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-        self.doc_at, self.doc_size = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+        self.marks = np.empty((n_rows, kernels.N_MARKS), dtype=np.int64)
+        self.doc_at, self.doc_size = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
 
-    def rows(self, start: int, n_rows: int) -> tuple[Array, ...]:
-        arrays = (self.heads, self.qid_at, self.qid_size, self.doc_at, self.doc_size)
-        return tuple(array[start : start + n_rows] for array in arrays)
+    def rows(self, start: int, n_rows: int) -> tuple[Array, Array, Array]:
+        rows = slice(start, start + n_rows)
+        return self.marks[rows], self.doc_at[rows], self.doc_size[rows]
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
@@ -425,7 +495,7 @@ class _Scratch:
 def chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
     bounds, start = [], block.start
     while start < block.stop:
-        stop = min(int(kernels.next_line(block.buf, start + chunk_bytes - 1)), block.stop)
+        stop = min(next_line(block.buf, start + chunk_bytes - 1), block.stop)
         bounds.append((start, stop))
         start = stop
     return bounds
@@ -439,10 +509,10 @@ def texts(buf: Array, at: Array, size: Array) -> Array:
     width = int(size.max(initial=0))
     if width == 0:
         return np.full(len(at), "")
-    if width * len(at) > 8 * int(size.sum()) + (1 << 20):
-        objects = np.empty(len(at), dtype=object)
-        objects[:] = [buf[a : a + n].tobytes().decode("utf-8") for a, n in zip(at.tolist(), size.tolist(), strict=True)]
-        return objects
+    padded = width * len(at) > 8 * int(size.sum()) + (1 << 20)
+    if padded or len(at) <= FEW_TEXTS:
+        strings = [buf[a : a + n].tobytes().decode("utf-8") for a, n in zip(at.tolist(), size.tolist(), strict=True)]
+        return np.array(strings, dtype=object if padded else None)
     cells = np.zeros((len(at), width), dtype=np.uint8)
     is_ascii = kernels.gather(buf, at, size, cells)
     raw = cells.view(f"S{width}")[:, 0]
@@ -451,12 +521,18 @@ def texts(buf: Array, at: Array, size: Array) -> Array:
     return np.array([text.decode("utf-8") for text in raw.tolist()])
 
 
-def _python_number(buf: Array, at: int) -> float:
-    """The number at ``at`` by Python's own rules; the parser has checked its grammar."""
-    end = at
-    while end < len(buf) and buf[end] not in (kernels.LF, kernels.CR, kernels.SPACE, kernels.TAB, kernels.HASH):
-        end += 1
-    return float(buf[at:end].tobytes())
+def _first_odd_query(target: _Target) -> int:
+    """Where the first query id is that is not text, or -1."""
+    odd = kernels.NEW_QUERY | kernels.ODD_QUERY
+    rows = np.flatnonzero(target.marks[:, kernels.FLAGS] & odd == odd)
+    return _first_odd(target.buf, target.marks[rows, kernels.QUERY], target.marks[rows, kernels.QUERY_SIZE])
+
+
+def _first_odd(buf: Array, at: Array, size: Array) -> int:
+    for start, n in zip(at.tolist(), size.tolist(), strict=True):
+        if not is_text(buf[start : start + n].tobytes()):
+            return int(start)
+    return -1
 
 
 def _to_single(number: float) -> float:
@@ -464,10 +540,14 @@ def _to_single(number: float) -> float:
         return float(np.float32(number))
 
 
-def _line_start(buf: Array, at: int) -> int:
-    while at > 0 and buf[at - 1] != kernels.LF:
-        at -= 1
-    return at
+def _token(buf: Array, at: int) -> bytes:
+    size = 64
+    while True:
+        match = TOKEN.match(buf[at : at + size].tobytes())
+        token = match.group() if match else b""
+        if len(token) < size:
+            return token
+        size *= 8
 
 
 def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:

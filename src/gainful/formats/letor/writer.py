@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import row_blocks
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats.files import PathLike, compressed_write
 from gainful.formats.ids import encoded, plain_ids
 
 Array = npt.NDArray[Any]
-BLOCK_VALUES = 1 << 18
+TEXT_VALUES = 1 << 18  # whose text is made at once
 SPARSE_BYTES = 64 << 20
 IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")
 IN_NO_DOCUMENT = re.compile(r"[\r\n\0]|\A[ \t]|[ \t]\Z")
@@ -120,8 +121,8 @@ def _blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Ar
 def _sparse_blocks(data: RankingData) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
     indptr, start = data.X.indptr, 0
     while start < data.n_rows:
-        stop = int(np.searchsorted(indptr, indptr[start] + BLOCK_VALUES, side="right")) - 1
-        stop = min(max(stop, start + 1), data.n_rows, start + BLOCK_VALUES)
+        stop = int(np.searchsorted(indptr, indptr[start] + TEXT_VALUES, side="right")) - 1
+        stop = min(max(stop, start + 1), data.n_rows, start + TEXT_VALUES)
         cells = slice(indptr[start], indptr[stop])
         yield start, stop, (np.diff(indptr[start : stop + 1]), data.X.indices[cells], data.X.data[cells])
         start = stop
@@ -130,14 +131,12 @@ def _sparse_blocks(data: RankingData) -> Iterator[tuple[int, int, tuple[Array, A
 def _dense_blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
     n_rows, d = data.X.shape
     bits = np.uint32 if data.X.dtype == np.float32 else np.uint64
-    step = max(1, BLOCK_VALUES // max(1, d))
-    for start in range(0, n_rows, step):
-        stop = min(start + step, n_rows)
-        block = data.X[start:stop]
+    for rows in row_blocks(n_rows, d, TEXT_VALUES):
+        block = data.X[rows]
         kept = np.ones(block.shape, dtype=bool) if zeros else block.view(bits) != 0  # by bits: -0.0 is kept
-        if start == 0 and d and not data.X[:, -1].any():
+        if rows.start == 0 and d and not data.X[:, -1].any():
             kept[0, -1] = True
-        yield start, stop, (kept.sum(axis=1), np.nonzero(kept)[1], block[kept])
+        yield rows.start, rows.stop, (kept.sum(axis=1), np.nonzero(kept)[1], block[kept])
 
 
 def _lines(

@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import row_blocks
 from gainful.errors import FormatError
 from gainful.formats.files import PathLike, atomic_write, compressed_write, reason
 from gainful.formats.ids import plain_ids
 
 Array = npt.NDArray[Any]
 METADATA = b"gainful"
-BLOCK_VALUES = 1 << 21
+GROUP_VALUES = 1 << 21  # of a row group
 LARGEST_SPARSE_WIDTH = 20_000
 WELL_KNOWN = {
     "qid": ("qid", "query_id", "queryid", "query", "srch_id", "session_id", "search_id", "group_id"),
@@ -74,10 +75,9 @@ class _Writing:
 
     def run(self) -> None:
         opened = atomic_write if self.kind in ("parquet", "arrow") else compressed_write
-        step = max(1, BLOCK_VALUES // max(1, self.data.n_features))
         with opened(self.path) as file, self._writer(file) as writer:
-            for start in range(0, self.data.n_rows, step):
-                writer.write_table(self._block(start, min(start + step, self.data.n_rows)))
+            for rows in row_blocks(self.data.n_rows, self.data.n_features, GROUP_VALUES):
+                writer.write_table(self._block(rows.start, rows.stop))
 
     def _writer(self, file: Any) -> Any:
         if self.kind == "parquet":

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades
+from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import ParameterError
 from gainful.losses.gains import exponential_gain, linear_gain, perfect_sums
 
@@ -61,9 +61,7 @@ class RankingProblem:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                view = np.ascontiguousarray(value).view()
-                view.flags.writeable = False
-                object.__setattr__(self, field.name, view)
+                object.__setattr__(self, field.name, read_only(np.ascontiguousarray(value)))
 
     @classmethod
     def ndcg(

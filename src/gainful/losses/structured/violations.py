@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import locked
 from gainful.compute.query_loop import Fill, run_in_threads, values_and_gradient
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
 from gainful.losses.structured.problem import RankingProblem
@@ -81,7 +80,7 @@ def augmented_rankings(problem: RankingProblem, scores: Any, *, threads: int | N
 
 
 def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
-    array = locked(np.ascontiguousarray(scores, dtype=np.float64))
+    array = read_only(np.ascontiguousarray(scores, dtype=np.float64))
     if array.shape != (problem.n_rows,):
         raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
     return array
