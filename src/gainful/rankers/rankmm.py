@@ -13,7 +13,6 @@ from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
-from gainful.errors import ParameterError
 from gainful.linear.blockwise import linear_risk
 from gainful.linear.dual_pairs import DualPairs
 from gainful.linear.journal import Journal, recorded
@@ -106,8 +105,7 @@ class RankMM(PathOverC, Ranker):
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_path(monitor)
-        if self.solver == "stochastic" and data.whole is None:
-            raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
+        self._refuse_shards(data)
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scales = Scaling(data, self.scale, journal).scales
         if self.solver == "stochastic":  # it asks query after query
@@ -117,11 +115,6 @@ class RankMM(PathOverC, Ranker):
         else:
             risk = recorded(ScaledRisk(linear_risk(loss(f"margin-{self.loss}"), data), scales), journal)
         self._follow_path(MarginPath(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
-
-    def _refuse_checkpoint(self) -> None:
-        if self.solver == "stochastic":
-            raise ParameterError("RankMM writes no checkpoints with solver='stochastic'; solver='auto' does")
-        super()._refuse_checkpoint()
 
     def _solve(self, state: MarginPath, C: float, monitor: Monitor) -> None:
         if self.solver == "auto":
