@@ -137,6 +137,23 @@ def test_gradients_with_frozen_weights_by_finite_differences(text, seed, n):
     np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("text", FROZEN)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_frozen_losses_are_functions_of_the_scores_once_bound(text, threads):
+    rng, offsets = np.random.default_rng(5), np.array([0, 7, 8, 20, 29])
+    at, scores = rng.normal(size=(2, 29)) * 2
+    grades = rng.integers(0, 4, 29).astype(float)
+    frozen = loss(text).bind(grades, offsets).bind_frozen(at, threads)
+    values, gradient = values_and_gradient(frozen, offsets, scores, threads)
+    for a, b, value in zip(offsets[:-1], offsets[1:], values, strict=True):
+        by_hand = FROZEN[text](at[a:b], grades[a:b])
+        assert value == pytest.approx(by_hand(scores[a:b]), rel=1e-9)
+        np.testing.assert_allclose(gradient[a:b], differences(by_hand, scores[a:b]), rtol=1e-5, atol=1e-7)
+    here = values_and_gradient(frozen, offsets, at, threads)
+    for found, expected in zip(here, loss(text).of_queries(at, grades, offsets), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("name", KINKED)
 @pytest.mark.parametrize("n", [5, 30])
 def test_gradients_of_kinked_losses_between_the_kinks(name, n):
