@@ -38,10 +38,10 @@ class Parameter:
 class LossEntry:
     """A named loss: what it is, and how it is tied to the grades of a training set.
 
-    ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend on
-    the present ranking and count as constants in the gradient, which is therefore not the derivative of the value; its
-    fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that
-    :mod:`gainful.compute.query_loop` drives.
+    ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend
+    on the present ranking and count as constants in the gradient, which is therefore not the derivative of the value;
+    its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` gives the
+    *fill* that :mod:`gainful.compute.query_loop` drives.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: it has next to no gradient where all scores are equal, so models should start elsewhere.
