@@ -84,11 +84,11 @@ class _Pairs:
         discounts = np.zeros(longest)
         depth = longest if k is None else min(longest, k)
         discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
-        gains, gaps = rows.gains(k), np.zeros(1)
+        gains, gaps = rows.gains(k), None
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, gaps = gains / np.log(2.0), _gaps(longest, float(params["mu"]))
+            gains, gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(discounts)
-        self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), read_only(gaps)
+        self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps
 
     def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
         """Twice the rank of each document, and its discount."""
