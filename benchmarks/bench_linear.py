@@ -75,7 +75,7 @@ def iteration_rows() -> Iterator[Row]:
     data.X @ w32
     product = best_time(lambda: data.X @ w32, repeat=7)
     for name in LOSSES:
-        risk = LinearRisk(loss(name), data, pair_shares(data))
+        risk = LinearRisk.of(loss(name), data, pair_shares(data))
         risk.value_and_gradient(0.1 * w)
         ours = best_time(lambda risk=risk: risk.value_and_gradient(0.1 * w))
         yield Row(

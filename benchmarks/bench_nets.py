@@ -103,7 +103,7 @@ def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[
     if device == "cpu":
         from gainful.linear.risk import LinearRisk
 
-        risk: Any = LinearRisk(loss(name), data)
+        risk: Any = LinearRisk.of(loss(name), data)
         return lambda: risk.objective(w, 1.0), data.X.nbytes
     from gainful.linear.tensor_risk import TensorLinearRisk
 
@@ -299,7 +299,7 @@ def linear_of(chosen: Any, data: RankingData, device: str) -> np.ndarray:
     if device == "cpu":
         from gainful.linear.risk import LinearRisk
 
-        value, gradient, _ = LinearRisk(chosen, data).value_and_gradient(w)
+        value, gradient, _ = LinearRisk.of(chosen, data).value_and_gradient(w)
     else:
         from gainful.linear.tensor_risk import TensorLinearRisk
 

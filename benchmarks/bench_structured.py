@@ -16,10 +16,8 @@ import lightgbm as lgb
 import numpy as np
 
 import gainful
-from gainful.data.query_weights import query_shares
 from gainful.formats.layout import read_splits
-from gainful.linear.structured import StructuredRisk
-from gainful.losses.structured import RankingProblem
+from gainful.linear.risk import LinearRisk
 from gainful.solvers.bundle import minimize_bundle
 from harness import Row, best_time, main, peak_memory
 
@@ -39,8 +37,7 @@ def large(n_queries: int) -> gainful.RankingData:
 
 
 def seconds_per_iteration(data: gainful.RankingData) -> float:
-    problem = RankingProblem.ndcg(data.y, data.offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
-    risk = StructuredRisk(problem, data.X, query_shares(data))
+    risk = LinearRisk.of(gainful.loss("structured-ndcg(k=10)"), data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         minimize_bundle(risk, 10.0, tol=0.0, max_iter=2)

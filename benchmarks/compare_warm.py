@@ -25,7 +25,7 @@ def cases() -> dict[str, Callable[[], object]]:
 
     import gainful
     from bench_structured import PATH, ohsumed
-    from gainful.losses.structured import RankingProblem, slack_violations, tight_violations, violations
+    from gainful.losses.structured import RankingProblem, violations
 
     _, train, valid, _ = ohsumed()
 
@@ -38,7 +38,7 @@ def cases() -> dict[str, Callable[[], object]]:
     def path(**settings: object) -> Callable[[], object]:
         return lambda: gainful.StructuredSVM(tol=1e-3, **settings, **same).fit_path(train, C=PATH, eval_set=valid)
 
-    def infer(find: Callable[..., object], measure: str, n_docs: int, n_queries: int, **scale: float) -> object:
+    def infer(measure: str, n_docs: int, n_queries: int, *bound: str) -> Callable[[], object]:
         rng = np.random.default_rng(0)
         y = rng.choice(5, size=n_docs * n_queries, p=(0.5, 0.3, 0.13, 0.05, 0.02)).astype(float)
         offsets, scores = np.arange(n_queries + 1) * n_docs, rng.normal(size=len(y)) * 0.3
@@ -46,7 +46,7 @@ def cases() -> dict[str, Callable[[], object]]:
             problem = RankingProblem.ndcg(y, offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
         else:
             problem = RankingProblem.average_precision(y, offsets)
-        return lambda: find(problem, scores, threads=1)
+        return lambda: violations(problem, scores, *bound, threads=1)
 
     return {
         "fit structured-svm": fit("structured-svm"),
@@ -58,13 +58,13 @@ def cases() -> dict[str, Callable[[], object]]:
         "fit structured-svm-kernel": fit("structured-svm-kernel"),
         "fit svmmap": fit("svmmap"),
         "fit ranksvm": fit("ranksvm", C=100.0),
-        "infer NDCG, 2000 × 50": infer(violations, "ndcg", 50, 2000),
-        "infer NDCG, 2000 × 150": infer(violations, "ndcg", 150, 2000),
-        "infer NDCG, 60 × 150": infer(violations, "ndcg", 150, 60),
-        "infer NDCG tight, 2000 × 150": infer(tight_violations, "ndcg", 150, 2000),
-        "infer NDCG slack, 60 × 150": infer(slack_violations, "ndcg", 150, 60),
-        "infer AP, 2000 × 150": infer(violations, "ap", 150, 2000),
-        "infer AP, 60 × 150": infer(violations, "ap", 150, 60),
+        "infer NDCG, 2000 × 50": infer("ndcg", 50, 2000),
+        "infer NDCG, 2000 × 150": infer("ndcg", 150, 2000),
+        "infer NDCG, 60 × 150": infer("ndcg", 150, 60),
+        "infer NDCG tight, 2000 × 150": infer("ndcg", 150, 2000, "tight"),
+        "infer NDCG slack, 60 × 150": infer("ndcg", 150, 60, "slack"),
+        "infer AP, 2000 × 150": infer("ap", 150, 2000),
+        "infer AP, 60 × 150": infer("ap", 150, 60),
     }
 
 

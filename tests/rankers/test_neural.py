@@ -441,7 +441,7 @@ def test_the_tensor_risk_is_the_linear_risk(name, dtype, monkeypatch):
     monkeypatch.setattr("gainful.linear.tensor_risk.BLOCK_BYTES", 8 * 4 * 10)  # several blocks
     data = small(n_queries=30, weights=True)
     data = RankingData.from_rows(data.X.astype(dtype), data.y, data.qid, sample_weight=data.row_weights)
-    ours, theirs = LinearRisk(loss(name), data), TensorLinearRisk(loss(name), data, device="torch-cpu")
+    ours, theirs = LinearRisk.of(loss(name), data), TensorLinearRisk(loss(name), data, device="torch-cpu")
     rng = np.random.default_rng(1)
     w, direction = rng.normal(size=4), rng.normal(size=data.n_rows)
     for one, other in zip(ours.value_and_gradient(w), theirs.value_and_gradient(w), strict=True):

@@ -16,10 +16,8 @@ from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
 from gainful.formats.letor.reader import SMALL_FILE
-from gainful.linear.pairwise import LOSSES as PAIR_LOSSES
-from gainful.linear.pairwise import GradedPairs, losses_of
 from gainful.losses import LOSSES, loss
-from gainful.losses.structured import RankingProblem, augmented_rankings, tight_violations
+from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 from gainful.losses.structured.ndcg_kernels import INSERTION_DEPTH
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
@@ -105,7 +103,7 @@ def _losses() -> dict[str, Callable[[], object]]:
         LinearRanker(loss=name, max_iter=2).fit(data)
         if LOSSES[name].newton is not None:
             BoostedRanker(loss=name, n_trees=1).fit(data)
-        if name.startswith("pairwise"):
+        if name.startswith(("pairwise", "margin")):
             loss(name)(-crowded, crowded)
 
     return {f"loss {name}": partial(use, name) for name in LOSSES}
@@ -128,14 +126,10 @@ def _solve_otherwise() -> None:
     """What the rankers under their own names leave out."""
     data = RankingData.from_rows(*_rows())
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
-    for name in PAIR_LOSSES:
-        RankMM(loss=name, solver="stochastic", n_steps=3).fit(data)
+    for kind in ("average", "maximum", "max-average"):
+        RankMM(loss=kind, solver="stochastic", n_steps=3).fit(data)
     for measure in ("map", "map(ties=worst)"):
         CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
-    crowded = np.arange(2_100.0)
-    pairs = GradedPairs(crowded, [0, len(crowded)])
-    for name in PAIR_LOSSES:
-        losses_of(pairs, -crowded, name)
 
 
 def _meet_rare_cases() -> None:
@@ -160,7 +154,7 @@ def _rank_for_losses() -> None:
                 augmented_rankings(RankingProblem.ndcg(grades, offsets, k, position_weights=falling), scores)
         by_precision = RankingProblem.average_precision(np.arange(n) % 2, offsets)
         augmented_rankings(by_precision, scores)
-        tight_violations(by_precision, scores)
+        violations(by_precision, scores, "tight")
 
 
 def _short(name: str) -> dict[str, Any]:

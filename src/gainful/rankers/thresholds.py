@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import each
-from gainful.compute.threads import thread_count
+from gainful.compute.query_loop import each, even_cuts, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
 from gainful.parameters.constraints import Choice, Either, Integer
@@ -73,18 +72,12 @@ class Codes:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
             threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
-        run_in_threads(piece, n_features, self.codes.size // VALUES_PER_THREAD)
+        each(piece, even_cuts(n_features, threads_for(self.codes.size, per_thread=VALUES_PER_THREAD)))
         return sums, places
 
 
 def _code_type(largest: int) -> Any:
     return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
-
-
-def run_in_threads(piece: Callable[[int, int], Any], n: int, n_parts: int) -> list[Any]:
-    """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    n_parts = max(1, min(n_parts, n, thread_count()))
-    return each(piece, [n * i // n_parts for i in range(n_parts + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------
