@@ -15,8 +15,6 @@ Ties. Every metric is written over *blocks* of consecutive ranks whose documents
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook
 ones; for a longer block they are the expectations of McSherry and Najork, "Computing information retrieval performance
 measures efficiently in the presence of tied scores", ECIR 2008.
-
-The compiler's cache looks at this file only, so every helper of an entry point lives here.
 """
 
 from __future__ import annotations
