@@ -122,10 +122,10 @@ def test_sizes_are_refused_where_they_would_change_nothing(capsys, home):
 
 
 def test_training_without_validation_data_is_told(capsys, home):
-    note = "note: without validation data rankers cannot stop early and train to their last iteration"
+    note = "note: without validation data, rankers cannot stop early and train to their last iteration"
     train, test = home / "train.txt", home / "test.txt"
     _, _, err = call(capsys, "compare", train, "--test", test, "--rankers", "regression")
-    assert f"{note}; --valid FILE gives it" in err
+    assert f"{note}; give it with --valid FILE" in err
     _, _, err = call(capsys, "compare", train, "--sizes", "0.5,0.5", "--rankers", "regression")
     assert note in err
     assert "--valid" not in err

@@ -343,7 +343,7 @@ def test_killed_and_resumed_a_search_is_the_same(tmp_path):
     resumed = gainful.tune(
         TREES, train, valid=valid, search="optuna", trials=14, store=tmp_path, progress=events.append
     )
-    assert len({event.trial for event in events}) == 14 - done
+    assert len({event.trial for event in events if not event.refit}) == 14 - done
     assert bare(resumed.trials) == bare(whole.trials)
     assert resumed.best_params == whole.best_params
     assert np.array_equal(resumed.model.predict(test), whole.model.predict(test))

@@ -10,8 +10,7 @@ import typer
 from gainful.cli import options
 
 if TYPE_CHECKING:
-    from gainful.comparison import Comparison
-    from gainful.data.splits import Split
+    from gainful.comparison import Comparison, ComparisonJob
 
 EMBEDDED_QUERIES = 1000
 DEFAULT_RANKERS = "few"
@@ -77,57 +76,63 @@ def compare(
 
     Without DATA it compares them on an artificial data set with a known target.
     """
-    from gainful.cli.console import say, watch_compilation
-    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, warn_of_data
-    from gainful.cli.jobs import run_job
-    from gainful.comparison import ComparisonJob
-    from gainful.comparison.compare import CURVE, check_comparison, how_to_choose
-    from gainful.comparison.contestants import entries
-    from gainful.comparison.protocol import as_splits, division
-    from gainful.data.splits import first_look
+    from gainful.cli.console import watch_compilation
+    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.cli.jobs import comparison_bars, run_with_progress
+    from gainful.comparison import compare as compare_rankers
+    from gainful.data.synthetic import make_artificial
     from gainful.formats.files import prepare_folder
 
-    # Everything that can be wrong with the request is checked before the data is read.
-    entered = entries(_contestants(rankers, losses, models))
-    fitting = {label: model for label, (model, _) in entered.items()}
-    measures = tuple(parse_metrics(metrics, convention, relevant))
     shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
-    _refuse_sizes(sizes, data, test, folds)
-    names = parse_names(tests)
-    check_comparison(fitting, measures, names, baseline, alpha, seed)
-    refit = "all" if refit_all else True
-    choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, jobs, seed)
+    _refuse_useless_options(data, test, valid, folds, sizes)
+    contestants = _contestants(rankers, losses, models)
+    settings: dict[str, Any] = {
+        "test": test,
+        "valid": valid,
+        "folds": folds,
+        "sizes": shares,
+        "metrics": [str(one) for one in parse_metrics(metrics, convention, relevant)],
+        "convention": convention,
+        "tests": parse_names(tests),
+        "baseline": baseline,
+        "alpha": alpha,
+        "seed": seed,
+        "tune": tune,
+        "tune_seconds": tune_seconds,
+        "search": search,
+        "refit": "all" if refit_all else True,
+        "prune": prune,
+        "n_jobs": jobs,
+        "store": store,
+        "read_options": read_options(format, merge, read),
+    }
+    few = rankers == DEFAULT_RANKERS and losses is None and models is None
+
+    def begin(job: ComparisonJob) -> None:
+        _print_notes(job, data, test, few)
+        if report is not None:
+            prepare_folder(report)  # before training, whose result would be lost
+
     watch_compilation()
-    how: dict[str, Any] = {"n_folds": folds, "sizes": shares, "seed": seed}
-    how |= _load(data, test, valid, read_options(format, merge, read), seed)
-    splits = as_splits(**how)
-    warn_of_data(*first_look(how["data"], how.get("valid")))
-    _say_without_validation(splits, test)
-    if rankers == DEFAULT_RANKERS and losses is None and models is None:
-        say("comparing a useful few; --rankers names others, or all of those that gainful rankers lists")
-    if report is not None:
-        prepare_folder(report)  # before the training, whose result it would lose
-    job = ComparisonJob(
-        fitting,
-        splits,
-        metrics=measures,
-        curve=tuple(measure for name in CURVE for measure in parse_metrics(name, convention)),
-        tests=tuple(names),
-        baseline=baseline,
-        alpha=alpha,
-        seed=seed,
-        choosing=choosing,
-        fixed={label: fixed for label, (_, fixed) in entered.items()},
-        store=store,
-        divided=division(**how),
+    rows = make_artificial(EMBEDDED_QUERIES, seed=seed) if data is None else data
+    run_with_progress(
+        lambda progress: compare_rankers(contestants, rows, progress=progress, **settings),
+        lambda bars: comparison_bars(bars, "" if data is None else f"reading {data}", begin),
+        lambda result: _show(result, report, json),
     )
-    run_job(job, lambda: _show(job.result(), report, json))
 
 
-def _refuse_sizes(sizes: str | None, data: Path | None, test: Path | None, folds: int | None) -> None:
-    """Raise where --sizes would change nothing."""
+def _refuse_useless_options(
+    data: Path | None, test: Path | None, valid: Path | None, folds: int | None, sizes: str | None
+) -> None:
+    """Raise if an option that divides the data would change nothing."""
     from gainful.errors import ParameterError
 
+    if test is not None or valid is not None:
+        if data is None:
+            raise ParameterError("--test and --valid need training data; name it first")
+        if data.is_dir():
+            raise ParameterError(f"{data} is a folder with its own test data; leave out --test and --valid")
     if sizes is None:
         return
     if data is not None and data.is_dir():
@@ -137,12 +142,20 @@ def _refuse_sizes(sizes: str | None, data: Path | None, test: Path | None, folds
         raise ParameterError(f"{other} says how the data is divided; leave out --sizes or {other}")
 
 
-def _say_without_validation(splits: list[Split], test: Path | None) -> None:
+def _print_notes(job: ComparisonJob, data: Path | None, test: Path | None, few: bool) -> None:
+    """Say what the user may not expect: artificial data, no validation data, only some of the rankers."""
     from gainful.cli.console import say
 
-    if any(part._valid is None for part in splits):
-        hint = "" if test is None else "; --valid FILE gives it"
-        say(f"note: without validation data rankers cannot stop early and train to their last iteration{hint}")
+    if data is None:
+        say(
+            f"artificial data: {EMBEDDED_QUERIES} queries of 50 documents, 50 features, 5 grades; the target has a "
+            "linear, a quadratic and a cubic part"
+        )
+    if any(part._valid is None for part in job.splits):
+        hint = "" if test is None else "; give it with --valid FILE"
+        say(f"note: without validation data, rankers cannot stop early and train to their last iteration{hint}")
+    if few:
+        say("comparing a useful few; choose others with --rankers: names that gainful rankers lists, or all")
 
 
 def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
@@ -169,27 +182,3 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
             say("times include the compiling of kernels, which the next run need not do")
     if report is not None:  # last: whatever befalls the files, the result has been told
         say(f"report: {result.to_report(report)}")
-
-
-def _load(data: Path | None, test: Path | None, valid: Path | None, how: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The keywords of ``as_splits`` that name the data."""
-    from gainful.cli.console import say
-    from gainful.cli.inputs import load_data, load_splits
-    from gainful.data.synthetic import make_artificial
-    from gainful.errors import ParameterError
-    from gainful.formats.layout import align_features
-
-    if data is None:
-        if test is not None or valid is not None:
-            raise ParameterError("--test and --valid need training data; name it first")
-        say(
-            f"artificial data: {EMBEDDED_QUERIES} queries of 50 documents, 50 features, 5 grades; the target has a "
-            "linear, a quadratic and a cubic part"
-        )
-        return {"data": make_artificial(EMBEDDED_QUERIES, seed=seed)}
-    if data.is_dir():
-        if test is not None or valid is not None:
-            raise ParameterError(f"{data} is a folder with its own test data; leave out --test and --valid")
-        return {"data": load_splits(data, how)}
-    paths = {"data": data, "test": test, "valid": valid}
-    return dict(align_features({name: load_data(path, how) for name, path in paths.items() if path is not None}))

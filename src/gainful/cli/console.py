@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -15,10 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from gainful.errors import DataWarning
 from gainful.persistence.jsonable import plain
 
 QUIET_SECONDS = 1.0  # compiling this long is not worth a line
 WIDTH_WITHOUT_TERMINAL = 140  # a file or a pipe has no width; tables are not to be wrapped at 80
+
+_displays: list[Console] = []  # that show bars or a spinner; lines printed meanwhile go through the last
 
 
 def stdout() -> Console:
@@ -29,16 +33,31 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def say(message: str) -> None:
-    """A line for the person, kept apart from the results."""
-    console = stderr()
-    console.print(message, style="dim", soft_wrap=not console.is_terminal, markup=False)
+def say(message: str, style: str = "dim") -> None:
+    """Print a line for the user on stderr, where results do not go."""
+    console = _displays[-1] if _displays else stderr()
+    console.print(message, style=style, soft_wrap=not console.is_terminal, markup=False)
 
 
 def warn(message: object) -> None:
-    """A line about what is likely a mistake."""
-    console = stderr()
-    console.print(f"warning: {message}", style="yellow", soft_wrap=not console.is_terminal, markup=False)
+    """Print a line about what is likely a mistake."""
+    say(f"warning: {message}", style="yellow")
+
+
+@contextmanager
+def show_warnings_as_lines() -> Iterator[None]:
+    """Show each of Python's warnings once: what is wrong with the data as a warning, anything else as a note."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            warn(message) if issubclass(category, DataWarning) else say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def json_text(value: Any) -> str:
@@ -56,9 +75,6 @@ def key_value_table(rows: list[tuple[str, str]]) -> Table:
     for label, text in rows:
         table.add_row(Text(label), Text(text))  # Text: a path may look like markup
     return table
-
-
-_displays: list[Console] = []  # with bars or a spinner: what is printed meanwhile goes through the last
 
 
 @contextmanager
@@ -160,9 +176,7 @@ class CompilationNotice:
             self._told = True
             self._plain = bool(_displays) or not stderr().is_terminal
             if self._plain:
-                console = _displays[-1] if _displays else stderr()
-                line = f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time"
-                console.print(line, style="dim", soft_wrap=not console.is_terminal, markup=False)
+                say(f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time")
             else:
                 line = f"compiling kernels for first use: {self._name} ({self.count} so far)"
                 self._spinner.enter_context(status(line))

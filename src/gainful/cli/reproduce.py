@@ -54,7 +54,7 @@ def ohsumed(
     About 20 minutes of processor time. Figures depend on neither --jobs nor interruptions.
     """
     from gainful.cli.console import status, watch_compilation
-    from gainful.cli.jobs import run_job
+    from gainful.cli.jobs import comparison_bars, run_with_progress
     from gainful.reproduction.ohsumed import Ohsumed
     from gainful.reproduction.tables import command_line
 
@@ -65,7 +65,9 @@ def ohsumed(
     given = ["--data", "DIR", "--trials", str(trials), "--select", select, "--seed", str(seed)]
     given += ["--rankers", rankers] if rankers != "all" else []
     command = command_line(["reproduce", "ohsumed", *given])
-    run_job(experiment.job, lambda: _show(experiment.result(), command, report, results, json))
+    run_with_progress(
+        experiment.run, comparison_bars, lambda _: _show(experiment.result(), command, report, results, json)
+    )
 
 
 @app.command("artificial")
@@ -93,7 +95,7 @@ def artificial(
     """McRank's table 1 on artificial data: the paper's settings, at a size that is an option. It takes minutes."""
     from gainful.cli.console import status, watch_compilation
     from gainful.cli.inputs import parse_numbers
-    from gainful.cli.jobs import run_job
+    from gainful.cli.jobs import comparison_bars, run_with_progress
     from gainful.errors import ParameterError
     from gainful.reproduction.artificial import FULL, RANKERS, SIZES, Artificial
     from gainful.reproduction.tables import command_line
@@ -116,7 +118,9 @@ def artificial(
     given += ["--shares", shares] if shares is not None else []
     given += ["--rankers", rankers] if rankers is not None else []
     command = command_line(["reproduce", "artificial", *given])
-    run_job(experiment.job, lambda: _show(experiment.result(), command, report, results, json))
+    run_with_progress(
+        experiment.run, comparison_bars, lambda _: _show(experiment.result(), command, report, results, json)
+    )
 
 
 def _say_store(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gainful.comparison.contestants import entries, refuse_data_as_rankers
-from gainful.comparison.protocol import as_splits, division, opened_parts
+from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
@@ -20,6 +20,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.errors.keywords import explains_keywords
+from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
@@ -35,7 +36,10 @@ CURVE = tuple(f"ndcg@{k}" for k in range(1, 11))
 
 @dataclass(frozen=True)
 class CompareProgress:
-    """What a progress callback of :func:`compare` is told. Returning True from it ends the comparison early."""
+    """What the progress callback of :func:`compare` gets. If it returns True, the comparison ends early.
+
+    ``job.result()`` is the comparison of what has finished so far.
+    """
 
     ranker: str
     fold: int
@@ -44,6 +48,7 @@ class CompareProgress:
     finished_runs: int
     training: Progress | None = None
     tuning: TuneProgress | None = None  # while parameters are chosen
+    job: ComparisonJob | None = field(default=None, repr=False, compare=False)
 
 
 ProgressCallback = Callable[[CompareProgress], object]
@@ -71,6 +76,7 @@ def compare(
     prune: bool = True,
     n_jobs: int = 1,
     store: str | Path | None = None,
+    read_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Train every ranker on the same queries, test on the same queries, and compare them query by query.
@@ -93,6 +99,7 @@ def compare(
     search, prune, n_jobs : of the tuning
     refit : what the chosen parameters are trained on: the training part, or "all": training and validation part
     store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
+    read_options : keywords of :func:`gainful.read`, where data is given as paths
     progress : called as training goes on; returning True ends the comparison with what is finished
 
     The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
@@ -102,12 +109,15 @@ def compare(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
-    choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
+    plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
     entered = entries(rankers)
-    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **opened_parts(data, valid, test)}
+    models = {label: model for label, (model, _) in entered.items()}
+    check_comparison(models, measures, tests, baseline, alpha, seed)
+    parts = open_parts(data, valid=valid, test=test, **(read_options or {}))
+    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
     job = ComparisonJob(
-        {label: model for label, (model, _) in entered.items()},
+        models,
         as_splits(**how),
         metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
@@ -115,7 +125,7 @@ def compare(
         baseline=baseline,
         alpha=alpha,
         seed=seed,
-        choosing=choosing,
+        plan=plan,
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
         divided=division(**how),
@@ -128,7 +138,7 @@ def compare(
     return job.result()
 
 
-def how_to_choose(
+def tuning_plan(
     metrics: Sequence[Metric],
     trials: int | None,
     seconds: float | None,
@@ -188,7 +198,7 @@ class ComparisonJob:
         baseline: str | None,
         alpha: float,
         seed: int,
-        choosing: TuningPlan | None = None,
+        plan: TuningPlan | None = None,
         fixed: Mapping[str, Collection[str]] | None = None,
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
@@ -197,10 +207,10 @@ class ComparisonJob:
         self.models, self.splits = models, splits
         self.metrics, self.curve = tuple(dict.fromkeys(metrics)), curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed
-        self.choosing, self.fixed = choosing, fixed or {}
+        self.plan, self.fixed = plan, fixed or {}
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
-        if choosing is not None:
+        if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
         self.runs: list[Run] = []
@@ -254,7 +264,7 @@ class ComparisonJob:
         for fold, part in enumerate(self.splits):
             prints = Fingerprints.of(part)
             for label, model in self.models.items():
-                RunStore.check(self.store, label, fold, model, prints, self.choosing, self.fixed.get(label, ()))
+                RunStore.check(self.store, label, fold, model, prints, self.plan, self.fixed.get(label, ()))
             found.append(prints)
         return found
 
@@ -264,18 +274,18 @@ class ComparisonJob:
         """One ranker on one fold, from the store where it is there; None when it was interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())
         measures = tuple(dict.fromkeys((*self.metrics, *self.curve)))
-        with RunStore.open(self.store, label, fold, model, prints, self.choosing, fixed, measures) as store:
+        with RunStore.open(self.store, label, fold, model, prints, self.plan, fixed, measures) as store:
             if store.run is not None:
                 return store.run
-            if self.choosing is None:
+            if self.plan is None:
                 run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report)
                 return store.keep(run)
-            found = self.choosing.run(
+            found = self.plan.run(
                 label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
             )
             if found.interrupted:
                 return None
-            final, train, valid = self.choosing.final(found, part)
+            final, train, valid = self.plan.final(found, part)
             run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
             if run is None:
                 return None
@@ -289,15 +299,16 @@ class ComparisonJob:
             if progress is None:
                 return False
             try:
-                return progress(CompareProgress(label, fold, *counts, training, tuning))
+                return progress(CompareProgress(label, fold, *counts, training, tuning, self))
             except Exception as error:
                 self._raised_by_callback = error
                 raise
 
         return report
 
-    def result(self) -> Comparison:
-        """The comparison of what is finished."""
+    def result(self, *, interrupted: bool = False) -> Comparison:
+        """The comparison of what has finished; ``interrupted`` if the caller knows that there would have been more."""
+        self.interrupted = self.interrupted or interrupted
         return Comparison.from_runs(
             list(self.runs),
             self.splits,
@@ -310,5 +321,5 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
-            protocol=self.divided | {"tuning": None if self.choosing is None else self.choosing.described()},
+            protocol=self.divided | {"tuning": None if self.plan is None else self.plan.described()},
         )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
 from gainful.errors import DataError, ParameterError
-from gainful.formats import read
-from gainful.formats.layout import align_features, read_splits
 from gainful.tuning.store import fingerprint
 
 
@@ -50,18 +47,6 @@ def as_splits(
     if not isinstance(data, RankingData):  # folds made here test every query once
         _refuse_tested_twice(splits)
     return splits
-
-
-def opened_parts(data: Any, valid: Any = None, test: Any = None) -> dict[str, Any]:
-    """The same arguments with paths opened: a data file, or a folder with train and test files or Fold1, Fold2, …"""
-    given = {"data": data} | {name: part for name, part in (("valid", valid), ("test", test)) if part is not None}
-    paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]
-    if "data" in paths and os.path.isdir(given["data"]):
-        return given | {"data": read_splits(given["data"])}
-    for name in paths:
-        given[name] = read(given[name])
-    both = all(isinstance(part, RankingData) for part in given.values())
-    return dict(align_features(given)) if paths and both else given
 
 
 def _not_data(data: Any) -> ParameterError:

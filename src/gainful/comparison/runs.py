@@ -95,16 +95,16 @@ class RunStore:
         fold: int,
         model: Ranker,
         prints: Fingerprints | None,
-        choosing: TuningPlan | None,
+        plan: TuningPlan | None,
         fixed: Collection[str],
         measures: tuple[Metric, ...],
     ) -> RunStore:
         """The store in ``folder``, or one that keeps nothing."""
         if folder is None or prints is None:
             return cls()
-        file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
+        file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, plan, fixed))
         # A result also depends on the budget and on the test data; trials do not.
-        how = {} if choosing is None else choosing.described()
+        how = {} if plan is None else plan.described()
         of = fingerprint(prints.test, how, [str(m) for m in measures])
         return cls(file, next((decode(r, measures) for r in file.rows if r.get("of") == of), None), of, measures)
 
@@ -116,21 +116,21 @@ class RunStore:
         fold: int,
         model: Ranker,
         prints: Fingerprints,
-        choosing: TuningPlan | None,
+        plan: TuningPlan | None,
         fixed: Collection[str],
     ) -> None:
         """Refuse a file that :meth:`open` would refuse."""
-        Store.check(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
+        Store.check(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, plan, fixed))
 
     @staticmethod
     def key(
-        label: str, model: Ranker, prints: Fingerprints, choosing: TuningPlan | None, fixed: Collection[str]
+        label: str, model: Ranker, prints: Fingerprints, plan: TuningPlan | None, fixed: Collection[str]
     ) -> dict[str, Any]:
         """What the stored results belong to."""
-        if choosing is not None:
-            base = prepared(model, choosing.metric, fixed)
-            search = choosing.searching(base, tuned_space(model, None, fixed))
-            return choosing.key(label, base, search, prints.training)
+        if plan is not None:
+            base = prepared(model, plan.metric, fixed)
+            search = plan.searching(base, tuned_space(model, None, fixed))
+            return plan.key(label, base, search, prints.training)
         return {
             "version": version(),
             "libraries": libraries(),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
-from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, how_to_choose
+from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, tuning_plan
 from gainful.comparison.contestants import entries
 from gainful.comparison.protocol import as_splits, division
 from gainful.data.rows import Array
@@ -73,7 +73,7 @@ class Ohsumed:
         names = dict.fromkeys((select, *MEASURES))
         measures = tuple(metric(name, convention=CONVENTION) for name in names)
         check_comparison(models, measures, ("wilcoxon", "t", "randomization"), YARDSTICK, 0.05)
-        choosing = how_to_choose(measures, trials, None, n_jobs=jobs, seed=seed)
+        plan = tuning_plan(measures, trials, None, n_jobs=jobs, seed=seed)
         splits = as_splits(read_splits(folder))
         self.store = Path(store) if store is not None else default_store(splits, select, seed)
         self.job = ComparisonJob(
@@ -85,7 +85,7 @@ class Ohsumed:
             baseline=YARDSTICK,
             alpha=0.05,
             seed=seed,
-            choosing=choosing,
+            plan=plan,
             fixed={label: fixed | FIXED.get(label, frozenset()) for label, (_, fixed) in entered.items()},
             store=self.store,
             divided=division(splits),

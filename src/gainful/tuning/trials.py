@@ -39,9 +39,10 @@ PATHS = {"C": "C_", "l1": "l1_"}  # parameters that may be several values, and w
 
 @dataclass(frozen=True)
 class TuneProgress:
-    """What a progress callback of :func:`gainful.tune` is told. Returning True from it ends the search.
+    """What the progress callback of :func:`gainful.tune` gets. If it returns True, the search ends.
 
-    ``training`` is None when a trial begins and when one has ended.
+    ``training`` is None when a trial begins and when one has ended. ``refit`` marks the final training with the best
+    parameters. ``job.result()`` is the result of the trials that have finished so far.
     """
 
     trial: int
@@ -50,6 +51,8 @@ class TuneProgress:
     best: float | None
     seconds: float
     training: Progress | None = None
+    refit: bool = False
+    job: Any = field(default=None, repr=False, compare=False)  # a TuningJob
 
 
 ProgressCallback = Callable[[TuneProgress], object]
@@ -206,7 +209,7 @@ class Trials:
         began = time.perf_counter()
         watch = _Watch(self, i, [row["curve"] for row in known if row["curve"]])
         row: Trial = {"trial": i, "params": plain(params), "state": "done", "value": None}
-        if self._tell(i, None):
+        if self.tell(i, None):
             return row | {"state": "stopped"}
         fits = _Fits()
         try:
@@ -261,9 +264,9 @@ class Trials:
             self._store.append({"kind": "trial", **row})
         if row["state"] in FINISHED:
             self.rows[row["trial"]] = row
-            self._tell(row["trial"], None)
+            self.tell(row["trial"], None)
 
-    def _tell(self, i: int, training: Progress | None) -> bool:
+    def tell(self, i: int, training: Progress | None, refit: bool = False) -> bool:
         """Tell the user's callback; True when the search is to end."""
         if self._progress is not None and not self._stop.is_set():
             best = self.best
@@ -274,6 +277,7 @@ class Trials:
                 None if best is None else best["value"],
                 self._elapsed(),
                 training,
+                refit,
             )
             with self._told:
                 try:
@@ -315,7 +319,7 @@ class _Watch:
     def __call__(self, event: Progress) -> bool:
         self.iterations += 1
         extend(self.curve, event.iteration, event.validation)
-        if self._trials._tell(self._i, event):
+        if self._trials.tell(self._i, event):
             self.verdict = "stopped"
         elif self._i > 0 and self._trials._late():
             self.verdict = "cut"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.errors.keywords import explains_keywords
+from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
+from gainful.training.monitor import Progress
 from gainful.tuning.result import TuneResult
 from gainful.tuning.search import DRAWS, Search
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
@@ -36,7 +38,7 @@ def tune(
     ranker: str | Ranker,
     data: Any,
     *,
-    valid: RankingData | None = None,
+    valid: Any = None,
     folds: int | None = None,
     space: Space | None = None,
     fixed: Collection[str] = (),
@@ -49,6 +51,8 @@ def tune(
     prune: bool = True,
     store: str | Path | None = None,
     seed: int = 0,
+    label: str | None = None,
+    read_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
 ) -> TuneResult:
     """Try parameters of a ranker and keep those that do best on validation queries.
@@ -57,7 +61,8 @@ def tune(
     ----------
     ranker : a name (``"lambdamart:n_trees=100"`` fixes parameters) or an estimator, whose own parameters are the first
         trial
-    data : a RankingData; a Split or a list of Splits, of which the test parts are not looked at
+    data : a RankingData; a Split or a list of Splits, of which the test parts are not looked at; or the path of a data
+        file, or of a folder with train and validation files
     valid : validation data; without it and without ``folds`` a quarter of the queries is held out
     folds : cross-validate with so many folds; a trial's value is the mean over the folds
     space : dimensions by parameter; by default the ranker's own ``space``
@@ -71,15 +76,18 @@ def tune(
     prune : give up trials that fall hopelessly behind
     store : folder in which trials are kept as they finish; a run that was killed goes on from there
     seed : of the search, and of the division of the data
-    progress : called as trials go on with a ``TuneProgress``; returning True ends the search
+    label : what the result calls the ranker; by default the name given, or the estimator as text
+    read_options : keywords of :func:`gainful.read`, where data is given as paths
+    progress : called with a ``TuneProgress`` during the trials and the final training; returning True ends the search,
+        or the final training with the best model so far
 
     The data is checked once, not for each trial: see :func:`gainful.check_data`.
 
     The same call gives the same result whatever ``n_jobs`` is, and whether or not it was killed and resumed; with a
     budget in seconds the number of trials depends on the machine.
     """
-    label, model, set_by_name = named(ranker)
-    chosen = TuningPlan(
+    name, model, set_by_name = named(ranker)
+    plan = TuningPlan(
         metric=_metric(metric),
         search=search,
         budget=Budget(trials, seconds, n_jobs, prune),
@@ -87,12 +95,15 @@ def tune(
         seed=seed,
         store=None if store is None else Path(store),
     )
-    parts, whole = training_parts(data, valid, folds, seed)
+    job = TuningJob(plan, label or name, model, space=space, fixed={*fixed, *set_by_name})
+    given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
+    parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
-    warn_of(*first_look(data, valid))
-    found = chosen.run(label, model, parts, space=space, fixed={*fixed, *set_by_name}, progress=progress)
+    warn_of(*first_look(**given))
+    job.run(parts, progress)
+    found = job.result()
     if refit is not False and not found.interrupted:
-        found.model = chosen.refitted(found, parts, whole)
+        found.model = plan.refitted(found, parts, whole, None if progress is None else job.report_refit)
     return found
 
 
@@ -124,8 +135,8 @@ class TuningPlan:
         **settings: Any,
     ) -> TuneResult:
         """The best parameters of one ranker on the training and validation parts, without a model."""
-        job = TuningJob(self, label, model, parts, **settings)
-        job.run(progress)
+        job = TuningJob(self, label, model, **settings)
+        job.run(parts, progress)
         return job.result()
 
     def searching(self, base: Ranker, dimensions: Space) -> Search:
@@ -160,15 +171,22 @@ class TuningPlan:
         assert part.valid is not None
         return _settled(model, found), together(part.train, part.valid), None
 
-    def refitted(self, found: TuneResult, parts: Sequence[Split], whole: RankingData | None) -> Ranker | None:
+    def refitted(
+        self,
+        found: TuneResult,
+        parts: Sequence[Split],
+        whole: RankingData | None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Ranker | None:
         """The final model; None where there are several splits and so no one training set."""
         if len(parts) > 1 and whole is None:
             return None
         with already_checked():
             if len(parts) == 1:
                 model, train, valid = self.final(found, parts[0])
-                return model.fit(train, eval_set=valid)
-            return _settled(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
+                return model.fit(train, eval_set=valid, progress=progress)
+            model = _settled(clone(found.estimator).set_params(**found.best_params), found)
+            return model.fit(whole, progress=progress)
 
 
 class InterruptedSearchError(GainfulError):
@@ -178,46 +196,54 @@ class InterruptedSearchError(GainfulError):
 class TuningJob:
     """The search for one ranker, under way. :meth:`result` may be asked at any time and holds what is finished by then.
 
-    ``store`` is an open file to keep trials in; without it the folder of ``choosing`` is used, if there is one.
+    ``store`` is an open file to keep trials in; without it the folder of ``plan`` is used, if there is one.
     """
 
     def __init__(
         self,
-        choosing: TuningPlan,
+        plan: TuningPlan,
         label: str,
         model: Ranker,
-        parts: Sequence[Split],
         *,
         space: Space | None = None,
         fixed: Collection[str] = (),
         store: Store | None = None,
     ):
-        self.choosing, self.label, self.parts = choosing, label, parts
+        self.plan, self.label = plan, label
         dimensions = tuned_space(model, space, fixed)
-        self.base = prepared(model, choosing.metric, fixed)
+        self.base = prepared(model, plan.metric, fixed)
         self.base._check_parameters()
-        self.search = choosing.searching(self.base, dimensions)
+        self.search = plan.searching(self.base, dimensions)
         self._store = store
         self.trials: Trials | None = None
 
-    def run(self, progress: ProgressCallback | None = None) -> None:
-        """Run what is left of the budget."""
-        store, choosing = self._store, self.choosing
-        if choosing.refit == "all" and len(self.parts) == 1:
-            train, valid = self.parts[0].train, self.parts[0].valid
+    def run(self, parts: Sequence[Split], progress: ProgressCallback | None = None) -> None:
+        """Run what is left of the budget on the training and validation data of these splits."""
+        store, plan = self._store, self.plan
+        if plan.refit == "all" and len(parts) == 1:
+            train, valid = parts[0].train, parts[0].valid
             assert valid is not None
             together(train[:1], valid[:1])  # what cannot be joined is refused before the search
-        if store is None and choosing.store is not None:
-            data = fingerprint(*(one for part in self.parts for one in (part.train, part.valid)))
-            key = choosing.key(self.label, self.base, self.search, data)
-            store = Store(choosing.store / file_name(self.label), key)
+        if store is None and plan.store is not None:
+            data = fingerprint(*(one for part in parts for one in (part.train, part.valid)))
+            key = plan.key(self.label, self.base, self.search, data)
+            store = Store(plan.store / file_name(self.label), key)
         try:
-            budget = choosing.budget
-            self.trials = Trials(self.base, self.parts, self.search, choosing.metric, budget, store, progress)
+            report = None if progress is None else self._report(progress)
+            self.trials = Trials(self.base, parts, self.search, plan.metric, plan.budget, store, report)
             self.trials.run()
         finally:
             if store is not None and store is not self._store:
                 store.close()
+
+    def _report(self, progress: ProgressCallback) -> ProgressCallback:
+        return lambda event: progress(replace(event, job=self))
+
+    def report_refit(self, training: Progress) -> bool:
+        """The progress callback of the final training."""
+        assert self.trials is not None
+        assert self.trials.best is not None
+        return self.trials.tell(self.trials.best["trial"], training, refit=True)
 
     def result(self, *, interrupted: bool = False) -> TuneResult:
         """The best of what is finished; ``interrupted`` where the caller knows that there would have been more."""
@@ -232,10 +258,10 @@ class TuningJob:
         return TuneResult(
             ranker=self.label,
             estimator=self.base,
-            metric=self.choosing.metric,
+            metric=self.plan.metric,
             space=self.search.space,
-            search=self.choosing.search,
-            seed=self.choosing.seed,
+            search=self.plan.search,
+            seed=self.plan.seed,
             # What stands may be no plain value, a list of C or a function say; what was drawn is.
             best_params=dict(self.search.first if best["trial"] == 0 else best["params"]),
             best_value=float(best["value"]),
