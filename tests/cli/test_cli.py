@@ -147,7 +147,7 @@ def test_compare_reads_fold_folders(capsys, folder, tmp_path):
         (["--metrics", "ndgc@10"], "ndcg"),
         (["--convention", "letor9"], "letor"),
         (["--tests", "anova"], "no test 'anova'"),
-        (["--sizes", "a,b"], "--sizes must be numbers"),
+        (["--sizes", "a,b"], "--sizes must be comma-separated numbers"),
         (["--folds", "two"], "--folds"),
         (["--nonsense"], "--nonsense"),
         (["--baseline", "x"], "no ranker in this comparison 'x'"),

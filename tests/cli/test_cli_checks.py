@@ -111,7 +111,7 @@ def test_good_data_is_no_matter_of_words(capsys, home):
 def test_sizes_are_refused_where_they_would_change_nothing(capsys, home):
     train, test = home / "train.txt", home / "test.txt"
     for arguments, message in (
-        ([home], "is a folder that is divided already; leave out --sizes"),
+        ([home], "is a folder that is already divided; leave out --sizes"),
         ([train, "--test", test], "--test says how the data is divided; leave out --sizes or --test"),
         ([train, "--folds", "3"], "--folds says how the data is divided; leave out --sizes or --folds"),
     ):

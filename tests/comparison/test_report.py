@@ -213,10 +213,10 @@ def test_ticks_are_round_and_inside(rng):
 
 def test_thinning_keeps_both_ends():
     points = [(float(i), 0.0) for i in range(1000)]
-    kept = plots.thinned(points, 30)
+    kept = plots.thin(points, 30)
     assert len(kept) == 30
     assert (kept[0], kept[-1]) == (points[0], points[-1])
-    assert plots.thinned(points[:5], 30) == points[:5]
+    assert plots.thin(points[:5], 30) == points[:5]
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_fewer_workers_than_asked_for_are_told(artificial, monkeypatch):
 
     monkeypatch.setattr(trials, "workers_that_fit", lambda wanted, each, free: wanted - 1)
     found = gainful.compare(["regression"], artificial, tune=3, n_jobs=3)
-    assert "Memory allowed fewer trials at once than asked for: regression (2)." in found.table()
+    assert "Memory allowed fewer trials at once than requested: regression (2)." in found.table()
     assert found.runs["regression"][0].workers == 2
     alone = gainful.compare(["regression"], artificial, tune=3)
     assert "Memory allowed" not in alone.table()
@@ -220,7 +220,7 @@ def test_estimators_are_tuned_from_where_they_stand(parts):
         ({"tune_seconds": 0}, "seconds of tune must be a number > 0"),
         ({"tune": 3, "search": "grd"}, "did you mean 'grid'"),
         ({"tune": 3, "refit": False}, "refit of compare must be True or 'all'"),
-        ({"refit": "all"}, "refit='all' belongs to tuning"),
+        ({"refit": "all"}, "refit='all' needs tuning"),
         ({"tune": 3, "n_jobs": 0}, "n_jobs of tune"),
         ({"tune": 3, "sizes": (0.6, 0.4)}, "there is no validation data"),
     ],

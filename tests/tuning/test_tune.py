@@ -374,6 +374,23 @@ def test_killed_and_resumed_a_comparison_is_the_same(tmp_path):
     assert again.table() == resumed.table()  # seconds and all: nothing was run again
 
 
+def test_paths_are_read(parts, tmp_path):
+    for name, part in zip(("train", "vali"), parts, strict=True):
+        gainful.write(part, tmp_path / f"{name}.csv", sep=";")
+    alone = gainful.tune("regression", *parts[:1], valid=parts[1], trials=2)
+    how = {"trials": 2, "read_options": {"sep": ";"}, "label": "ridge"}
+    file = gainful.tune("regression", tmp_path / "train.csv", valid=tmp_path / "vali.csv", **how)
+    assert file.ranker == "ridge"
+    assert file.best_value == gainful.tune("regression", tmp_path, **how).best_value == alone.best_value
+
+
+def test_settings_are_checked_before_the_data_is_read():
+    with pytest.raises(ParameterError, match="trials of tune must be"):
+        gainful.tune("regression", "no-such-file.txt", trials=0)
+    with pytest.raises(GainfulError, match="no parameter"):
+        gainful.tune("regression", "no-such-file.txt", fixed=["depth"])
+
+
 # -- ends and failures -------------------------------------------------------------------------------------------------
 
 
@@ -393,6 +410,22 @@ def test_stopping_keeps_what_is_finished(parts):
     assert len(threads.trials) >= 3
     with pytest.raises(GainfulError, match="interrupted before any trial had finished"):
         gainful.tune(TREES, parts[0], valid=parts[1], progress=lambda event: True)
+
+
+def test_the_callback_sees_the_result_so_far_and_can_end_the_final_training(parts):
+    seen = []
+
+    def stop(event):
+        if event.finished == 2:
+            seen.append(len(event.job.result().trials))
+        return event.refit and event.training.iteration == 3
+
+    with pytest.warns(InterruptedFitWarning):
+        found = gainful.tune(TREES, parts[0], valid=parts[1], trials=3, progress=stop)
+    assert set(seen) == {2}
+    assert not found.interrupted
+    assert found.model.interrupted_
+    assert found.model.n_iter_ <= 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -497,7 +530,7 @@ def test_table_and_json_tell_the_same(parts, tmp_path):
         ({"search": "rndom"}, "no search 'rndom'; did you mean 'random'"),
         ({"trials": 0}, "trials of tune must be an integer ≥ 1"),
         ({"trials": 2.5}, "trials of tune must be an integer ≥ 1"),
-        ({"trials": None}, "a search needs an end; give trials or seconds"),
+        ({"trials": None}, "a search needs a limit; give trials or seconds"),
         ({"seconds": -1}, "seconds of tune must be a number > 0"),
         ({"seconds": float("nan")}, "seconds of tune must be a number > 0"),
         ({"search": "grid", "trials": None, "seconds": 3}, "a grid needs a number of trials"),
@@ -510,10 +543,10 @@ def test_table_and_json_tell_the_same(parts, tmp_path):
         ({"space": {"alfa": Range(0, 1)}}, "did you mean 'alpha'"),
         ({"space": {"alpha": Range(-1, 1)}}, "alpha of RegressionRanker must be a number ≥ 0, was -1"),
         ({"space": {"alpha": (0, 1)}}, r"space\['alpha'\] of RegressionRanker must be a Range"),
-        ({"space": {"alpha": Range(0, 1)}, "fixed": ["alpha"]}, "alpha of RegressionRanker is set and searched"),
+        ({"space": {"alpha": Range(0, 1)}, "fixed": ["alpha"]}, "alpha of RegressionRanker is both set and searched"),
         ({"fixed": ["alfa"]}, "did you mean 'alpha'"),
         ({"data": Split(angle_data(3), None, angle_data(2))}, "there is no validation data"),
-        ({"data": Split(angle_data(3), angle_data(3), angle_data(2)), "folds": 3}, "divided already"),
+        ({"data": Split(angle_data(3), angle_data(3), angle_data(2)), "folds": 3}, "already divided"),
         ({"valid": gainful.make_artificial(2, n_features=3)}, "the validation data has 3 features"),
     ],
 )

@@ -21,45 +21,50 @@ def compare(
     data: Annotated[
         Path | None,
         typer.Argument(
-            help="Data file, or a folder with train/test files or Fold1, Fold2, …  Default: artificial data."
+            help="Data file, or folder with train and test files or with Fold1, Fold2, …  Default: artificial data."
         ),
     ] = None,
     rankers: Annotated[
         str,
         typer.Option(
             "--rankers",
-            help="few (quick ones of different families), all, or names with commas between them; "
-            "NAME:PARAMETER=VALUE sets parameters.",
+            help="few (fast ones of different families), all, or comma-separated names; NAME:PARAMETER=VALUE sets "
+            "a parameter.",
         ),
     ] = DEFAULT_RANKERS,
     losses: Annotated[
         str | None,
-        typer.Option("--losses", help="Cross these losses with --models instead: all, or 'ranknet,lambda(k=10)'."),
+        typer.Option(
+            "--losses",
+            help="Compare these losses on each of --models instead: all, or for example 'ranknet,lambda(k=10)'.",
+        ),
     ] = None,
     models: Annotated[
         str | None,
-        typer.Option("--models", help="Of linear, trees and net; with --losses. Default: those installed."),
+        typer.Option("--models", help="Models for --losses: linear, trees, net. Default: all installed."),
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Ranker that the others are tested against. Default: the first.")
-    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Ranker to test the others against. Default: the first.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
-    folds: Annotated[int | None, typer.Option(help="Cross-validate with so many folds (3 or more).")] = None,
+    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation, at least 3.")] = None,
     sizes: Annotated[
-        str | None, typer.Option(help=f"Shares of train, validation and test queries. Default: {DEFAULT_SIZES}.")
+        str | None, typer.Option(help=f"Shares of training, validation and test queries. Default: {DEFAULT_SIZES}.")
     ] = None,
     metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
     convention: options.Convention = None,
     relevant: options.Relevant = None,
-    tests: Annotated[str, typer.Option(help="Paired tests.")] = "wilcoxon,t,randomization",
-    alpha: Annotated[float, typer.Option(help="Level at which a difference is called significant.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Seed of the division, of the search and of the randomisation test.")] = 0,
+    tests: Annotated[str, typer.Option(help="Paired tests, comma-separated.")] = "wilcoxon,t,randomization",
+    alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.05,
+    seed: Annotated[
+        int, typer.Option(help="Seed for dividing the data, for the search and for the randomisation test.")
+    ] = 0,
     tune: Annotated[
-        int | None, typer.Option("--tune", metavar="N", help="Choose parameters in so many trials a ranker and fold.")
+        int | None,
+        typer.Option("--tune", metavar="N", help="Tune the parameters: number of trials per ranker and fold."),
     ] = None,
     tune_seconds: Annotated[
-        float | None, typer.Option("--tune-seconds", metavar="S", help="The same, in so many seconds.")
+        float | None,
+        typer.Option("--tune-seconds", metavar="S", help="Tune the parameters: seconds per ranker and fold."),
     ] = None,
     search: options.Search = "random",
     refit_all: options.RefitAll = False,
@@ -69,12 +74,12 @@ def compare(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
-    report: Annotated[Path | None, typer.Option(help="Folder for the report: HTML, Markdown, LaTeX, JSON.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Folder for a report as HTML, Markdown, LaTeX and JSON.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Train several rankers on the same queries and say which is better, by how much and how surely.
+    """Train several rankers on the same queries and show which is better, by how much, and whether it is significant.
 
-    Without DATA it compares them on an artificial data set with a known target.
+    Without DATA, they are compared on artificial data with a known target.
     """
     from gainful.cli.console import watch_compilation
     from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
@@ -136,7 +141,7 @@ def _refuse_useless_options(
     if sizes is None:
         return
     if data is not None and data.is_dir():
-        raise ParameterError(f"{data} is a folder that is divided already; leave out --sizes")
+        raise ParameterError(f"{data} is a folder that is already divided; leave out --sizes")
     if test is not None or folds is not None:
         other = "--test" if test is not None else "--folds"
         raise ParameterError(f"{other} says how the data is divided; leave out --sizes or {other}")
@@ -159,14 +164,14 @@ def _print_notes(job: ComparisonJob, data: Path | None, test: Path | None, few: 
 
 
 def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
-    """The rankers named, or the grid of losses and models."""
+    """The rankers named, or those of the grid of losses and models."""
     from gainful.comparison.grid import loss_grid
     from gainful.errors import ParameterError
 
     if losses is None and models is None:
         return rankers
     if rankers != DEFAULT_RANKERS:
-        raise ParameterError("--losses and --models make their own rankers; leave out --rankers")
+        raise ParameterError("--losses and --models define the rankers; leave out --rankers")
     return loss_grid("all" if losses is None else losses, models)
 
 
@@ -179,6 +184,6 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
     else:
         stdout().print(renderable(result))
         if has_compiled():
-            say("times include the compiling of kernels, which the next run need not do")
-    if report is not None:  # last: whatever befalls the files, the result has been told
+            say("times include compiling kernels, which the next run will not need")
+    if report is not None:  # last, so that the result is shown even if writing fails
         say(f"report: {result.to_report(report)}")

@@ -98,10 +98,10 @@ def comparison_bars(
             done += trials
         else:
             left = seconds_left(job)
-            bars.update(runs, description="rankers" if left is None else f"rankers, {_about(left)}")
+            bars.update(runs, description="rankers" if left is None else f"rankers, {_time_left(left)}")
             if not bars.console.is_terminal:  # a log gets lines instead of bars
                 verb = "training" if job.plan is None else "tuning"
-                say(f"{verb} {name}" if left is None else f"{verb} {name}; {_about(left)}")
+                say(f"{verb} {name}" if left is None else f"{verb} {name}; {_time_left(left)}")
         bars.update(runs, completed=done, total=event.n_folds * event.n_rankers * steps, note=note, visible=True)
         _draw_training(bars, current, name, training)
 
@@ -123,7 +123,7 @@ def seconds_left(job: ComparisonJob) -> float | None:
     return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values())
 
 
-def _about(seconds: float) -> str:
+def _time_left(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
 

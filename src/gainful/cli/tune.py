@@ -19,41 +19,42 @@ DEFAULT_TRIALS = 20
 def tune(
     ranker: Annotated[str, typer.Argument(help="Name of a ranker; see gainful rankers.", show_default=False)],
     data: Annotated[
-        Path, typer.Argument(help="Data file, or a folder with train and validation files.", show_default=False)
+        Path, typer.Argument(help="Data file, or folder with train and validation files.", show_default=False)
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data. Default: a quarter of the queries.")] = None,
-    folds: Annotated[int | None, typer.Option(help="Cross-validate with so many folds (3 or more).")] = None,
+    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation, at least 3.")] = None,
     trials: Annotated[
-        int | None, typer.Option(metavar="N", help="Trials; 20 unless --seconds is given.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Number of trials; 20 unless --seconds is given.", show_default=False),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(metavar="S", help="Begin no trial after so many seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="S", help="Start no trial after this many seconds.")] = None,
     search: options.Search = "random",
-    metric: Annotated[str, typer.Option(help="Metric on the validation data.")] = "ndcg@10",
+    metric: Annotated[str, typer.Option(help="Metric to maximise on the validation data.")] = "ndcg@10",
     convention: options.Convention = None,
     set: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter that is not to be tuned. Repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter instead of tuning it. Repeatable."),
     ] = None,
     space: Annotated[
         list[str] | None,
         typer.Option(
             "--space",
             metavar="NAME=LOW..HIGH",
-            help="Tune this and no other parameter: C=0.01..100:log, n_leaves=4..64 or loss=a,b. Repeatable.",
+            help="Tune only the parameters named: C=0.01..100:log, n_leaves=4..64 or loss=a,b. Repeatable.",
         ),
     ] = None,
     refit_all: options.RefitAll = False,
     prune: options.Prune = True,
     jobs: options.Jobs = 1,
     store: options.StoreFolder = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search and of the division.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the search and for dividing the data.")] = 0,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Choose the parameters of a ranker on validation data. Ctrl-C shows the best so far."""
+    """Choose the parameters of a ranker on validation data. Ctrl-C ends the search and shows the best so far."""
     from gainful.cli.console import watch_compilation
     from gainful.cli.inputs import parse_metrics, read_options
     from gainful.cli.jobs import run_with_progress, search_bars

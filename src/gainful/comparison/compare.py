@@ -1,4 +1,4 @@
-"""Train several rankers on the same data and say which is better, query by query."""
+"""Train several rankers on the same data and compare them query by query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gainful.comparison.contestants import entries, refuse_data_as_rankers
+from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
@@ -27,7 +27,7 @@ from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
-from gainful.tuning.trials import why
+from gainful.tuning.trials import failure_reason
 from gainful.tuning.tune import refuse_without_validation
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
@@ -87,31 +87,31 @@ def compare(
         estimators, or a mapping from labels to them
     data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
         and test files
-    folds : cross-validation with so many folds; without it one split of ``sizes``, or the ``valid`` and ``test`` given
-    metrics : the first one is the headline: the table is sorted by it, and differences are reported on it
+    folds : number of folds for cross-validation; without it, one split by ``sizes``, or ``valid`` and ``test``
+    metrics : the first one is the headline: it sorts the table, and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
-    tests : of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
+    tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
-    alpha : level at which a difference is called significant
-    seed : of the division, of the search and of the randomisation test
-    tune, tune_seconds : choose parameters in so many trials or seconds for each ranker and fold, by the first metric on
-        the validation queries; see :func:`gainful.tune`. A parameter set in a name is left alone
-    search, prune, n_jobs : of the tuning
-    refit : what the chosen parameters are trained on: the training part, or "all": training and validation part
-    store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
-    read_options : keywords of :func:`gainful.read`, where data is given as paths
-    progress : called as training goes on; returning True ends the comparison with what is finished
+    alpha : significance level
+    seed : for dividing the data, for the search and for the randomisation test
+    tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
+        validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
+    search, prune, n_jobs : settings of the tuning
+    refit : train the best parameters on the training part (True), or on training and validation part ("all")
+    store : folder for trials and finished rankers; a killed comparison resumes from there
+    read_options : keywords of :func:`gainful.read`, if the data is given as paths
+    progress : called during training; returning True ends the comparison with what has finished
 
     The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
 
-    A ranker that fails, whatever its error, is reported with its reason and does not stop the others. Ctrl-C ends the
-    comparison with what is finished.
+    A ranker that fails is reported with its error and does not stop the others. Ctrl-C ends the comparison with what
+    has finished.
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
-    entered = entries(rankers)
+    entered = resolve_rankers(rankers)
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
     parts = open_parts(data, valid=valid, test=test, **(read_options or {}))
@@ -148,15 +148,15 @@ def tuning_plan(
     n_jobs: int = 1,
     seed: int = 0,
 ) -> TuningPlan | None:
-    """How parameters are chosen in a comparison, the same for every ranker; None where they are not."""
+    """How a comparison chooses parameters, the same for every ranker; None without tuning."""
     if refit is False:
         raise ParameterError.of("compare", "refit", "True or 'all'", refit)
     if trials is None and seconds is None:
         if refit == "all":
-            raise ParameterError("refit='all' belongs to tuning; give tune or tune_seconds, or leave it out")
+            raise ParameterError("refit='all' needs tuning; give tune or tune_seconds, or leave out refit")
         return None
     if not metrics:
-        raise ParameterError("there is no metric to compare by; name at least one")
+        raise ParameterError("no metric to compare by; name at least one")
     return TuningPlan(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
 
 
@@ -168,9 +168,9 @@ def check_comparison(
     alpha: float,
     seed: int = 0,
 ) -> None:
-    """Refuse what can be refused before any data is read."""
+    """Refuse wrong settings before any data is read."""
     if not metrics:
-        raise ParameterError("there is no metric to compare by; name at least one")
+        raise ParameterError("no metric to compare by; name at least one")
     for name in tests:
         if name not in TESTS:
             raise UnknownNameError.among("test", name, TESTS)
@@ -185,7 +185,7 @@ def check_comparison(
 
 
 class ComparisonJob:
-    """A comparison under way. :meth:`result` may be asked at any time and holds what is finished by then."""
+    """A running comparison. :meth:`result` works at any time, on what has finished by then."""
 
     def __init__(
         self,
@@ -221,12 +221,12 @@ class ComparisonJob:
     def run(self, progress: ProgressCallback | None = None) -> None:
         """Train and test every ranker on the first fold, then on the next.
 
-        In this order the finished folds compare like with like whenever the job ends. A ranker that fails does not end
-        it; a store that fails, or the callback, does.
+        In this order, all rankers have the same finished folds whenever the job ends. An error in a ranker does not end
+        the job; an error in the store or in the callback does.
         """
-        prints = self._checked_prints()
+        fingerprints = self._check_store()
         for fold, split in enumerate(self.splits):
-            part = Split(split.train, split.valid, split.test, name=split.name)  # made once for all rankers
+            part = Split(split.train, split.valid, split.test, name=split.name)  # read once for all rankers
             if fold == 0:
                 self._warm_up(part.test)
             for label in self.models:
@@ -237,14 +237,14 @@ class ComparisonJob:
                     self.interrupted = True
                     return
                 try:
-                    run = self._run(label, fold, part, prints[fold], report)
+                    run = self._run(label, fold, part, fingerprints[fold], report)
                 except InterruptedSearchError:
                     run = None
                 except Exception as error:
-                    # A warning here is one that the user wants to be an error.
+                    # A warning raised here is one that the user turned into an error.
                     if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
                         raise
-                    self.failures[label] = why(error)
+                    self.failures[label] = failure_reason(error)
                     continue
                 if run is None:
                     self.interrupted = True
@@ -252,29 +252,29 @@ class ComparisonJob:
                 self.runs.append(run)
 
     def _warm_up(self, test: RankingData) -> None:
-        """The compiling and loading of kernels is no ranker's training time."""
+        """Compile and load the kernels of the metrics, so that no ranker's time includes it."""
         for m in (*self.metrics, *self.curve):
             m.per_query(np.zeros(test.n_rows), test)
 
-    def _checked_prints(self) -> list[Fingerprints | None]:
-        """The fingerprints of every fold where results are stored. A file of other results is refused right away."""
+    def _check_store(self) -> list[Fingerprints | None]:
+        """The fingerprints of every fold, if results are stored. Refuses files of other results before any training."""
         if self.store is None:
             return [None] * len(self.splits)
         found: list[Fingerprints | None] = []
         for fold, part in enumerate(self.splits):
-            prints = Fingerprints.of(part)
+            fingerprints = Fingerprints.of(part)
             for label, model in self.models.items():
-                RunStore.check(self.store, label, fold, model, prints, self.plan, self.fixed.get(label, ()))
-            found.append(prints)
+                RunStore.check(self.store, label, fold, model, fingerprints, self.plan, self.fixed.get(label, ()))
+            found.append(fingerprints)
         return found
 
     def _run(
-        self, label: str, fold: int, part: Split, prints: Fingerprints | None, report: Callable[..., object]
+        self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
     ) -> Run | None:
-        """One ranker on one fold, from the store where it is there; None when it was interrupted."""
+        """One ranker on one fold, taken from the store if it is there; None if interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())
         measures = tuple(dict.fromkeys((*self.metrics, *self.curve)))
-        with RunStore.open(self.store, label, fold, model, prints, self.plan, fixed, measures) as store:
+        with RunStore.open(self.store, label, fold, model, fingerprints, self.plan, fixed, measures) as store:
             if store.run is not None:
                 return store.run
             if self.plan is None:
@@ -285,14 +285,14 @@ class ComparisonJob:
             )
             if found.interrupted:
                 return None
-            final, train, valid = self.plan.final(found, part)
+            final, train, valid = self.plan.final_training(found, part)
             run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
             if run is None:
                 return None
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))
 
     def _reporter(self, label: str, fold: int, progress: ProgressCallback | None) -> Callable[..., object]:
-        # By place: a ranker that failed is over and done with too.
+        # By position: a ranker that failed counts as finished too.
         counts = len(self.splits), len(self.models), fold * len(self.models) + list(self.models).index(label)
 
         def report(training: Progress | None = None, tuning: TuneProgress | None = None) -> object:
@@ -307,7 +307,7 @@ class ComparisonJob:
         return report
 
     def result(self, *, interrupted: bool = False) -> Comparison:
-        """The comparison of what has finished; ``interrupted`` if the caller knows that there would have been more."""
+        """The comparison of what has finished; ``interrupted`` if the caller knows that more was planned."""
         self.interrupted = self.interrupted or interrupted
         return Comparison.from_runs(
             list(self.runs),
@@ -321,5 +321,5 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
-            protocol=self.divided | {"tuning": None if self.plan is None else self.plan.described()},
+            protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
 from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, tuning_plan
-from gainful.comparison.contestants import entries
+from gainful.comparison.contestants import resolve_rankers
 from gainful.comparison.protocol import as_splits, division
 from gainful.data.rows import Array
 from gainful.data.splits import Split
@@ -64,9 +64,9 @@ class Ohsumed:
         seed: int = 0,
         store: str | Path | None = None,
     ):
-        entered = entries(rankers)
+        entered = resolve_rankers(rankers)
         if YARDSTICK not in entered:
-            entered |= entries(YARDSTICK)
+            entered |= resolve_rankers(YARDSTICK)
         if select not in MEASURES:
             raise UnknownNameError.among("measure to choose by", select, MEASURES)
         models = {label: model for label, (model, _) in entered.items()}
