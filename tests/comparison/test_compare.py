@@ -114,8 +114,8 @@ def test_the_callback_sees_the_result_so_far(artificial):
 
 
 def test_paths_are_read_with_options_after_the_settings_are_checked(artificial, tmp_path):
-    gainful.write(artificial, tmp_path / "d.csv", sep=";")
-    found = gainful.compare("regression", tmp_path / "d.csv", read_options={"sep": ";"})
+    gainful.write(artificial, tmp_path / "d.rows", format="letor")
+    found = gainful.compare("regression", tmp_path / "d.rows", read_options={"format": "letor"})
     assert found.mean("regression", "map") == gainful.compare("regression", artificial).mean("regression", "map")
     with pytest.raises(ParameterError, match="alpha of compare"):
         gainful.compare("regression", "no-such-file.txt", alpha=2)
@@ -202,7 +202,7 @@ def test_settings_may_hold_separators(parts):
         ({"rankers": DIVIDED, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": __file__, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": FRAME, "data": "regression"}, "rankers first and then the data"),
-        ({"data": FRAME}, r"was a DataFrame; say which columns are what with gainful\.from_frame\(frame, qid='…'"),
+        ({"data": FRAME}, r"was a DataFrame; say what the columns are with gainful\.from_frame\(frame, qid='…'"),
         ({"rankers": [LinearRegression()]}, "compare trains gainful's own rankers, and LinearRegression is not one"),
         ({"rankers": [RegressionRanker]}, r"estimators, not classes; give RegressionRanker\(\)"),
     ],

@@ -74,7 +74,7 @@ def test_damage_and_strangers_are_refused(tmp_path):
     with pytest.raises(FormatError, match="line 3: is damaged; remove the file"):
         Store(path, KEY)
     path.write_text('{"some": "other file"}\n')
-    with pytest.raises(FormatError, match="does not hold results of gainful"):
+    with pytest.raises(FormatError, match="does not hold gainful results"):
         Store(path, KEY)
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatError, match="cannot be written"):

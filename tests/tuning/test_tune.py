@@ -375,13 +375,15 @@ def test_killed_and_resumed_a_comparison_is_the_same(tmp_path):
 
 
 def test_paths_are_read(parts, tmp_path):
-    for name, part in zip(("train", "vali"), parts, strict=True):
-        gainful.write(part, tmp_path / f"{name}.csv", sep=";")
-    alone = gainful.tune("regression", *parts[:1], valid=parts[1], trials=2)
-    how = {"trials": 2, "read_options": {"sep": ";"}, "label": "ridge"}
-    file = gainful.tune("regression", tmp_path / "train.csv", valid=tmp_path / "vali.csv", **how)
-    assert file.ranker == "ridge"
-    assert file.best_value == gainful.tune("regression", tmp_path, **how).best_value == alone.best_value
+    for name, part in zip(("train", "vali"), parts, strict=False):
+        gainful.write(part, tmp_path / f"{name}.txt")
+        gainful.write(part, tmp_path / f"{name}.rows", format="letor")
+    alone = gainful.tune("regression", parts[0], valid=parts[1], trials=2)
+    folder = gainful.tune("regression", tmp_path, trials=2)
+    how = {"trials": 2, "read_options": {"format": "letor"}, "label": "ridge"}
+    files = gainful.tune("regression", tmp_path / "train.rows", valid=tmp_path / "vali.rows", **how)
+    assert files.ranker == "ridge"
+    assert files.best_value == folder.best_value == alone.best_value
 
 
 def test_settings_are_checked_before_the_data_is_read():
