@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from gainful import DataError, rows
+from gainful import DataError
+from gainful.data import rows
 from gainful.data.spread import feature_spread, feature_sums, first_row, spread_of_sums
 
 FORMS = {"dense": np.asarray, "float32": lambda X: X.astype(np.float32), "csr": sparse.csr_array}

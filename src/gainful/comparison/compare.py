@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
+from gainful.compute.estimators import clone
 from gainful.data.checks import warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look

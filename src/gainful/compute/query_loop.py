@@ -144,6 +144,8 @@ def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, in
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
     pieces = threads_for(n_rows, threads)
+    if pieces == 1:
+        return [piece(0, n_queries)]
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
     cuts[0], cuts[-1] = 0, n_queries
     return each(piece, sorted(set(cuts)))

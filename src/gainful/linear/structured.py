@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.compute.features import Features
 from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
@@ -28,12 +29,13 @@ class StructuredRisk:
 
     def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
         self.problem, self.X, self.loss = problem, X, loss
+        self.features = Features(X)
         self._weights = weights
         self.n_features = int(X.shape[1])
         self.n_queries = problem.n_queries
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
-        value, gradient, scores = risk(self.problem, self.X, w, self._weights, want_scores=True, loss=self.loss)
+        value, gradient, scores = risk(self.problem, self.features, w, self._weights, want_scores=True, loss=self.loss)
         return value, gradient, np.asarray(scores)
 
     def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:

@@ -172,9 +172,10 @@ class WeightedPairs:
     def _arrays(self) -> tuple[Array, ...]:
         return self.offsets, self.order, self.below, self.gains
 
-    def _ranking(self) -> tuple[Array, Array]:
+    def _ranking(self) -> tuple[Array, Array, Array]:
         """Workspaces of the ranking of one query; ``discounts`` are as long as the longest."""
-        return np.empty(len(self.discounts)), np.empty((2, len(self.discounts)), dtype=np.int64)
+        n = len(self.discounts)
+        return np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
 
     def _work(self) -> Array:
         return np.empty((4, len(self.discounts)))

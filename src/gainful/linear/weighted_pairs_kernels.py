@@ -12,55 +12,55 @@ from gainful.compute.compiled import LOOSE, helper, kernel
 
 
 @kernel
-def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, D):
+def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, spare, D):
     """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
 
     Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
-    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank (0) and spare (1).
+    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank, ``spare``.
     """
     for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        lo = offsets[q]
+        n = offsets[q + 1] - lo
         for p in range(n):
             own[p] = scores[lo + order[lo + p]]
-            ranks[0, p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
-        _sort_falling(own, ranks, n)
-        begin = 0
-        while begin < n:
-            end, total = begin + 1, discounts[begin]
-            head = ranks[0, begin]
-            while end < n and own[ranks[0, end]] == own[head] and below[lo + ranks[0, end]] == below[lo + head]:
-                total += discounts[end]
-                end += 1
-            total /= end - begin
-            for r in range(begin, end):
-                D[lo + order[lo + ranks[0, r]]] = total
-            begin = end
+            ranks[p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
+        _sort_falling(own, ranks, spare, n)
+        begin, total = 0, 0.0
+        for r in range(n):
+            total += discounts[r]
+            p, after = ranks[r], r + 1
+            if after == n or own[ranks[after]] != own[p] or below[lo + ranks[after]] != below[lo + p]:
+                total /= after - begin
+                while begin < after:
+                    D[lo + order[lo + ranks[begin]]] = total
+                    begin += 1
+                total = 0.0
 
 
 @helper
-def _sort_falling(values, ranks, n):
-    """Sort ranks[0, :n] by falling value, stably: insertion in runs of 16, then merging."""
+def _sort_falling(values, ranks, spare, n):
+    """Sort ranks[:n] by falling value, stably: insertion in runs of 16, then merging."""
     run = 16
-    for start in range(0, n, run):
-        for place in range(start, start + run if start + run < n else n):
-            row, to = ranks[0, place], place
-            while to > start and values[row] > values[ranks[0, to - 1]]:
-                ranks[0, to] = ranks[0, to - 1]
-                to -= 1
-            ranks[0, to] = row
+    for place in range(n):
+        row, to = ranks[place], place
+        start, x = place & -16, values[row]
+        while to > start and x > values[ranks[to - 1]]:
+            ranks[to] = ranks[to - 1]
+            to -= 1
+        ranks[to] = row
     while run < n:
-        for start in range(0, n - run, 2 * run):
-            middle = start + run
+        for middle in range(run, n, 2 * run):
+            a = middle - run
+            for place in range(a, middle):
+                spare[place] = ranks[place]
+            b, to = middle, a
             stop = middle + run if middle + run < n else n
-            for a in range(start, middle):
-                ranks[1, a] = ranks[0, a]
-            a, b, to = start, middle, start
             while a < middle:
-                if b < stop and values[ranks[0, b]] > values[ranks[1, a]]:
-                    ranks[0, to] = ranks[0, b]
+                if b < stop and values[ranks[b]] > values[spare[a]]:
+                    ranks[to] = ranks[b]
                     b += 1
                 else:
-                    ranks[0, to] = ranks[1, a]
+                    ranks[to] = spare[a]
                     a += 1
                 to += 1
         run *= 2

@@ -91,13 +91,13 @@ class _Weights:
         discounts = np.zeros(longest)
         depth = longest if k is None else min(longest, k)
         discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
-        gains, gaps = rows.gains(k), np.zeros(1)
+        gains, self.gaps = rows.gains(k), None
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, gaps = gains / np.log(2.0), _gaps(longest, float(params["mu"]))
+            gains, self.gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
         self.rows, self.long_lists = rows, np.flatnonzero(counts >= LONG_LIST)
-        self.gains, self.discounts, self.gaps = read_only(gains), read_only(discounts), read_only(gaps)
+        self.gains, self.discounts = read_only(gains), read_only(discounts)
 
-    def __call__(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
+    def __call__(self, t: Array, first: int, last: int) -> tuple[Array | None, ...]:
         """Gains, gaps, twice the ranks, discounts, and room for the weights of one document."""
         from gainful.losses.weighted_kernels import rank_by_counting
 

@@ -207,36 +207,37 @@ def _total(y, order, a, b):
 def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts, discounts, exp2, out):
     """Σ_r discounts[r] gain(document at rank r), where the gain is 2^grade − 1 or the grade itself.
 
-    Written without helpers: nearly every first use of the library waits for it to be compiled.
+    Written without helpers and in one loop over ranks, which closes a block where it ends: nearly every first use of
+    the library waits for it to be compiled.
     """
     base = offsets[first]
     for q in range(first, last):
         i, hi = offsets[q], offsets[q + 1]
+        at = i - base
         while i < hi and y[i] <= 0.0:
             i += 1
-        if i == hi:
-            out[q] = np.nan
-            continue
-        at = offsets[q] - base
-        a, end, stop, value = at, at + counts[q - first], at + depth, 0.0
-        while a < end and a < stop:
-            s, b = scores[order[a]], a + 1
-            while ties == AVERAGE and b < end and scores[order[b]] == s:
-                b += 1
-            gain, weight = 0.0, 0.0
-            for place in range(a, b):
-                x = y[order[place]]
-                if exp2:
-                    whole = np.int64(x) if x < 53.0 else -1
-                    if whole == x:
-                        x = np.float64((1 << whole) - 1)
-                    else:
-                        x = 2.0**x - 1.0 if x > 1.0 else math.expm1(x * LN2)
-                gain += x
-            for place in range(a, b if b < stop else stop):
+        value = 0.0 if i < hi else math.nan
+        end = at + counts[q - first] if i < hi else at
+        gain, weight = 0.0, 0.0
+        begin, stop = at, at + depth
+        for place in range(at, end):
+            x = y[order[place]]
+            if exp2:
+                if x < 53.0 and np.int64(x) == x:
+                    x = np.float64((1 << np.int64(x)) - 1)
+                elif x > 1.0:
+                    x = 2.0**x - 1.0
+                else:
+                    x = math.expm1(x * LN2)
+            gain += x
+            if place < stop:
                 weight += discounts[place - at]
-            value += gain * weight if b == a + 1 else gain / (b - a) * weight
-            a = b
+            after = place + 1
+            if ties != AVERAGE or after == end or scores[order[after]] != scores[order[place]]:
+                value += gain / (after - begin) * weight
+                gain, weight, begin = 0.0, 0.0, after
+                if after >= stop:
+                    break
         out[q] = value
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 import gainful
+from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.data.checks import warn_of
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
+from gainful.compute.estimators import clone
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
@@ -166,8 +165,10 @@ class NDCGReduction(LinearScores, Ranker):
         super()._unpack(state)
 
 
-def default_classifier(n_features: int) -> LogisticRegression:
+def default_classifier(n_features: int) -> Any:
     """Logistic regression; by Newton steps where the (d, d) matrix they need is small beside the pairs."""
+    from sklearn.linear_model import LogisticRegression  # 1 s, which listing the rankers must not wait for
+
     solver = "newton-cholesky" if n_features <= MOST_FEATURES_FOR_NEWTON else "lbfgs"
     return LogisticRegression(fit_intercept=False, max_iter=1000, solver=solver)
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.feature_selection import SelectorMixin
 
+from gainful.compute.estimators import FeatureSelector
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
@@ -51,7 +51,7 @@ class Run:
 
 
 @dataclass(repr=False, eq=False)
-class RSRank(LinearScores, SelectorMixin, Ranker):  # type: ignore[misc]
+class RSRank(LinearScores, FeatureSelector, Ranker):
     """A linear ranker that pays for wrongly ordered pairs what they cost in NDCG, with as few features as wanted.
 
     Minimises, by gradient steps with truncation (Sun, Qin, Tao and Wang 2009)::

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.exceptions import ConvergenceWarning
 
+from gainful.compute.estimators import ConvergenceWarning
 from gainful.data.rows import Array, row_blocks
 from gainful.data.spread import Spread, feature_spread
 

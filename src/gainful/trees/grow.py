@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from gainful.compute.estimators import ConvergenceWarning
 from gainful.compute.randomness import seed_from
 from gainful.compute.threads import openmp_threads, paced
 from gainful.data.dataset import RankingData

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gainful.compute import query_loop
+from gainful.compute.estimators import ConvergenceWarning
 from gainful.compute.query_loop import Fill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import weights_of_mean_one

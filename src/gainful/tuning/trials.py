@@ -17,8 +17,8 @@ from statistics import median_low
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
+from gainful.compute.estimators import clone
 from gainful.compute.memory import PeakGrowth, available, workers_that_fit
 from gainful.data.checks import already_checked
 from gainful.data.splits import Split

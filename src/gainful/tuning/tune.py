@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
+from gainful.compute.estimators import clone
 from gainful.data.checks import already_checked, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split

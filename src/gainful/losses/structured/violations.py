@@ -122,14 +122,15 @@ def risk(
 ) -> tuple[float, Array, Array | None]:
     """R(w) = Σ_q ω_q ξ_q(X_q w), a subgradient (n_features,), and the scores (n_rows,) if wanted; one pass over X.
 
-    X is C-contiguous float32 or float64, or CSR, and may be read-only or memory-mapped: it is not copied. Sums are
-    float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
+    X is C-contiguous float32 or float64, or CSR, or :class:`Features` made of it; it may be read-only or memory-mapped
+    and is not copied. Sums are float64. ``loss`` is ``"convex"``, ``"tight"`` or ``"slack"``.
     """
     weights = None if query_weights is None else _weights(problem, query_weights)
     fill = _filler(problem, loss, _checked_prices(problem, prices))
     return query_loop.risk_of_features(
-        fill, problem.offsets, Features(X), w, weights, want_scores=want_scores, threads=threads
-    )
+        fill, problem.offsets, X if isinstance(X, Features) else Features(X), w, weights, want_scores=want_scores,
+        threads=threads,
+    )  # fmt: skip
 
 
 def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> Array:
