@@ -280,7 +280,7 @@ def _refuse_same_file(
     for name, (path, others) in written.items():
         for other, its_path in others.items():
             if path is not None and its_path is not None and _is_same(path, its_path):
-                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} a name of its own")
+                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} another name")
 
 
 def _is_same(one: Path, other: Path) -> bool:

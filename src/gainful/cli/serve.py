@@ -20,7 +20,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="GAINFUL_TOKEN",
-            help="Token that requests must send. Prefer --token-file: other users of this machine can see command lines.",
+            help="Token that requests must send. Prefer --token-file: other local users can see command lines.",
             show_default=False,
         ),
     ] = None,
