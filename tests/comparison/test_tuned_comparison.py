@@ -159,14 +159,14 @@ def test_what_tuning_cost_is_told(tuned, artificial):
     assert tuned.tuning_seconds(TREES) == spent
     head, *_ = (line for line in tuned.table().splitlines() if "ndcg@10" in line)
     assert head.split()[-2:] == ["tuning", "fit"]
-    assert "A trial is not the same work" not in tuned.table()
+    assert "Trials differ in work" not in tuned.table()
     assert "tuning" not in gainful.compare("regression", artificial).table()
     paths = gainful.compare({"svm": gainful.RankSVM(C=[0.1, 1.0, 10.0])}, artificial, tune=1)
     assert paths.models_tried("svm") == 3
-    assert "svm trained 3 models in 1 trials" in " ".join(paths.table().split())
+    assert "Trials differ in work: svm trained 3 models in 1 trials" in " ".join(paths.table().split())
     page = tuned.to_html()
     assert 'id="chosen"' in page
-    assert "Objectives of the first fold only" in page
+    assert "Objectives are from the first fold only" in page
     chosen = page.split('id="chosen"')[1].split("</table>")[0]
     for run in tuned.runs["regression"]:
         assert f">{run.chosen['alpha']:.6g}<" in chosen

@@ -283,7 +283,7 @@ def test_columns_in_another_order_are_refused(files, data, capsys):
 
 def test_a_pair_of_two_queries_is_noted(files, capsys):
     assert explain(files, "--pair", "1", "30", "--json") == 0
-    assert "note: these are documents of two queries, 1 and 3" in capsys.readouterr().err
+    assert "note: these documents are from two queries, 1 and 3" in capsys.readouterr().err
     assert explain(files, "--pair", "1", "2", "--json") == 0
     assert "note" not in capsys.readouterr().err
 

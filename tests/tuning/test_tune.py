@@ -528,7 +528,7 @@ def test_table_and_json_tell_the_same(parts, tmp_path):
     [
         ({"ranker": "lamdamart"}, "did you mean 'lambdamart'"),
         ({"ranker": 3}, "ranker of tune must be a name or an estimator"),
-        ({"data": 3}, "data of tune must be a RankingData"),
+        ({"data": 3}, "data of tune must be a path, a RankingData"),
         ({"search": "rndom"}, "no search 'rndom'; did you mean 'random'"),
         ({"trials": 0}, "trials of tune must be an integer ≥ 1"),
         ({"trials": 2.5}, "trials of tune must be an integer ≥ 1"),
