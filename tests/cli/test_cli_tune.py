@@ -125,7 +125,7 @@ def test_mistakes_are_one_line(capsys, arguments, message):
 def test_compare_refuses_before_reading(capsys):
     for arguments, message in (
         (["--tune", "0"], "trials of tune"),
-        (["--refit-all"], "refit='all' needs tuning"),
+        (["--refit-all"], "--refit-all needs tuning; give --tune or --tune-seconds"),
         (["--tune", "3", "--search", "x"], "no search 'x'"),
     ):
         code, out, err = call(capsys, "compare", "no-such-file.txt", "--rankers", "regression", *arguments)

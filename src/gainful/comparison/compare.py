@@ -18,7 +18,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
-from gainful.errors import ParameterError, UnknownNameError
+from gainful.errors import ParameterError, UnknownNameError, worded
 from gainful.errors.keywords import explains_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
@@ -153,7 +153,12 @@ def tuning_plan(
         raise ParameterError.of("compare", "refit", "True or 'all'", refit)
     if trials is None and seconds is None:
         if refit == "all":
-            raise ParameterError("refit='all' needs tuning; give tune or tune_seconds, or leave out refit")
+            raise ParameterError(
+                worded(
+                    "refit='all' needs tuning; give tune or tune_seconds, or leave out refit",
+                    "--refit-all needs tuning; give --tune or --tune-seconds, or leave out --refit-all",
+                )
+            )
         return None
     if not metrics:
         raise ParameterError("no metric to compare by; name at least one")

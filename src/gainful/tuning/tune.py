@@ -15,7 +15,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import already_checked, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
-from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors import GainfulError, ParameterError, UnknownNameError, worded
 from gainful.errors.keywords import explains_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
@@ -332,7 +332,8 @@ def training_parts(
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
         if valid is not None or n_folds is not None:
-            raise ParameterError("data is already divided; leave out valid and folds")
+            others = worded("valid and folds", "--valid and --folds")
+            raise ParameterError(f"data is already divided; leave out {others}")
         parts, whole = list(data), None
     elif not isinstance(data, RankingData):
         raise ParameterError.of(
@@ -369,7 +370,8 @@ def _with_test_in_training(data: RankingData, part: Split) -> Split:
 def refuse_without_validation(part: Split) -> None:
     if part._valid is None:
         where = f"{part.name} has no validation data" if part.name else "there is no validation data"
-        raise ParameterError(f"{where} to choose parameters on; give valid, or three sizes, or folds")
+        ways = worded("give valid, or three sizes, or folds", "give --valid, or three --sizes, or --folds")
+        raise ParameterError(f"{where} to choose parameters on; {ways}")
 
 
 def check_refit(refit: bool | str, parts: Sequence[Split], whole: RankingData | None) -> None:
