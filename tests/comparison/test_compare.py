@@ -275,7 +275,7 @@ def test_rounding_is_no_difference(rng):
         assert set(test.p.values()) == {1.0}
 
 
-def test_metrics_that_share_a_name_are_told_apart(parts):
+def test_metrics_that_share_a_name_are_shown_in_full(parts):
     found = gainful.compare(
         RANKERS, parts[0], test=parts[2], metrics=("ndcg@10", "ndcg@10(gain=linear)", "map", "map(relevant=3)")
     )

@@ -155,7 +155,7 @@ def test_texts_are_returned_and_written(found, tmp_path):
     assert json.loads((page.parent / "comparison.json").read_text()) == found.to_dict()
 
 
-def test_undefined_means_are_told_and_last(found):
+def test_undefined_means_are_shown_last(found):
     skip = gainful.metric("map", empty="skip")
     strange = made_up(["a", "b"], n_queries=5)
     for label in "ab":

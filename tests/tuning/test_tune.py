@@ -35,7 +35,7 @@ def angles():
 
 
 class Clock:
-    """Stands in for the module ``time`` of tuning: it moves on when it is told to, and a little when it is read."""
+    """Replaces the module ``time`` in tuning: it moves on request, and a little whenever it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -495,7 +495,7 @@ def test_memory_decides_how_many_trials_run_at_once(parts, monkeypatch):
 
 
 def test_curves_of_another_metric_neither_prune_nor_teach(parts, tmp_path):
-    """A ranker told to watch NDCG@1 while MAP chooses: what it reached on its way is no MAP."""
+    """A ranker validates with NDCG@1 while MAP chooses: its curve does not show MAP."""
     name = "lambdamart:n_trees=40:n_leaves=4:early_stopping=none:eval_metric=ndcg@1"
     given = {"valid": parts[1], "metric": "map", "trials": 10, "refit": False}
     found = gainful.tune(name, parts[0], **given)
