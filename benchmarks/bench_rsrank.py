@@ -1,4 +1,4 @@
-"""RSRank: what a pass (scores, ranks, weighted pairs, gradient) costs beside X @ w, and the memory of a fit."""
+"""RSRank: the cost of a pass (scores, ranks, weighted pairs, gradient) against X @ w, and the memory of a fit."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def memory_row() -> Row:
     """
     size = 600 * DOCUMENTS * FEATURES * 4 / 2**20
     peak = peak_memory(setup, 'gainful.RSRank(max_iter=10, init="zeros").fit(data)')
-    return Row("RSRank, 72,000 × 136 float32", "peak memory", peak, "the features once more", size, "MiB", wanted=1.0)
+    return Row("RSRank, 72,000 × 136 float32", "peak memory", peak, "a copy of the features", size, "MiB", wanted=1.0)
 
 
 def ohsumed_rows(folder: str, criterion: str = "map") -> Iterator[Row]:
-    """Quality on the five folds, chosen on the validation queries by ``criterion``; the promise is LETOR's, MAP."""
+    """Quality on the five folds, chosen on the validation queries by ``criterion``; the target is for LETOR's, MAP."""
     measures = {m: gainful.metric(m, convention="letor3") for m in ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")}
     names = ("rsrank", "rsrank-sparse", "ndcg-reduction")
     found: dict[str, list[list[float]]] = {name: [] for name in names}

@@ -1,7 +1,7 @@
-"""The structured SVM: what an iteration costs beside X @ w, how it grows, and a path of C beside LightGBM's trees.
+"""The structured SVM: the cost of an iteration against X @ w, how it grows, and a path of C against LightGBM's trees.
 
-The large problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32. OHSUMED
-itself is used for the path where ``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape.
+The large problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32. The
+path uses OHSUMED itself if ``GAINFUL_OHSUMED`` names its folder, otherwise artificial data of that shape.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def memory_rows() -> Iterator[Row]:
     body = "gainful.StructuredSVM(max_iter=10).fit(data)"
     size = 3_000 * DOCUMENTS * FEATURES * 4 / 2**20
     yield Row(
-        "structured SVM, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "the features once more",
+        "structured SVM, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "a copy of the features",
         size, "MiB", wanted=1.0,
     )  # fmt: skip
 
