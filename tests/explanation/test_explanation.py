@@ -255,11 +255,11 @@ def test_the_command_explains_a_pair(files, data, linear, capsys, pair):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--pair", "d3", "d7"), "document 'd3' stands in 15 rows; name its query with --query"),
-        (("--pair", "1", "nobody"), "there is no document 'nobody'"),
+        (("--pair", "d3", "d7"), "document 'd3' is in 15 rows; name its query with --query"),
+        (("--pair", "1", "nobody"), "no document 'nobody'"),
         (("--pair", "1", "181"), "a row number from 1 to 180"),
         (("--query", "none"), "there is no query 'none'"),
-        (("--query", "1", "--pair", "2", "30"), "row 30 is of query 3, not of query 1; leave --query out"),
+        (("--query", "1", "--pair", "2", "30"), "row 30 belongs to query 3, not to query 1; leave out --query"),
     ],
 )
 def test_mistakes_are_one_line(files, capsys, options, line):
@@ -279,7 +279,7 @@ def test_columns_in_another_order_are_refused(files, data, capsys):
 
 def test_a_pair_of_two_queries_is_noted(files, capsys):
     assert explain(files, "--pair", "1", "30", "--json") == 0
-    assert "note: these are documents of two queries, 1 and 3" in capsys.readouterr().err
+    assert "note: these documents are from two queries, 1 and 3" in capsys.readouterr().err
     assert explain(files, "--pair", "1", "2", "--json") == 0
     assert "note" not in capsys.readouterr().err
 
