@@ -96,7 +96,7 @@ def test_ohsumed_from_end_to_end(capsys, folder, tmp_path):
     code, out, err = call(capsys, *arguments, *written)
     assert code == 0
     assert "are not OHSUMED of LETOR 3.0" in " ".join(out.split())
-    assert f"results are kept in {tmp_path / 'store'}" in err
+    assert f"results are stored in {tmp_path / 'store'}" in err
     assert "left" in err
     assert "Δ MAP" in out
     assert (tmp_path / "report" / "report.html").is_file()
