@@ -21,7 +21,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees import sums as tree_sums
 from gainful.trees.grades import Tally
 from gainful.trees.query_sampling import QuerySample
-from gainful.trees.row_chunks import joined, in_chunks
+from gainful.trees.row_chunks import in_chunks, joined
 
 distributed = pytest.importorskip("distributed")
 from gainful.trees import shared_bins as common_bins  # noqa: E402
