@@ -44,9 +44,11 @@ from gainful.data.rows import (
     checked_query_weights,
     first_repeated,
     group_rows,
+    join_optional,
     refuse_empty,
     refuse_infinite,
     rows_of_queries,
+    stack_matrices,
     value_blocks,
     weights_of_queries,
 )
@@ -427,18 +429,7 @@ class RankingData(Dataset):
         twice = first_repeated(query_ids)
         if twice is not None:
             raise DataError(f"query {twice!r} is in two parts; give the queries of each part ids of their own")
-        starts = np.cumsum([0] + [part.n_rows for part in parts])
-        return RankingData.trusted(
-            X=_stack(parts),
-            y=np.concatenate([part.y for part in parts]),
-            offsets=np.concatenate(
-                [[0], *(part.offsets[1:] + s for part, s in zip(parts, starts, strict=False))]
-            ).astype(np.int64),
-            query_ids=query_ids,
-            doc_ids=_join_optional([part.doc_ids for part in parts], [part.n_rows for part in parts], ""),
-            feature_names=first.feature_names,
-            query_weights=_join_optional([p.query_weights for p in parts], [p.n_queries for p in parts], 1.0),
-        )
+        return join_pieces(parts).replace(query_ids=query_ids)
 
     def with_n_features(self, n_features: int) -> RankingData:
         """The same data with zero columns added at the end: in LETOR text a feature not written is 0."""
@@ -508,19 +499,26 @@ def _read_only(value: Any) -> Any:
     return value
 
 
-def _stack(parts: Sequence[RankingData]) -> Any:
-    if parts[0].is_sparse:
-        from scipy import sparse
+def join_pieces(
+    pieces: Sequence[RankingData], continues: Sequence[bool] | None = None, dtype: Any = None
+) -> RankingData:
+    """All rows of pieces that agree on their features, without checks.
 
-        return sparse.vstack([part.X for part in parts], format="csr")
-    return np.concatenate([part.X for part in parts])
-
-
-def _join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
-    if all(array is None for array in arrays):
-        return None
-    return np.concatenate(
-        [np.full(n, fill) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    Where ``continues`` is true, the first query of the piece goes on from the last one of the piece before.
+    """
+    old = [0] * len(pieces) if continues is None else [int(goes_on) for goes_on in continues]
+    both = list(zip(pieces, old, strict=True))
+    starts = np.cumsum([0] + [piece.n_rows for piece in pieces])
+    offsets = [piece.offsets[n:-1] + start for (piece, n), start in zip(both, starts[:-1], strict=True)]
+    weights = [None if piece.query_weights is None else piece.query_weights[n:] for piece, n in both]
+    return RankingData.trusted(
+        X=stack_matrices([piece.X for piece in pieces], dtype),
+        y=np.concatenate([piece.y for piece in pieces]),
+        offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
+        query_ids=np.concatenate([piece.query_ids[n:] for piece, n in both]),
+        doc_ids=join_optional([piece.doc_ids for piece in pieces], [piece.n_rows for piece in pieces], ""),
+        feature_names=pieces[0].feature_names,
+        query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
     )
 
 

@@ -121,6 +121,24 @@ def first_repeated(ids: Array) -> Any:
     return None
 
 
+def join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
+    """All arrays as one, with ``fill`` where there is none; None if there is none at all."""
+    if all(array is None for array in arrays):
+        return None
+    return np.concatenate(
+        [np.full(n, fill) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    )
+
+
+def stack_matrices(matrices: Sequence[Any], dtype: Any = None) -> Any:
+    """The rows of all matrices, dense or CSR, as one matrix."""
+    if isinstance(matrices[0], np.ndarray):
+        return np.concatenate(matrices, dtype=dtype)
+    from scipy import sparse  # slow to import, and seldom needed
+
+    return sparse.vstack(matrices, format="csr", dtype=dtype)
+
+
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 

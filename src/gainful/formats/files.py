@@ -7,16 +7,20 @@ import mmap
 import os
 import secrets
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gainful.errors import DataError, FormatError
+
+if TYPE_CHECKING:
+    from gainful.data.dataset import RankingData
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 PIECE_BYTES = 1 << 20
@@ -246,6 +250,40 @@ def _checked_target(target: Path, path: PathLike) -> int | None:
     if not stat.S_ISREG(info.st_mode):
         raise FormatError("is not a regular file, so it cannot be replaced", path=path)
     return stat.S_IMODE(info.st_mode)
+
+
+class FileWriter(ABC):
+    """One file of any format: ``with open_writer(path, data) as writer: writer.append(data)``.
+
+    The file appears when the block ends well; otherwise nothing is left.
+    """
+
+    def __init__(self, path: PathLike):
+        self.path = path
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> None:
+        """Open the file, and enter into ``stack`` whatever must be closed."""
+
+    @abstractmethod
+    def append(self, data: RankingData) -> None:
+        """Add rows at the end."""
+
+    def _finish(self) -> None:  # noqa: B027 - most formats end with the last row
+        """Write what comes after the last row."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if raised[0] is not None:
+            self._stack.__exit__(*raised)
+            return
+        with self._stack:
+            self._finish()
 
 
 @contextmanager

@@ -27,9 +27,8 @@ import numpy.typing as npt
 from gainful.data.dataset import RankingData
 from gainful.data.rows import refuse_infinite
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats.binary.writer import ALIGNMENT, MAGIC, PIECE_VALUES, PREFIX, VERSION
+from gainful.formats.binary.writer import ALIGNMENT, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
-from gainful.formats.binary.writer import write as write
 from gainful.formats.files import PathLike, check_readable, forget_pages
 from gainful.formats.ids import string_array
 
@@ -78,14 +77,18 @@ def read(path: PathLike, *, mmap: bool = True) -> RankingData:
     So do the grades and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
     are checked. The values of the matrix are looked at only with ``mmap=False``.
     """
-    if not isinstance(mmap, bool):
-        raise ParameterError.of("read", "mmap", "True or False", mmap)
+    check_mmap(mmap)
     opened = Opened(path, mapped=mmap)
     data = opened.part(0, opened.n_queries)
     if not mmap:
         with _damage(path):
             refuse_infinite(data.X)
     return data
+
+
+def check_mmap(mmap: Any) -> None:
+    if not isinstance(mmap, bool):
+        raise ParameterError.of("read", "mmap", "True or False", mmap)
 
 
 @contextmanager
@@ -222,8 +225,8 @@ class Opened:
 
         What is mapped leaves memory behind the check.
         """
-        for start in range(0, len(array), PIECE_VALUES):
-            yield start, array[start : start + PIECE_VALUES + 1]
+        for start in range(0, len(array), CHUNK_VALUES):
+            yield start, array[start : start + CHUNK_VALUES + 1]
             if self.mapped:
                 self.release()
 

@@ -36,7 +36,6 @@ from gainful.formats.letor.lines import (
     is_text,
     read_number,
 )
-from gainful.formats.letor.writer import write as write
 
 Array = npt.NDArray[Any]
 BLOCK_BYTES = 32 << 20
@@ -70,8 +69,7 @@ def read(
     merge : rows of a query that stand apart are brought together instead of being refused
     n_threads : threads, by default as many as the process may use
     """
-    options = checked_options(dtype, n_features, sparse, zero_based, merge, n_threads)
-    return read_with(path, options)
+    return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads))
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,14 @@ class Options:
         return n_values < SPARSE_DENSITY * cells and cells * itemsize > SPARSE_BYTES
 
 
-def checked_options(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, merge: Any, n_threads: Any) -> Options:
+def check_options(
+    dtype: Any = None,
+    n_features: Any = None,
+    sparse: Any = "auto",
+    zero_based: Any = False,
+    merge: Any = False,
+    n_threads: Any = None,
+) -> Options:
     if dtype is not None:
         try:
             name = np.dtype(dtype).name

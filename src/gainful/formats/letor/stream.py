@@ -19,13 +19,18 @@ from gainful.errors import FormatError, option
 from gainful.formats.files import Block, PathLike, compression_of, text_blocks
 from gainful.formats.letor.header import Header
 from gainful.formats.letor.lines import LARGEST_INDEX, Rules
-from gainful.formats.letor.reader import Found, Options, Reading, chunk_bounds, lines_of_rows
+from gainful.formats.letor.reader import Found, Options, Reading, check_options, chunk_bounds, lines_of_rows
 from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
 
 Array = npt.NDArray[Any]
 BLOCK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 EXPANDED = 4  # what text grows to when it is decompressed, about
+
+
+def open_source(paths: Sequence[Path], **options: Any) -> Source:
+    """The files as a source of rows; options as in :func:`~gainful.formats.letor.reader.read`."""
+    return LetorSource(paths, check_options(**options))
 
 
 class LetorSource(Source):

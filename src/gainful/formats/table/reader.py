@@ -25,7 +25,6 @@ from gainful.errors import DataError, FormatError, ParameterError, UnknownNameEr
 from gainful.formats.files import PathLike, compression_of, decompressed, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
-from gainful.formats.table.writer import write as write
 
 Array = npt.NDArray[Any]
 FILL_ROWS = 4096
@@ -76,14 +75,14 @@ def read(
     sep : of CSV and TSV: the character between two columns, such as ";" or "tab"
     merge : False refuses a query whose rows are not adjacent
     """
-    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
     with told_of(path, kind, lambda: _load(path, kind, wanted, threads=False)):
         return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
 
 
 def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
     """The names of the columns by what they are for; options as in :func:`read`. Values are not read."""
-    given = checked_columns(Columns(**wanted), merge, kind)
+    given = check_columns(Columns(**wanted), merge, kind)
     with told_of(path, kind, lambda: _schema(path, kind, given)):
         schema = _schema(path, kind, given)
         plan = planned(schema, given)
@@ -120,11 +119,11 @@ def from_frame(
     merge: bool = True,
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column."""
-    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features), merge)
     return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
 
 
-def checked_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
+def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
         may_be_false = role in OPTIONAL and value is False

@@ -24,6 +24,7 @@ from gainful.formats.sources import Layout, Source, StartOver, common_layout, ro
 from gainful.formats.table.reader import (
     Columns,
     Plan,
+    check_columns,
     csv_names,
     csv_options,
     csv_source,
@@ -41,6 +42,11 @@ Array = npt.NDArray[Any]
 CSV_BLOCK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # of a Parquet column that are read ahead
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
+
+
+def open_source(paths: Sequence[Path], *, kind: str, merge: bool = True, **wanted: Any) -> Source:
+    """The files as a source of rows; options as in :func:`~gainful.formats.table.reader.read`."""
+    return TableSource(paths, kind, check_columns(Columns(**wanted), merge, kind), merge=merge)
 
 
 class TableSource(Source):
