@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from gainful import DataError
-from gainful.data import spread as module
+from gainful.data import rows
 from gainful.data.spread import feature_spread, feature_sums, first_row, spread_of_sums
 
 FORMS = {"dense": np.asarray, "float32": lambda X: X.astype(np.float32), "csr": sparse.csr_array}
@@ -22,7 +22,7 @@ def features(rng, n=200):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_they_are_those_of_numpy(form, weighted, rng, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_VALUES", 60)  # several blocks
+    monkeypatch.setattr(rows, "CHUNK_VALUES", 60)  # several chunks
     X = FORMS[form](features(rng))
     dense = (X.toarray() if form == "csr" else X).astype(np.float64)
     omega = rng.integers(0, 4, len(dense)).astype(float) if weighted else np.ones(len(dense))

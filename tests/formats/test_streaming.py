@@ -48,8 +48,8 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def make_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor, "SPARSE_BYTES", 300)  # so that whether to store text sparse changes inside a file
     monkeypatch.setattr(letor_stream, "SAMPLE_BYTES", 1)
-    monkeypatch.setattr(letor_stream.LetorSource.__init__, "__kwdefaults__", {"block_bytes": 1})
-    kept = table_stream.TableSource.__init__.__kwdefaults__ | {"piece_rows": 2, "block_bytes": 300}
+    monkeypatch.setattr(letor_stream.LetorSource.__init__, "__kwdefaults__", {"chunk_bytes": 1})
+    kept = table_stream.TableSource.__init__.__kwdefaults__ | {"piece_rows": 2, "chunk_bytes": 300}
     monkeypatch.setattr(table_stream.TableSource.__init__, "__kwdefaults__", kept)
     monkeypatch.setattr(binary_stream.BinarySource.__init__, "__kwdefaults__", {"piece_rows": 2})
 

@@ -37,11 +37,11 @@ from gainful.data.frames import as_features, column_to_numpy, refuse_dask, witho
 from gainful.data.rows import (
     Array,
     as_id_array,
-    checked_column,
-    checked_doc_ids,
-    checked_grades,
-    checked_names,
-    checked_query_weights,
+    check_column,
+    check_doc_ids,
+    check_grades,
+    check_names,
+    check_query_weights,
     first_repeated,
     group_rows,
     join_optional,
@@ -49,7 +49,7 @@ from gainful.data.rows import (
     refuse_infinite,
     rows_of_queries,
     stack_matrices,
-    value_blocks,
+    value_chunks,
     weights_of_queries,
 )
 from gainful.errors import DataError
@@ -188,7 +188,7 @@ class RankingData(Dataset):
         X, names = as_features(self.X)
         n_rows, n_features = X.shape
         refuse_empty(X)
-        y = checked_grades(self.y, n_rows)
+        y = check_grades(self.y, n_rows)
         offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
             raise DataError(f"offsets must run from 0 to the number of rows ({n_rows})")
@@ -206,9 +206,9 @@ class RankingData(Dataset):
             y=y,
             offsets=offsets,
             query_ids=query_ids,
-            doc_ids=checked_doc_ids(self.doc_ids, n_rows),
-            feature_names=checked_names(self.feature_names if self.feature_names is not None else names, n_features),
-            query_weights=checked_query_weights(self.query_weights, len(query_ids)),
+            doc_ids=check_doc_ids(self.doc_ids, n_rows),
+            feature_names=check_names(self.feature_names if self.feature_names is not None else names, n_features),
+            query_weights=check_query_weights(self.query_weights, len(query_ids)),
             input_order=self.input_order,
         )
 
@@ -233,10 +233,10 @@ class RankingData(Dataset):
         X, names = as_features(X)
         n_rows = X.shape[0]
         refuse_empty(X)
-        grades = checked_grades(y, n_rows)
+        grades = check_grades(y, n_rows)
         order, offsets, query_ids = group_rows(qid, n_rows)
-        ids = checked_doc_ids(doc_ids, n_rows)
-        weights = None if sample_weight is None else checked_column(sample_weight, n_rows, "sample_weight")
+        ids = check_doc_ids(doc_ids, n_rows)
+        weights = None if sample_weight is None else check_column(sample_weight, n_rows, "sample_weight")
         if order is not None:
             X, grades = X[order], grades[order]
             ids = None if ids is None else ids[order]
@@ -317,7 +317,7 @@ class RankingData(Dataset):
     @cached_property
     def has_missing(self) -> bool:
         """Whether any feature value is NaN."""
-        return any(bool(np.isnan(block).any()) for block in value_blocks(self.X))
+        return any(bool(np.isnan(block).any()) for block in value_chunks(self.X))
 
     # -- as blocks -----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from gainful.data.frames import column_to_numpy
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
-BLOCK_VALUES = 1 << 20  # values looked at together by checks, so that no temporary is as large as X
+CHUNK_VALUES = 1 << 20  # values handled together, so that no temporary is as large as X
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ def _real(values: Array) -> Array:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def checked_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
+def check_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
     """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
     try:
         grades = _real(column_to_numpy(y))
@@ -173,24 +173,32 @@ def refuse_empty(X: Any) -> None:
 def refuse_infinite(X: Any, first_row: int = 0) -> None:
     """Raise at the first infinite feature value. NaN passes: it means missing. ``first_row`` as for grades."""
     start = 0
-    for block in value_blocks(X):
+    for chunk in value_chunks(X):
         with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not np.isfinite(block.sum())  # one cheap pass settles the ordinary case
-        if suspicious and np.isinf(block).any():
-            flat = start + int(np.flatnonzero(np.isinf(block).ravel())[0])
+            suspicious = not np.isfinite(chunk.sum())  # one cheap pass settles the ordinary case
+        if suspicious and np.isinf(chunk).any():
+            flat = start + int(np.flatnonzero(np.isinf(chunk).ravel())[0])
             row, column = _place_of(X, flat)
             row += first_row
             raise DataError(
                 f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
             )
-        start += block.size
+        start += chunk.size
 
 
-def value_blocks(X: Any) -> Iterator[Array]:
+def row_chunks(X: Any) -> Iterator[slice]:
+    """Slices of rows that hold about :data:`CHUNK_VALUES` values."""
+    n_rows, width = X.shape
+    width = max(1.0, width if isinstance(X, np.ndarray) else X.nnz / max(1, n_rows))
+    step = max(1, int(CHUNK_VALUES / width))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def value_chunks(X: Any) -> Iterator[Array]:
+    """All stored values, some at a time."""
     if isinstance(X, np.ndarray):
-        step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
-        return (X[i : i + step] for i in range(0, X.shape[0], step))
-    return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+        return (X[rows] for rows in row_chunks(X))
+    return (X.data[i : i + CHUNK_VALUES] for i in range(0, X.nnz, CHUNK_VALUES))
 
 
 def is_mapped(X: Any) -> bool:
@@ -208,18 +216,16 @@ def _place_of(X: Any, flat: int) -> tuple[int, int]:
 
 
 def linear_scores(X: Any, w: Array) -> Array:
-    """X·w in float64 whatever X is stored in, block by block, so that no float64 copy of X is made."""
+    """X·w in float64 whatever X is stored in, without a float64 copy of X."""
     if X.dtype == np.float64:
         return np.asarray(X @ w)
-    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
     scores = np.empty(X.shape[0])
-    for start in range(0, X.shape[0], step):
-        block = X[start : start + step]
-        scores[start : start + step] = block.astype(np.float64) @ w
+    for rows in row_chunks(X):
+        scores[rows] = X[rows].astype(np.float64) @ w
     return scores
 
 
-def checked_column(values: Any, n: int, what: str) -> Array:
+def check_column(values: Any, n: int, what: str) -> Array:
     try:
         array = _real(column_to_numpy(values))
     except (TypeError, ValueError) as error:
@@ -229,11 +235,11 @@ def checked_column(values: Any, n: int, what: str) -> Array:
     return array
 
 
-def checked_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
+def check_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
     """Weights as float64. ``all_zero``: they may all be 0, as in one shard of many."""
     if weights is None:
         return None
-    array = checked_column(weights, n_queries, "query_weights")
+    array = check_column(weights, n_queries, "query_weights")
     if not np.isfinite(array).all() or (array < 0).any():
         raise DataError("query weights must be finite and not negative")
     if not all_zero and not array.any():
@@ -255,7 +261,7 @@ def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_r
     return np.asarray(low)
 
 
-def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
+def check_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
     if doc_ids is None:
         return None
     array = as_id_array(doc_ids, "doc_ids")
@@ -264,7 +270,7 @@ def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
     return array
 
 
-def checked_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str):

@@ -81,15 +81,15 @@ def iter_blocks(
 def _blocks(source: Source, rows: int) -> Iterator[RankingData]:
     source.settle()
     if source.queries is None:
-        yield from _joined_blocks(source, rows)
+        yield from _join_blocks(source, rows)
         return
     with tempfile.TemporaryDirectory() as folder:
         grouped = Path(folder) / "grouped.gnf"
         write_binary(source, grouped)
-        yield from _joined_blocks(BinarySource([grouped]), rows)
+        yield from _join_blocks(BinarySource([grouped]), rows)
 
 
-def _joined_blocks(source: Source, rows: int) -> Iterator[RankingData]:
+def _join_blocks(source: Source, rows: int) -> Iterator[RankingData]:
     held: list[RankingData] = []
     continued: list[bool] = []
     dtype = source.layout().dtype
@@ -179,7 +179,7 @@ def write_binary(source: Source, path: Path, progress: Progress | None = None) -
         try:
             with _writer(source.layout(), path, source.queries) as writer:
                 for data, continues, at in source.pieces():
-                    with _named(source):
+                    with _errors_of(source):
                         if at is None:
                             writer.append(data, continues=continues)
                         else:
@@ -205,14 +205,14 @@ def _writer(layout: Layout, path: Path, queries: Queries | None = None) -> Write
 
 
 @contextmanager
-def _named(source: Source) -> Iterator[None]:
+def _errors_of(source: Source) -> Iterator[None]:
     """Says of rows that cannot be written which file they are from."""
     try:
         yield
     except FormatError:
         raise
     except DataError as error:
-        raise source.explained(error) from None
+        raise source.explain(error) from None
 
 
 @contextmanager
@@ -244,7 +244,7 @@ def _write_shards(
         with _as_one_binary(source, folder, progress) as path:
             opened = Opened(path)
             names: list[str] = []
-            for block in _joined_blocks(BinarySource([path]), rows):
+            for block in _join_blocks(BinarySource([path]), rows):
                 names.append(_shard_name(len(names), suffix))
                 write(block, folder / names[-1], to, **how)
             return _summary([target / name for name in names], opened)
@@ -261,7 +261,7 @@ def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progre
         names.append(_shard_name(len(names), ".gnf"))
         with _writer(layout, folder / names[-1]) as writer:
             while part is not None and (writer.n_rows == 0 or not part[2]):
-                with _named(source):
+                with _errors_of(source):
                     writer.append(part[0], continues=part[1])
                 if progress is not None:
                     progress(n_rows + writer.n_rows)

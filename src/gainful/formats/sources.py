@@ -75,7 +75,7 @@ class Source(ABC):
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
         """All rows as runs. With ``values=False`` the features may be left out, where that is quicker."""
 
-    def returned(self, query: Any, ended: int, again: int) -> Exception:
+    def return_error(self, query: Any, ended: int, again: int) -> Exception:
         """The error of a query that ended before row ``ended`` and starts again at row ``again``."""
         return AssertionError("a source that merges rows does not refuse a query that comes again")
 
@@ -84,23 +84,23 @@ class Source(ABC):
         seen = _Seen(self.queries)
         reading = self.rows(values=values)
         for data in reading:
-            data = self._in_final_form(data)
+            data = self._finalise(data)
             continues = seen.continues(data)
-            codes, broken = self._noted(seen, data)
+            codes, broken = self._note(seen, data)
             if broken is not None:
                 if not self.merge:
-                    raise self.returned(*broken)
+                    raise self.return_error(*broken)
                 if self.queries is None:
                     self._learn_queries(seen, reading)
             yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))
 
-    def _noted(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
+    def _note(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
         try:
             return seen.add(data)
         except DataError as error:
-            raise self.explained(error) from None
+            raise self.explain(error) from None
 
-    def explained(self, error: DataError) -> Exception:
+    def explain(self, error: DataError) -> Exception:
         """An error of the rows as one of the file or files."""
         path = self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
         return FormatError(str(error), path=path)
@@ -108,11 +108,11 @@ class Source(ABC):
     def _learn_queries(self, seen: _Seen, reading: Iterator[RankingData]) -> None:
         """Go through the rest for the sizes of the queries alone; then every row has a place."""
         for data in reading:
-            self._noted(seen, self._in_final_form(data))
+            self._note(seen, self._finalise(data))
         self.queries = seen.queries("query_id" in self.layout().text_integers)
         raise StartOver
 
-    def _in_final_form(self, data: RankingData) -> RankingData:
+    def _finalise(self, data: RankingData) -> RankingData:
         """Ids and weights as the whole input has them, once that is known."""
         if self.settled is None:
             return data

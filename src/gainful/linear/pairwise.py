@@ -27,7 +27,7 @@ import numpy as np
 
 from gainful.compute.features import Features
 from gainful.compute.query_loop import Fill, read_only, risk_along, risk_of_features, values_and_gradient
-from gainful.data.rows import Array, checked_grades
+from gainful.data.rows import Array, check_grades
 from gainful.errors import ParameterError
 from gainful.linear.scaling import ScaledRisk
 
@@ -42,7 +42,7 @@ class GradedPairs:
     def __init__(self, grades: Any, offsets: Any):
         self.offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
         self.n_queries, self.n_rows = len(self.offsets) - 1, int(self.offsets[-1])
-        self.grades = read_only(checked_grades(grades, self.n_rows))
+        self.grades = read_only(check_grades(grades, self.n_rows))
         counts = np.diff(self.offsets)
         query = np.repeat(np.arange(self.n_queries), counts)
         places = np.lexsort((-self.grades, query))

@@ -23,7 +23,7 @@ from gainful.compute.query_loop import each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.data.rows import CHUNK_VALUES, Array
 from gainful.data.spread import ROUNDING
 from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
 from gainful.losses.structured.violations import apply_gradient
@@ -251,7 +251,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
     """Blocks of queries, so that no temporary is as large as X."""
     found = np.zeros(X.shape[1], dtype=bool)
-    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
+    step = max(1, CHUNK_VALUES // max(1, X.shape[1]))
     for start in range(first, last, step):
         stop = min(start + step, last)
         rows, at = X[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]

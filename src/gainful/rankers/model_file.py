@@ -29,11 +29,11 @@ from gainful.metrics import metric
 from gainful.persistence.container import (
     MANIFEST,
     Kind,
-    packed,
-    parsed_manifest,
+    pack,
+    parse_manifest,
     read_container,
     write_container,
-    written_by,
+    writer_note,
 )
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -58,7 +58,7 @@ def save(model: Ranker, path: str | Path, *, metrics: Mapping[str, float] | None
     model._check_fitted()
     _refuse_strangers(model)
     state = model._pack()
-    members = packed(KIND, _described(model, metrics), state)
+    members = pack(KIND, _described(model, metrics), state)
     _rehearse(members[MANIFEST], state, path)
     write_container(KIND, path, members)
 
@@ -102,7 +102,7 @@ def _checked_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
 def _rehearse(manifest: bytes, state: Mapping[str, Any], path: str | Path) -> None:
     """Rebuild the model as :func:`load` will: what could not be read again is not written."""
     try:
-        read = parsed_manifest(KIND, manifest, Path(path))
+        read = parse_manifest(KIND, manifest, Path(path))
         large = {
             k: v
             for k, v in state.items()
@@ -158,7 +158,7 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     entry = next((entry for entry in RANKERS.values() if entry.class_name == name), None)
     if entry is None:
         raise FormatError(
-            f"this gainful {gainful.__version__} has no ranker class {shorten(name)}{written_by(manifest)}", path=path
+            f"this gainful {gainful.__version__} has no ranker class {shorten(name)}{writer_note(manifest)}", path=path
         )
     if not isinstance(params, dict):
         raise FormatError("the model file is damaged (it has no parameters)", path=path)
@@ -166,7 +166,7 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     if unknown:
         raise FormatError(
             f"this gainful {gainful.__version__} has no parameter {shorten(unknown[0])} of {name}"
-            f"{written_by(manifest)}; the file is damaged or of another version",
+            f"{writer_note(manifest)}; the file is damaged or of another version",
             path=path,
         )
     try:

@@ -17,7 +17,7 @@ from gainful.compute.randomness import seed_from
 from gainful.compute.threads import openmp_threads, paced
 from gainful.data.dataset import RankingData
 from gainful.data.frames import CODES, without_codes
-from gainful.data.rows import BLOCK_VALUES, Array
+from gainful.data.rows import CHUNK_VALUES, Array
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
@@ -375,7 +375,7 @@ def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = Non
     if X.dtype in CODES:
         from gainful.trees.codes import predict_blocks
 
-        return predict_blocks(booster, X, BLOCK_VALUES, num_iteration=iterations, **how)
+        return predict_blocks(booster, X, CHUNK_VALUES, num_iteration=iterations, **how)
     return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gainful.data.checks import already_checked, warn_of
+from gainful.data.checks import skip_checks, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError
@@ -164,7 +164,7 @@ class TuningPlan:
         """The final model; None where there are several splits and so no one training set."""
         if len(parts) > 1 and whole is None:
             return None
-        with already_checked():
+        with skip_checks():
             if len(parts) == 1:
                 model, train, valid = self.final(found, parts[0])
                 return model.fit(train, eval_set=valid)

@@ -220,8 +220,8 @@ class Opened:
             return self._small(name)
         return _native(np.frombuffer(self.pages, dtype=kind, count=size, offset=at))
 
-    def _looked_at(self, array: Array) -> Iterator[tuple[int, Array]]:
-        """(start, piece) of an array that is checked from end to end, each with the first value of the next.
+    def _chunks_of(self, array: Array) -> Iterator[tuple[int, Array]]:
+        """(start, chunk) of an array that is checked from end to end, each with the first value of the next.
 
         What is mapped leaves memory behind the check.
         """
@@ -232,8 +232,8 @@ class Opened:
 
     def _grades(self, rows: slice) -> Array:
         y = self._values("y")[rows]
-        for _, piece in self._looked_at(y):
-            if not (np.isfinite(piece).all() and (piece >= 0).all()):
+        for _, chunk in self._chunks_of(y):
+            if not (np.isfinite(chunk).all() and (chunk >= 0).all()):
                 raise self._damaged("a grade is negative or not finite")
         return y
 
@@ -258,10 +258,10 @@ class Opened:
 
     def _check_columns(self, indices: Array, indptr: Array) -> None:
         """Refuse columns that a product with the matrix would look up outside of it, or that are out of order."""
-        for start, piece in self._looked_at(indices):
-            if piece.min() < 0 or piece.max() >= self.shape.n_features:
+        for start, chunk in self._chunks_of(indices):
+            if chunk.min() < 0 or chunk.max() >= self.shape.n_features:
                 raise self._damaged("a column of the sparse matrix does not exist")
-            falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1
+            falls = np.flatnonzero(chunk[1:] <= chunk[:-1]) + start + 1
             at = np.searchsorted(indptr, falls)
             if (indptr[at] != falls).any():
                 raise self._damaged("the columns of the sparse matrix are out of order")

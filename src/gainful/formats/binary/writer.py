@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import checked_names, checked_query_weights, first_repeated, join_optional, rows_of_queries
+from gainful.data.rows import check_names, check_query_weights, first_repeated, join_optional, rows_of_queries
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.files import FileWriter, PathLike, atomic_write
 from gainful.formats.ids import encode, integers_if_canonical, plain_ids
@@ -101,7 +101,7 @@ class Writer(FileWriter):
         self.sparse, self.queries, self.distinct, self.whole = sparse, queries, distinct, whole
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
         self.n_features, self._grows = n_features or 0, n_features is None
-        self.feature_names = None if n_features is None else checked_names(feature_names, n_features)
+        self.feature_names = None if n_features is None else check_names(feature_names, n_features)
         self.n_rows = self.n_queries = self.n_values = 0
         self._text_integers = text_integers
         self._last_id: Any = None
@@ -254,7 +254,7 @@ class Writer(FileWriter):
             self._refuse_repeated()
         self._put_ids(self._query_ids, self.n_queries)
         if weights is not None:
-            weights = checked_query_weights(weights, self.n_queries, all_zero=True)
+            weights = check_query_weights(weights, self.n_queries, all_zero=True)
             self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
 
     def _refuse_repeated(self) -> None:
