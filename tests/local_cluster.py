@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gainful.cluster import clients
+from gainful.cluster import close_clients
 
 distributed = pytest.importorskip("distributed")
 
@@ -24,5 +24,4 @@ def local_cluster(n_workers: int = 2, processes: bool = False):
         try:
             yield made
         finally:
-            while clients._OPENED:
-                clients._OPENED.popitem()[1].close()
+            close_clients()

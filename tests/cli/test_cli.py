@@ -101,7 +101,7 @@ def test_compare_with_given_parts_and_convention(capsys, folder):
 def test_compare_trains_a_useful_few_and_shows_the_best_first(capsys, folder):
     code, out, err = call(capsys, "compare", folder, "--json")
     assert code == 0
-    assert "comparing a useful few; --rankers names others" in err
+    assert "comparing a useful few; choose others with --rankers" in err
     means = {label: told["means"]["ndcg@10"] for label, told in json.loads(out)["rankers"].items()}
     assert tuple(means) == USEFUL_FEW
     code, out, _ = call(capsys, "compare", folder, "--metrics", "ndcg@10,map")
@@ -147,10 +147,10 @@ def test_compare_reads_fold_folders(capsys, folder, tmp_path):
         (["--metrics", "ndgc@10"], "ndcg"),
         (["--convention", "letor9"], "letor"),
         (["--tests", "anova"], "no test 'anova'"),
-        (["--sizes", "a,b"], "--sizes must be numbers"),
+        (["--sizes", "a,b"], "--sizes must be comma-separated numbers"),
         (["--folds", "two"], "--folds"),
         (["--nonsense"], "--nonsense"),
-        (["--baseline", "x"], "no ranker in this comparison 'x'"),
+        (["--baseline", "x"], "this comparison has no ranker 'x'"),
         (["--alpha", "2"], "alpha of compare"),
     ],
 )
@@ -384,12 +384,6 @@ def test_version_and_help(capsys):
         assert call(capsys, command, "--help")[0] == 0
 
 
-def test_warm_compiles_and_says_so(capsys):
-    code, _, err = call(capsys, "warm")
-    assert code == 0
-    assert "kernels are ready" in err
-
-
 def test_names_that_look_like_markup_are_printed_as_they_are(capsys, tmp_path):
     path = tmp_path / "a[red].txt"
     path.write_text("1 qid:[/b] 1:2\n0 qid:[/b] 1:1\n")
@@ -427,6 +421,24 @@ def test_flags_are_shown_without_a_value(capsys):
         assert "bool" not in out.lower()
         assert "-h" in out
     assert "--json" in out
+
+
+@pytest.mark.parametrize("words", ["rankers --json true", "rankers lambdamart --json No", "rankers --json=true"])
+def test_a_flag_takes_no_value(capsys, words):
+    given = words[words.index("--json") :]
+    line = f"gainful: --json takes no value, was {given}; give --json alone, or leave it out"
+    assert refused(capsys, *words.split()) == line
+
+
+def test_a_pair_of_flags_takes_no_value(capsys):
+    line = refused(capsys, "tune", "lambdamart", "--prune", "off")
+    assert line == "gainful: --prune takes no value, was --prune off; give --prune or --no-prune"
+
+
+def test_what_follows_a_flag_may_be_an_argument(capsys):
+    code, out, _ = call(capsys, "rankers", "--json", "lambdamart")
+    assert code == 0
+    assert json.loads(out)["name"] == "lambdamart"
 
 
 def test_without_a_command_it_helps(capsys):

@@ -17,7 +17,7 @@ from scipy import sparse
 from test_blocks import LINEAR
 
 import gainful
-from gainful.cluster import DaskBlocks
+from gainful.cluster import DaskBlocks, close_clients
 from gainful.cluster import shards as cluster_shards
 from gainful.cluster.collections import ShuffledWarning
 from gainful.compute.threads import thread_count
@@ -134,6 +134,17 @@ def test_one_long_file_is_cut_and_spread(data, client, cluster, tmp_path, monkey
     assert len({worker for where in places.values() for worker in where}) == 2
     assert gainful.RankingData.concatenate(list(shards.blocks())).equals(data)
     assert_same(gainful.RankSVM().fit(shards), gainful.RankSVM().fit(data))
+
+
+def test_connections_by_address_can_be_closed(client, cluster, folder):
+    first, again = (gainful.open_shards(folder, cluster=cluster.scheduler_address).source.client for _ in range(2))
+    assert first is again
+    close_clients()
+    assert first.status == "closed"
+    assert client.status == "running"  # not opened here
+    assert gainful.open_shards(folder, cluster=cluster.scheduler_address).source.client.status == "running"
+    close_clients()
+    close_clients()  # nothing is open
 
 
 @pytest.mark.parametrize(("rows", "count"), [(1, 1), (1e4, 1), (1e6, 8), (1e7, 32), (1e8, 64), (1e9, 256)])

@@ -142,7 +142,7 @@ def test_a_loss_of_the_users_own_and_warm_start(data, valid, shards):
         here.set_params(n_trees=n_trees).fit(data, eval_set=valid)
         there.set_params(n_trees=n_trees).fit(shards, eval_set=valid)
     same_model(there, here, valid)
-    assert there.scale_ == pytest.approx(here.scale_)
+    assert there.gradient_scale_ == pytest.approx(here.gradient_scale_)
 
 
 def test_early_stopping_keeps_the_exact_best_tree(data, valid, shards):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import gainful
 from gainful.compute import threads
@@ -33,10 +34,11 @@ def run(code: str, **environ: str) -> str:
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine of eight cores without a quota, and no variable set."""
+    """A machine of eight logical cores on four physical ones, without a quota, and no variable set."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(threads, "_affinity", lambda: 8)
     monkeypatch.setattr(threads, "_quota_here", lambda: None)
+    monkeypatch.setattr(threads, "_cores_of_affinity", lambda: 4)
 
 
 # -- cores -------------------------------------------------------------------------------------------------------------
@@ -124,6 +126,62 @@ def test_small_data_take_one_thread(machine):
     assert training_threads(None, small) == 1
     assert training_threads(None, large) == 5
     assert training_threads(2, small) == 2
+
+
+def test_sparse_data_count_by_what_they_store(machine):
+    from gainful.trees.grow import training_threads
+
+    dense = gainful.make_artificial(100, n_features=20)
+    X = np.zeros((dense.n_rows, 1_000))
+    X[:, :20] = dense.X
+    sparse = dense.replace(X=csr_array(X))
+    assert training_threads(None, sparse) == training_threads(None, dense) == 5
+
+
+class Torch:
+    """PyTorch, as far as its threads go."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def get_num_threads(self):
+        return self.n
+
+    def set_num_threads(self, n):
+        self.n = n
+
+
+@pytest.mark.parametrize(
+    ("own", "quota", "used"),
+    [
+        (8, None, 8), (8, 3.0, 3), (8, 2.0, 1),  # logical cores
+        (4, None, 4), (4, 3.0, 3), (4, 2.0, 1), (4, 6.0, 4),  # physical cores: PyTorch's own number as well
+        (5, 3.0, 5),  # the user's
+    ],
+)  # fmt: skip
+def test_threads_of_pytorch(machine, monkeypatch, own, quota, used):
+    monkeypatch.setattr(threads, "_quota_here", lambda: quota)
+    torch = Torch(own)
+    with threads.few_enough(torch):
+        assert torch.n == used
+    assert torch.n == own
+
+
+def test_a_number_by_variable_is_left_to_pytorch(machine, monkeypatch):
+    monkeypatch.setattr(threads, "_quota_here", lambda: 2.0)
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    torch = Torch(8)
+    with threads.few_enough(torch):
+        assert torch.n == 8
+
+
+def test_physical_cores_are_counted_by_their_siblings(tmp_path):
+    for i, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
+        file = tmp_path / f"cpu{i}" / "topology" / "thread_siblings_list"
+        file.parent.mkdir(parents=True)
+        file.write_text(siblings + "\n")
+    assert [threads.physical_cores(some, tmp_path) for some in ({0, 1, 2, 3}, {0, 2}, {1, 2})] == [2, 1, 2]
+    assert threads.physical_cores({0, 9}, tmp_path) == 2
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------

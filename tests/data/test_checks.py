@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import gainful
+from gainful.data import checks
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.sharded import ShardedData
@@ -41,6 +42,20 @@ def codes(data, valid=None):
 def in_shards(data, n=3):
     cuts = np.linspace(0, data.n_queries, n + 1).astype(int)
     return ShardedData(LocalBlocks([data[a:b] for a, b in pairwise(cuts)]))
+
+
+def with_weightless_rows(data, seed=0):
+    """The same data between queries of weight 0 that contradict every finding: other grades, other values."""
+    rng = np.random.default_rng(seed)
+    X, y, qid = np.asarray(data.X if isinstance(data.X, np.ndarray) else data.X.toarray()), data.y, data.qid
+    n = 30
+    noise = rng.random((n, X.shape[1])) * 1e6
+    ids = np.repeat(np.arange(10) + 10**6, 3)
+    rows = gainful.RankingData.from_rows(
+        np.concatenate([noise, X]), np.concatenate([rng.integers(0, 3, n), y]), np.concatenate([ids, qid]),
+        sample_weight=np.concatenate([np.zeros(n), np.ones(len(y))]), feature_names=data.feature_names,
+    )  # fmt: skip
+    return rows if isinstance(data.X, np.ndarray) else rows.replace(X=sparse.csr_matrix(rows.X))
 
 
 # -- good data ---------------------------------------------------------------------------------------------------------
@@ -229,6 +244,51 @@ def test_a_message_names_three_features():
 
 def test_few_rows_prove_nothing():
     assert codes(data_of(np.array([[0.0], [1.0], [2.0], [0.0]]), [0, 1, 2, 0], [1, 1, 2, 2])) == []
+
+
+@pytest.mark.parametrize("look", [lambda data: data, in_shards], ids=["whole", "shards"])
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize(
+    "values", [lambda data: data.y, 3.0, lambda data: data.X[:, 0], lambda data: np.arange(data.n_rows)],
+    ids=["leak", "constant", "duplicate", "row number"],
+)  # fmt: skip
+def test_queries_of_weight_0_hide_nothing(values, stored, look):
+    data = with_column(values, stored=stored)
+    assert codes(look(with_weightless_rows(data))) == codes(look(data))
+
+
+@pytest.mark.parametrize("look", [lambda data: data, in_shards], ids=["whole", "shards"])
+def test_grades_of_queries_of_weight_0_do_not_count(look):
+    data = gainful.make_artificial(40, n_docs=10, n_features=4, seed=2)
+    y = np.where(data.qid < 20, 99.0, data.y)  # a shard of them alone, too
+    assert codes(look(data.replace(y=y))) == ["high-grades"]
+    assert codes(look(data.replace(y=y, query_weights=(data.query_ids >= 20).astype(float)))) == []
+    flat = np.where(data.qid < 20, data.y, 1.0)
+    weightless = data.replace(y=flat, query_weights=(data.query_ids >= 20).astype(float))
+    assert codes(look(weightless)) == ["one-grade"]
+
+
+def test_shared_queries_of_weight_0_do_not_count():
+    data = gainful.make_artificial(40, n_docs=10, n_features=4, seed=2)
+    assert codes(data, data[:5]) == ["shared-queries"]
+    without = data.replace(query_weights=(np.arange(40) >= 5).astype(float))
+    assert codes(without, data[:5]) == []
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_many_blocks_are_sampled_like_few(stored):
+    made = gainful.make_artificial(800, n_docs=2, n_features=4, seed=2)
+    X = np.array(made.X)
+    X[:, 1] = made.y
+    data = made.replace(X=STORED[stored](X))
+    for n in (3, 400):
+        assert codes(in_shards(data, n)) == ["leak"]
+
+
+def test_the_sample_of_many_blocks_is_bounded(monkeypatch):
+    monkeypatch.setattr(checks, "SAMPLE_ROWS", 100)
+    data = in_shards(gainful.make_artificial(200, n_docs=5, n_features=4, seed=2), 200)
+    assert len(checks._glance(data).y) == 100
 
 
 def test_a_very_wide_sparse_matrix_is_not_made_dense():

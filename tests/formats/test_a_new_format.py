@@ -59,7 +59,7 @@ def test_it_is_written_read_and_converted(tmp_path: Path) -> None:
 def test_what_it_does_not_have_is_said(tmp_path: Path) -> None:
     write(DATA, tmp_path / "a.jsonl")
     assert columns_of(tmp_path / "a.jsonl") is None
-    with pytest.raises(UnknownNameError, match=r"option of read for this format called 'negat'.*did you mean 'negate'"):
+    with pytest.raises(UnknownNameError, match=r"read for this format has no option 'negat'.*did you mean 'negate'"):
         list(iter_blocks(tmp_path / "a.jsonl", negat=True))
-    with pytest.raises(UnknownNameError, match="option of write for this format called 'zeros'"):
+    with pytest.raises(UnknownNameError, match="write for this format has no option 'zeros'"):
         write(DATA, tmp_path / "b.jsonl", zeros=True)

@@ -100,8 +100,8 @@ def test_several_blocks(tmp_path: Path, rng: np.random.Generator, kind: str, suf
     from gainful.formats.letor import writer as letor_writer
     from gainful.formats.table import writer as table_writer
 
-    monkeypatch.setattr(table_writer, "CHUNK_VALUES", 50_000)
-    monkeypatch.setattr(letor_writer, "CHUNK_VALUES", 50_000)
+    monkeypatch.setattr(table_writer, "GROUP_VALUES", 50_000)
+    monkeypatch.setattr(letor_writer, "TEXT_VALUES", 50_000)
     data = blocks_of_data(rng, kind)
     write(data, tmp_path / ("a" + suffix))
     assert data.equals(read(tmp_path / ("a" + suffix)))

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gainful.compute.query_loop import read_only, values_and_gradient
+from gainful.compute.query_loop import values_and_gradient
+from gainful.data.rows import read_only
 from gainful.losses import LOSSES, loss, tensors
 from gainful.losses.tensors import FORMS, similar_lengths, tensor_loss
 

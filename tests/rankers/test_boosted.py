@@ -31,7 +31,7 @@ def test_a_gradient_step_fits_the_gradient_of_the_loss(parts):
         gradient = loss.of_queries(scores, train.y, train.offsets)[1]
         return 7.0 * gradient, np.ones(len(scores))
 
-    model = BoostedRanker(loss="pairwise-hinge", scale=7.0, **QUICK).fit(train)
+    model = BoostedRanker(loss="pairwise-hinge", gradient_scale=7.0, **QUICK).fit(train)
     assert np.allclose(model.predict(test), by_hand(train, gradients).predict(test.X), rtol=0, atol=1e-12)
 
 
@@ -50,7 +50,7 @@ def test_a_newton_step_divides_by_the_curvature(parts):
             curvature[a:b] = h.sum(axis=1) + h.sum(axis=0)
         return gradient * 50.0, curvature * 50.0
 
-    model = BoostedRanker(loss="ranknet", scale=50.0, **QUICK).fit(train)
+    model = BoostedRanker(loss="ranknet", gradient_scale=50.0, **QUICK).fit(train)
     assert np.allclose(model.predict(test), by_hand(train, gradients).predict(test.X), rtol=1e-6, atol=1e-9)
 
 
@@ -58,7 +58,7 @@ def test_automatic_scale_makes_the_first_gradient_one(parts):
     train, _, _ = parts
     model = BoostedRanker(loss="structured-ndcg", **QUICK).fit(train)
     first = gainful.loss("structured-ndcg").of_queries(np.zeros(train.n_rows), train.y, train.offsets)[1]
-    assert model.scale_ == pytest.approx(1.0 / np.sqrt(np.mean(first**2)))
+    assert model.gradient_scale_ == pytest.approx(1.0 / np.sqrt(np.mean(first**2)))
 
 
 def test_newton_needs_a_curvature(parts):
@@ -72,7 +72,7 @@ def test_a_loss_of_ones_own_drives_the_trees(parts):
     def squared(scores, grades):
         return float(((scores - grades) ** 2).sum()), 2.0 * (scores - grades)
 
-    model = BoostedRanker(loss=squared, scale=0.5, **QUICK).fit(train)
+    model = BoostedRanker(loss=squared, gradient_scale=0.5, **QUICK).fit(train)
     theirs = by_hand(train, lambda scores, _: (scores - train.y, np.ones(train.n_rows)))
     assert np.allclose(model.predict(test), theirs.predict(test.X), rtol=0, atol=1e-9)
 
@@ -213,7 +213,7 @@ def test_weights_are_copies_of_queries(parts):
     train, _, test = parts
     weights = np.ones(train.n_queries)
     weights[:10] = 3.0
-    settings = {"n_trees": 6, "n_leaves": 4, "n_jobs": 1, "loss": "listnet", "step": "gradient", "scale": 10.0}
+    settings = {"n_trees": 6, "n_leaves": 4, "n_jobs": 1, "loss": "listnet", "step": "gradient", "gradient_scale": 10.0}
     settings |= {"bins": "exact", "min_docs_in_leaf": 0}  # copies must not move bins, nor change what may be a leaf
     settings["engine_params"] = {"min_sum_hessian_in_leaf": 30.0}  # leaves of few documents tie
     weighted = BoostedRanker(**settings).fit(
@@ -257,7 +257,7 @@ def test_a_tree_sees_the_queries_drawn_and_no_others(parts):
     def squared(scores, grades):
         return 0.0, scores - grades
 
-    model = BoostedRanker(loss=squared, n_trees=1, n_leaves=2, subsample=0.25, scale=1.0, n_jobs=1).fit(train)
+    model = BoostedRanker(loss=squared, n_trees=1, n_leaves=2, subsample=0.25, gradient_scale=1.0, n_jobs=1).fit(train)
     weight = model.booster_.dump_model()["tree_info"][0]["tree_structure"]["internal_weight"]
     assert weight == 0.25 * train.n_queries * 20  # 20 documents a query, each of curvature 1
 
@@ -284,9 +284,9 @@ def test_a_stop_before_the_loss_has_begun_leaves_its_scale_open(parts):
     half = BoostedRanker(**settings)
     with pytest.warns(gainful.InterruptedFitWarning):
         half.fit(train, progress=lambda event: event.iteration == 5)
-    assert half.scale_ is None
+    assert half.gradient_scale_ is None
     half.set_params(warm_start=True).fit(train)
-    assert half.scale_ == pytest.approx(whole.scale_, rel=1e-6)
+    assert half.gradient_scale_ == pytest.approx(whole.gradient_scale_, rel=1e-6)
     assert np.allclose(half.predict(test), whole.predict(test), rtol=1e-5, atol=1e-8)
 
 

@@ -23,10 +23,10 @@ QUICK = {"n_trees": 12, **TREES}
 )
 def test_it_is_the_loss_on_trees(given, loss, parts):
     train, _, test = parts
-    plain = {"alpha": 1.0, "beta": 1.0, "k": 10, "target": "ndcg", "scale": 50.0}
+    plain = {"alpha": 1.0, "beta": 1.0, "k": 10, "target": "ndcg", "gradient_scale": 50.0}
     model = SmoothDCG(**QUICK, **{**plain, **given}).fit(train)
     start = given.get("start_trees", 0)
-    same = BoostedRanker(loss=loss, scale=50.0, start_trees=start, **QUICK).fit(train)
+    same = BoostedRanker(loss=loss, gradient_scale=50.0, start_trees=start, **QUICK).fit(train)
     assert model.loss_ == same.loss_
     assert np.array_equal(model.predict(test), same.predict(test))
 
@@ -35,7 +35,7 @@ def test_the_regression_comes_first_and_the_measure_last(parts):
     train, _, _ = parts
     settings = {"n_trees": 40, **TREES}
     model = SmoothDCG("reg-shf", **settings, regression=1.0).fit(train)
-    squared = BoostedRanker("squared", "gradient", scale=model.scale_, **settings).fit(train)
+    squared = BoostedRanker("squared", "gradient", gradient_scale=model.gradient_scale_, **settings).fit(train)
 
     def distance(trees):
         ours, theirs = (m.booster_.predict(train.X, num_iteration=trees) for m in (model, squared))

@@ -210,7 +210,7 @@ def test_time_left_counts_each_ranker_by_itself(folder, tmp_path):
         (["ohsumed", "--data", "no-such-folder", "--select", "mpa"], "did you mean 'map'"),
         (["ohsumed", "--data", "no-such-folder", "--trials", "0"], "trials of tune must be an integer ≥ 1"),
         (["artificial", "--queries", "10,10"], "three numbers of queries"),
-        (["artificial", "--queries", "10,x,10"], "--queries must be numbers"),
+        (["artificial", "--queries", "10,x,10"], "--queries must be comma-separated numbers"),
         (["artificial", "--queries", "10,2.5,10"], "must be whole numbers"),
         (["artificial", "--full", "--queries", "1,1,1"], "leave out one"),
         (["artificial", "--trees", "0"], "n_trees"),

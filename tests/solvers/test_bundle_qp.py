@@ -11,13 +11,17 @@ from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
 
 
 def solve(g, b, C, start=None, tol=1e-11):
-    alpha = np.zeros(len(b)) if start is None else start.copy()
-    gram = np.ascontiguousarray(g @ g.T)
-    gap, changes, _ = solve_simplex_qp(gram, b, C, alpha, tol * np.abs(b).max(initial=1e-300), 20 * len(b) + 1000, 200)
+    """Weights of the planes, of which the zero plane, added here, is not one."""
+    g, b = np.vstack([g, np.zeros(g.shape[1])]), np.append(b, 0.0)
+    alpha = np.zeros(len(b))
+    alpha[:-1] = 0.0 if start is None else start
+    gap, changes, _ = solve_simplex_qp(
+        g @ g.T, b, C, alpha, tol * np.abs(b).max(initial=1e-300), 20 * len(b) + 1000, 200
+    )
     assert np.isfinite(alpha).all()
     assert (alpha >= 0).all()
-    assert alpha.sum() <= 1 + 1e-12
-    return alpha, gap, changes
+    assert alpha.sum() == pytest.approx(1.0, abs=1e-12)
+    return alpha[:-1], gap, changes
 
 
 def excess(g, b, C, alpha):

@@ -1,12 +1,16 @@
-"""All commands. What a command needs is imported when it runs, so that ``--help`` answers at once."""
+"""All commands. A command imports what it needs when it runs, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from gainful.cli import compare, data, experiments, explain, export, models, rankers, serve, tune
+from gainful.errors import ParameterError
+
+TRUTH = ("true", "false", "yes", "no", "on", "off")
 
 app = typer.Typer(
     name="gainful",
@@ -49,17 +53,32 @@ app.command("warm")(rankers.warm)
 
 
 def command() -> Any:
-    """All commands as the parser takes them."""
+    """All commands, for the parser."""
     made = typer.main.get_command(app)
-    _show_flags_as_flags(made)
+    for flag in _flags(made):
+        flag.metavar = ""  # Typer would print ``<bool>`` for an option that takes no value
     return made
 
 
-def _show_flags_as_flags(made: Any, parent: typer.Context | None = None) -> None:
-    """The help of an option that takes no value shows none: Typer would print ``<bool>``."""
+def refuse_values_of_flags(made: Any, arguments: Sequence[str]) -> None:
+    """Raise if a flag is given a truth value, which the parser would take for the next argument."""
+    flags = {name: flag for flag in _flags(made) for name in (*flag.opts, *flag.secondary_opts)}
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            return
+        name, equals, value = argument.partition("=")
+        if not equals:
+            value = next(iter(arguments[i + 1 : i + 2]), "")
+        if name in flags and (equals or value.lower() in TRUTH):
+            others = flags[name].secondary_opts
+            how = f"give {flags[name].opts[0]} or {others[0]}" if others else f"give {name} alone, or leave it out"
+            raise ParameterError(f"{name} takes no value, was {name}{equals or ' '}{value}; {how}")
+
+
+def _flags(made: Any, parent: typer.Context | None = None) -> Iterator[Any]:
     context = typer.Context(made, parent=parent, **made.context_settings)
     for inner in getattr(made, "commands", {}).values():
-        _show_flags_as_flags(inner, context)
+        yield from _flags(inner, context)
     for option in (*made.params, made.get_help_option(context)):
         if getattr(option, "is_flag", False):
-            option.metavar = ""
+            yield option

@@ -14,13 +14,14 @@ except ImportError:
     raise MissingExtraError.of("training on a cluster", "Dask", "dask") from None
 
 from gainful.cluster.blocks import DaskBlocks
-from gainful.cluster.clients import client_of, current_client
+from gainful.cluster.clients import client_of, close_clients, current_client
 from gainful.cluster.collections import from_collections, is_collection, predicted
 from gainful.cluster.shards import open_on_cluster
 
 __all__ = [
     "DaskBlocks",
     "client_of",
+    "close_clients",
     "current_client",
     "from_collections",
     "is_collection",

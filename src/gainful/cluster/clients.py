@@ -32,6 +32,16 @@ def client_of(cluster: Any) -> Any:
     return client
 
 
+def close_clients() -> None:
+    """Close the connections that gainful opened to clusters given by address, or as a Dask cluster.
+
+    Data opened through them can be used no more; clients of your own stay open. The next call with an address connects
+    again.
+    """
+    while _OPENED:
+        _OPENED.popitem()[1].close()
+
+
 def current_client() -> Any:
     """The client of this process, for data that do not say where they are computed."""
     try:

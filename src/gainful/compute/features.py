@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 
 
@@ -21,7 +21,7 @@ class Features:
         if parts[0].dtype not in (np.float32, np.float64) or not parts[0].flags.c_contiguous:
             found = f"{parts[0].dtype} with strides {parts[0].strides}"
             raise ParameterError.of("risk", "X", "C-contiguous float32 or float64, or CSR", found)
-        self.parts = tuple(locked(part) for part in parts)
+        self.parts = tuple(read_only(part) for part in parts)
         self.n_rows, self.n_features = int(X.shape[0]), int(X.shape[1])
         self.row_bytes = parts[0].nbytes / max(1, self.n_rows) * (1.5 if sparse else 1.0)
         self._scores: Any = feature_kernels.sparse_scores if sparse else feature_kernels.dense_scores
@@ -34,10 +34,3 @@ class Features:
     def add_gradient(self, c: Array, lo: int, hi: int, gradient: Array) -> None:
         """gradient += X[lo:hi]' c."""
         self._gradient(*self.parts, c, lo, hi, gradient)
-
-
-def locked(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.compute.threads import thread_count
-from gainful.data.rows import Array, chunks
+from gainful.data.rows import Array, chunks, read_only
 
 if TYPE_CHECKING:
     from gainful.compute.features import Features
@@ -131,22 +131,42 @@ def risk_along(
     return float(weights @ values), float(sum(slopes))
 
 
+def apply_gradient(features: Features, coefficients: Array, *, threads: int | None = None) -> Array:
+    """X'c in float64, (n_features,); rows where c is 0 are not read."""
+
+    def piece(lo: int, hi: int) -> Array:
+        gradient = np.zeros(features.n_features)
+        features.add_gradient(coefficients[lo:hi], lo, hi, gradient)
+        return gradient
+
+    cuts = even_cuts(features.n_rows, threads_for(features.n_rows, threads))
+    return np.asarray(np.sum(each(piece, cuts), axis=0))
+
+
 # -- pieces and chunks -------------------------------------------------------------------------------------------------
 
 
-def threads_for(n_rows: int, threads: int | None) -> int:
-    """How many threads so many rows are worth; all of them, where ``threads`` says so."""
-    wanted = thread_count() if threads is None else threads
-    return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
+def threads_for(work: float, threads: int | None = None, per_thread: float = ROWS_PER_THREAD) -> int:
+    """How many threads the work is worth, in rows unless ``per_thread`` counts something else; or as many as asked."""
+    return max(1, int(min(thread_count(), work // per_thread) if threads is None else min(threads, work)))
 
 
 def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
-    n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
-    pieces = threads_for(n_rows, threads)
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, pieces + 1)).tolist()
-    cuts[0], cuts[-1] = 0, n_queries
-    return each(piece, sorted(set(cuts)))
+    n_threads = threads_for(int(offsets[-1]), threads)
+    return [piece(0, len(offsets) - 1)] if n_threads == 1 else each(piece, cuts_of_equal_work(offsets, n_threads))
+
+
+def even_cuts(n: int, n_parts: int) -> list[int]:
+    """0, …, n: at most ``n_parts`` runs of about equal length."""
+    return sorted({n * i // n_parts for i in range(n_parts + 1)})
+
+
+def cuts_of_equal_work(work: Array, n_parts: int) -> list[int]:
+    """Runs of queries of about equal work, of which ``work[q]`` is done before query q."""
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)).tolist()
+    cuts[0], cuts[-1] = 0, len(work) - 1
+    return sorted(set(cuts))
 
 
 def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
@@ -157,10 +177,3 @@ def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
     with ThreadPoolExecutor(len(runs) - 1) as pool:
         waiting = [pool.submit(piece, *run) for run in runs[1:]]
         return [piece(*runs[0]), *(future.result() for future in waiting)]
-
-
-def read_only(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view

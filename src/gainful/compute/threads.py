@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
@@ -50,6 +50,20 @@ def allowed_cores() -> int:
 
 def _affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cores_of_affinity() -> int:
+    """The physical cores behind the logical ones of the affinity."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(_affinity()))
+    return physical_cores(allowed, Path("/sys/devices/system/cpu"))
+
+
+def physical_cores(logical: Collection[int], root: Path) -> int:
+    """How many physical cores these logical ones belong to; as many where ``root`` does not say."""
+    try:
+        return len({(root / f"cpu{i}" / "topology" / "thread_siblings_list").read_text().strip() for i in logical})
+    except OSError:
+        return len(logical)
 
 
 @cache
@@ -152,11 +166,13 @@ def few_enough(torch: Any) -> Iterator[None]:
 
     Its weights depend on that number in the last digits, so load does not matter here: all allowed cores, but one
     thread where there are only two cores, which took less time than two with every net tried. A number that the user
-    chose, by ``OMP_NUM_THREADS`` or other than PyTorch's own, is left alone.
+    chose, by ``OMP_NUM_THREADS`` or other than PyTorch's own, is left alone. PyTorch's own is that of the logical
+    cores, or of the physical ones where it is built with MKL.
     """
     before, cores = int(torch.get_num_threads()), allowed_cores()
     wanted = 1 if cores <= 2 else cores
-    if _told_openmp() is not None or before != _affinity() or wanted >= before:
+    chosen = _told_openmp() is not None or before not in (_affinity(), _cores_of_affinity())
+    if chosen or wanted >= before:
         yield
         return
     torch.set_num_threads(wanted)

@@ -4,6 +4,8 @@ Everything about features starts from a sample of at most ``SAMPLE_ROWS`` rows, 
 columns that stand out there are then looked at in full, so that a check costs less than one pass over the matrix. Data
 in blocks (:class:`ShardedData`, Dask) are judged by one task per block, which sends its grades' summary and its share
 of the sample; what a sample cannot prove (constant and duplicate features, shuffled row numbers) is left out there.
+
+Queries of weight 0 are passed over throughout: training does not see them either.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import CODES
-from gainful.data.rows import Array
+from gainful.data.rows import Array, rows_of_queries
 from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, worded
 
 SAMPLE_ROWS = 4096
@@ -71,7 +74,8 @@ class Finding:
 def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     """What is wrong with training data, or likely a mistake; an empty list where nothing is.
 
-    ``valid`` is validation data; only queries that it shares with the training data are looked for in it.
+    ``valid`` is validation data; only queries that it shares with the training data are looked for in it. Queries of
+    weight 0 count in neither.
 
     >>> import gainful
     >>> data = gainful.make_artificial(50)
@@ -87,7 +91,7 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     glance = _glance(data)
     findings = [*_of_queries(glance), *_of_grades(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
-    findings += _of_features(glance, cast(RankingData, data) if in_one_piece else None)
+    findings += _of_features(glance, _Counted(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
         findings += _of_shared_queries(data, valid)
     return findings
@@ -133,7 +137,7 @@ class _Glance:
     highest: float
     names: tuple[str, ...] | None
     codes: bool  # features are codes of bins
-    X: Array  # (sample, n_features), dense; no column where the matrix is too wide to look at
+    X: Array  # (sample, n_features), dense; no row where the matrix is too wide to look at
     y: Array
 
     @property
@@ -144,17 +148,68 @@ class _Glance:
         return str(j + 1) if self.names is None else self.names[j]
 
 
+class _Counted:
+    """The queries of a block whose weight is not 0, and their rows; features are fetched when they are asked for."""
+
+    def __init__(self, data: RankingData):
+        self.X, self.is_sparse = data.X, data.is_sparse
+        self.y, self.offsets, self.query_ids, self.input_order = data.y, data.offsets, data.query_ids, data.input_order
+        self._rows: Array | None = None  # which rows of X; None for all
+        weights = data.query_weights
+        if weights is not None and not weights.all():
+            queries = np.flatnonzero(weights)
+            self._rows = rows_of_queries(data.offsets, queries)
+            self.y, self.query_ids = data.y[self._rows], data.query_ids[queries]
+            self.offsets = np.concatenate([[0], np.cumsum(data.counts[queries])])
+            self.input_order = None if data.input_order is None else data.input_order[self._rows]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.query_ids)
+
+    def features(self, rows: Any, columns: Any = slice(None)) -> Array:
+        """X of some rows and columns, dense."""
+        if self._rows is not None:
+            rows = self._rows[rows]
+        if isinstance(self.X, np.ndarray):
+            both = isinstance(rows, np.ndarray) and not isinstance(columns, slice)
+            return np.asarray(self.X[np.ix_(rows, columns)] if both else self.X[rows, columns])
+        return _dense(self.X[rows][:, columns])
+
+    def columns(self, columns: Any) -> Any:
+        """Whole columns, stored as X is."""
+        return self.X[:, columns] if self._rows is None else self.X[:, columns][self._rows]
+
+    def column(self, j: int) -> Array:
+        return _dense(self.columns([j])).ravel().astype(np.float64)
+
+    def as_given(self, values: Array) -> Array:
+        """Values of all rows in the order in which the rows were given."""
+        return values if self.input_order is None else values[np.argsort(self.input_order)]
+
+
 def _glance(data: Dataset) -> _Glance:
+    n = SAMPLE_ROWS
+    if data.is_sparse:
+        n = min(n, SAMPLE_VALUES // max(1, data.n_features))
+        n = n if n >= LEAST_ROWS else 0  # too wide to look at
     if data.whole is not None:
-        return _glance_of_block(data.whole, SAMPLE_ROWS)
-    rows = max(1, SAMPLE_ROWS // data.n_blocks)
-    parts: list[_Glance] = data.map(_glance_of_block, rows)
+        found = _glance_of_block(data.whole, n)
+        assert found is not None  # at least one query counts
+        return found
+    shares = np.diff(np.linspace(0, n, data.n_blocks + 1).astype(np.int64)).tolist()
+    answers: list[_Glance | None] = data.map(_glance_of_block, PerBlock(tuple(shares)))
+    parts = [part for part in answers if part is not None]
     return _Glance(
-        n_rows=data.n_rows,
-        n_queries=data.n_queries,
+        n_rows=sum(part.n_rows for part in parts),
+        n_queries=sum(part.n_queries for part in parts),
         n_single=sum(part.n_single for part in parts),
         n_mixed=sum(part.n_mixed for part in parts),
-        highest=data.highest_grade,
+        highest=max(part.highest for part in parts),
         names=data.feature_names,
         codes=parts[0].codes,
         X=np.concatenate([part.X for part in parts]),
@@ -162,26 +217,26 @@ def _glance(data: Dataset) -> _Glance:
     )
 
 
-def _glance_of_block(data: RankingData, n: int) -> _Glance:
-    starts = data.offsets[:-1]
-    mixed = np.minimum.reduceat(data.y, starts) != np.maximum.reduceat(data.y, starts)
-    if data.is_sparse:
-        n = min(n, SAMPLE_VALUES // max(1, data.n_features))
-    rows = np.unique(np.linspace(0, data.n_rows - 1, min(max(n, LEAST_ROWS), data.n_rows)).astype(np.int64))
-    if data.input_order is not None:
-        rows = rows[np.argsort(data.input_order[rows])]
-    too_wide = data.is_sparse and n < LEAST_ROWS
-    X = np.empty((len(rows), 0)) if too_wide else data.X[rows]
+def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
+    """What is seen of a block with ``n`` rows for the sample; None where no query of it counts."""
+    counted = _Counted(data)
+    if counted.n_queries == 0:
+        return None
+    starts = counted.offsets[:-1]
+    mixed = np.minimum.reduceat(counted.y, starts) != np.maximum.reduceat(counted.y, starts)
+    rows = np.unique(np.linspace(0, counted.n_rows - 1, min(n, counted.n_rows)).astype(np.int64))
+    if counted.input_order is not None:
+        rows = rows[np.argsort(counted.input_order[rows])]
     return _Glance(
-        n_rows=data.n_rows,
-        n_queries=data.n_queries,
-        n_single=int((data.counts == 1).sum()),
+        n_rows=counted.n_rows,
+        n_queries=counted.n_queries,
+        n_single=int((np.diff(counted.offsets) == 1).sum()),
         n_mixed=int(mixed.sum()),
-        highest=data.highest_grade,
+        highest=float(counted.y.max()),
         names=data.feature_names,
         codes=data.X.dtype in CODES,
-        X=_dense(X),
-        y=data.y[rows],
+        X=counted.features(rows),
+        y=counted.y[rows],
     )
 
 
@@ -232,12 +287,12 @@ def _of_grades(seen: _Glance) -> Iterator[Finding]:
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
-def _of_features(seen: _Glance, data: RankingData | None) -> Iterator[Finding]:
+def _of_features(seen: _Glance, data: _Counted | None) -> Iterator[Finding]:
     """Findings about columns; ``data`` where the columns themselves can be asked for."""
     if len(seen.y) < LEAST_ROWS or seen.n_features == 0:
         return
     steady = (_same(seen.X, seen.X[:1])).all(axis=0)
-    leaks = [j for j in _following(seen.X, seen.y) if data is None or _following(_column(data, j)[:, None], data.y)]
+    leaks = [j for j in _following(seen.X, seen.y) if data is None or _following(data.column(j)[:, None], data.y)]
     yield from _leaks(seen, leaks)
     others = np.setdiff1d(np.flatnonzero(~steady), leaks)
     yield from _identifiers(seen, data, others)
@@ -258,7 +313,7 @@ def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
         )
 
 
-def _identifiers(seen: _Glance, data: RankingData | None, columns: Array) -> Iterator[Finding]:
+def _identifiers(seen: _Glance, data: _Counted | None, columns: Array) -> Iterator[Finding]:
     X = seen.X[:, columns]
     whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
     named = [j for j in whole if _is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
@@ -333,7 +388,7 @@ def _following(X: Array, y: Array) -> list[int]:
     return [int(j) for j in np.flatnonzero(flat & (rises | falls))]
 
 
-def _numbering(seen: _Glance, data: RankingData | None, columns: Array) -> list[int]:
+def _numbering(seen: _Glance, data: _Counted | None, columns: Array) -> list[int]:
     """Which columns of integers number the rows, or the queries.
 
     Counts and prices may all differ too. What they are not is a range without gaps, or rising or falling from each row
@@ -342,13 +397,9 @@ def _numbering(seen: _Glance, data: RankingData | None, columns: Array) -> list[
     X = seen.X[:, columns]
     if data is None:
         return [int(j) for j in columns[_is_monotone(X)]]
-    found = []
-    for j in columns[_all_differ(X)]:
-        column = _column(data, j)
-        if _is_numbering(column if data.input_order is None else data.to_input_order(column)):
-            found.append(int(j))
+    found = [int(j) for j in columns[_all_differ(X)] if _is_numbering(data.as_given(data.column(j)))]
     for j in columns[_one_per_query(data, columns)] if data.n_queries >= LEAST_ROWS else ():
-        column, starts = _column(data, j), data.offsets[:-1]
+        column, starts = data.column(j), data.offsets[:-1]
         low, high = np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
         if np.array_equal(low, high) and (_is_numbering(low) or _equal(low, data.query_ids)):
             found.append(int(j))
@@ -366,10 +417,10 @@ def _all_differ(X: Array) -> Array:
     return np.asarray((np.diff(np.sort(X, axis=0), axis=0) > 0).all(axis=0))
 
 
-def _one_per_query(data: RankingData, columns: Array) -> Array:
+def _one_per_query(data: _Counted, columns: Array) -> Array:
     """Columns whose first and last value of some queries agree, and differ from those of other queries."""
     some = np.unique(np.linspace(0, data.n_queries - 1, min(SAMPLE_QUERIES, data.n_queries)).astype(np.int64))
-    first, last = _dense(data.X[data.offsets[some]]), _dense(data.X[data.offsets[some + 1] - 1])
+    first, last = data.features(data.offsets[some]), data.features(data.offsets[some + 1] - 1)
     agree = np.equal(first[:, columns], last[:, columns]).all(axis=0)
     return np.asarray(agree & _all_differ(first[:, columns]))
 
@@ -396,27 +447,23 @@ def _dense(X: Any) -> Array:
     return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
 
 
-def _column(data: RankingData, j: int) -> Array:
-    return _dense(data.X[:, [j]]).ravel().astype(np.float64)
-
-
-def _constant(data: RankingData, columns: Array) -> Array:
-    """Which of the columns never change. In a sparse matrix, a column that is never set is no feature of the data."""
+def _constant(data: _Counted, columns: Array) -> Array:
+    """Which of the columns never change. A column of a sparse matrix that is never set is not a feature of the data."""
     if data.is_sparse:
-        chosen = data.X[:, columns].tocsc()
+        chosen = data.columns(columns).tocsc()
         full = np.diff(chosen.indptr) == data.n_rows
         kept = [i for i in np.flatnonzero(full) if len(np.unique(chosen[:, [i]].data)) == 1]
         return columns[kept]
-    first = data.X[:1]
+    first = data.features(slice(1))
     for start in range(0, data.n_rows, BLOCK_ROWS):
         if len(columns) == 0:
             break
-        block = data.X[start : start + BLOCK_ROWS, columns]
+        block = data.features(slice(start, start + BLOCK_ROWS), columns)
         columns = columns[_same(block, first[:, columns]).all(axis=0)]
     return columns
 
 
-def _repeated(data: RankingData, sample: Array, columns: Array) -> list[tuple[int, int]]:
+def _repeated(data: _Counted, sample: Array, columns: Array) -> list[tuple[int, int]]:
     """Columns equal to an earlier one, with that one: alike in the sample, then in all rows by a hash of each block."""
     if data.is_sparse:  # most columns of a sparse matrix are zero in a sample
         columns = columns[(sample[:, columns] != 0).any(axis=0)]
@@ -425,7 +472,7 @@ def _repeated(data: RankingData, sample: Array, columns: Array) -> list[tuple[in
         chosen = sorted(j for group in _groups(keys) for j in group)
         if not chosen:
             return []
-        block = _dense(data.X[start : start + BLOCK_ROWS][:, chosen])
+        block = data.features(slice(start, start + BLOCK_ROWS), chosen)
         keys = {j: (*keys[j], _print(block[:, i])) for i, j in enumerate(chosen)}
     return sorted((j, group[0]) for group in _groups(keys) for j in group[1:])
 
@@ -445,8 +492,9 @@ def _print(values: Array) -> int:
 
 
 def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
-    mine = {query: q for q, query in enumerate(data.query_ids.tolist())}
-    shared = [(mine[query], q) for q, query in enumerate(valid.query_ids.tolist()) if query in mine]
+    mine = {query: q for q, query in _counted_ids(data)}
+    theirs = _counted_ids(valid)
+    shared = [(mine[query], q) for q, query in theirs if query in mine]
     if not shared:
         return
     if _restarts(data.query_ids) or _restarts(valid.query_ids):
@@ -461,10 +509,16 @@ def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
         count = f"{len(shared):,}"
     yield Finding(
         "shared-queries",
-        f"{count} of {valid.n_queries:,} validation queries are training queries too, so validation cannot tell when "
+        f"{count} of {len(theirs):,} validation queries are training queries too, so validation cannot tell when "
         "training goes too far",
         worded("divide the data by query, as gainful.split does", "divide the data by query"),
     )
+
+
+def _counted_ids(data: Dataset) -> list[tuple[int, Any]]:
+    """Number and id of each query whose weight is not 0."""
+    ids, weights = data.query_ids.tolist(), data.query_weights
+    return [(q, query) for q, query in enumerate(ids) if weights is None or weights[q] > 0.0]
 
 
 def _restarts(ids: Array) -> bool:

@@ -45,6 +45,7 @@ from gainful.data.rows import (
     first_repeated,
     group_rows,
     join_optional,
+    read_only,
     refuse_empty,
     refuse_infinite,
     rows_of_queries,
@@ -488,11 +489,9 @@ def _itself(data: RankingData) -> RankingData:
 def _read_only(value: Any) -> Any:
     """A view that refuses writes; the caller's own array stays as it was."""
     if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
+        return read_only(value)
     if hasattr(value, "indptr"):
-        parts = (_read_only(value.data), _read_only(value.indices), _read_only(value.indptr))
+        parts = (read_only(value.data), read_only(value.indices), read_only(value.indptr))
         frozen = type(value)(parts, shape=value.shape, copy=False)
         frozen.has_canonical_format = True
         return frozen

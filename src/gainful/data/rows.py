@@ -13,7 +13,7 @@ from gainful.data.frames import column_to_numpy
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
-CHUNK_VALUES = 1 << 20  # values handled together, so that no temporary is as large as X
+CHUNK_VALUES = 1 << 20  # values of X that are worked on together, so that no temporary is as large as X
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -186,19 +186,23 @@ def refuse_infinite(X: Any, first_row: int = 0) -> None:
         start += chunk.size
 
 
-def row_chunks(X: Any) -> Iterator[slice]:
-    """Slices of rows that hold about :data:`CHUNK_VALUES` values."""
-    n_rows, width = X.shape
-    width = max(1.0, width if isinstance(X, np.ndarray) else X.nnz / max(1, n_rows))
-    step = max(1, int(CHUNK_VALUES / width))
+def row_chunks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
+    """Runs of rows with about ``values`` values together, CHUNK_VALUES unless told; a row has ``width`` of them."""
+    step = max(1, int((CHUNK_VALUES if values is None else values) / max(width, 1.0)))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def value_chunks(X: Any) -> Iterator[Array]:
-    """All stored values, some at a time."""
     if isinstance(X, np.ndarray):
-        return (X[rows] for rows in row_chunks(X))
+        return (X[rows] for rows in row_chunks(*X.shape))
     return (X.data[i : i + CHUNK_VALUES] for i in range(0, X.nnz, CHUNK_VALUES))
+
+
+def read_only(array: Array) -> Array:
+    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def is_mapped(X: Any) -> bool:
@@ -220,9 +224,26 @@ def linear_scores(X: Any, w: Array) -> Array:
     if X.dtype == np.float64:
         return np.asarray(X @ w)
     scores = np.empty(X.shape[0])
-    for rows in row_chunks(X):
+    for rows in row_chunks(*X.shape):
         scores[rows] = X[rows].astype(np.float64) @ w
     return scores
+
+
+class Columns:
+    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
+
+    def __init__(self, X: Any):
+        self._dense = isinstance(X, np.ndarray)
+        self._X = X if self._dense else X.tocsc()
+        self.n_features = int(X.shape[1])
+
+    def __getitem__(self, j: int) -> Array:
+        if self._dense:
+            return np.ascontiguousarray(self._X[:, j], dtype=np.float64)
+        column = np.zeros(self._X.shape[0])
+        inside = slice(int(self._X.indptr[j]), int(self._X.indptr[j + 1]))
+        np.add.at(column, self._X.indices[inside], self._X.data[inside])
+        return column
 
 
 def check_column(values: Any, n: int, what: str) -> Array:

@@ -78,7 +78,8 @@ def feature_sums(X: Any, shift: Array, weights: Array | None = None) -> Sums:
     omega = np.ones(X.shape[0]) if weights is None else weights
     sums = _dense_sums if isinstance(X, np.ndarray) else _sparse_sums
     nothing = Sums(0.0, np.full(X.shape[1], SMALLEST), np.zeros(X.shape[1]), np.zeros(X.shape[1]))
-    counting = (_rows_that_count(X[rows], omega[rows]) for rows in row_chunks(X))
+    width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / X.shape[0]
+    counting = (_rows_that_count(X[rows], omega[rows]) for rows in row_chunks(X.shape[0], width))
     return functools.reduce(Sums.__add__, (sums(chunk, shift, own) for chunk, own in counting if len(own)), nothing)
 
 

@@ -52,7 +52,7 @@ class Format:
         known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed]
         for given in options:
             if given not in known:
-                raise UnknownNameError.among(f"option of {verb} for this format called", given, known)
+                raise UnknownNameError.among("option", given, known, owner=f"{verb} for this format")
 
 
 FORMATS = {

@@ -90,19 +90,10 @@ class ScaledRisk:
         value, gradient, scores = self.inner.value_and_gradient(self.unscaled(v))
         return value, gradient / self.scales, scores
 
-    def along(self, scores: Any, direction: Any, t: float) -> tuple[float, float]:
-        value, slope = self.inner.along(scores, direction, t)
-        return value, slope
-
     def objective(self, v: Array, C: float) -> tuple[float, Array]:
         """½‖v‖² + C·R and its gradient."""
         value, gradient = self.inner.without_scores(self.unscaled(v))
         return 0.5 * float(v @ v) + C * value, v + C * (gradient / self.scales)
-
-    def columns(self, v: Array, queries: Array) -> tuple[Array, Array]:
-        """As of :class:`~gainful.solvers.risk.ColumnRisk`."""
-        V, b = self.inner.columns(self.unscaled(v), queries)
-        return V / self.scales, b
 
 
 def spread_of_blocks(data: Dataset) -> Spread:

@@ -1,4 +1,4 @@
-"""Compiled loops over the pairs of one query at a time: importance weights, modified Huber loss, drawing of pairs.
+"""Compiled loops over the pairs of one query at a time: importance weights, drawing of pairs.
 
 The rows of query q, best grade first, are ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. ``below[p]`` says at which
 position of that order the next lower grade begins (counted from the query's first), so the documents that position p
@@ -8,121 +8,34 @@ beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by r
 
 from __future__ import annotations
 
-from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import kernel
+from gainful.compute.kernels import sort_falling
 
 
 @kernel
-def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, D):
+def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, spare, D):
     """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
 
     Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
-    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank (0) and spare (1).
+    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank, ``spare``.
     """
     for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        lo = offsets[q]
+        n = offsets[q + 1] - lo
         for p in range(n):
             own[p] = scores[lo + order[lo + p]]
-            ranks[0, p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
-        _sort_falling(own, ranks, n)
-        begin = 0
-        while begin < n:
-            end, total = begin + 1, discounts[begin]
-            head = ranks[0, begin]
-            while end < n and own[ranks[0, end]] == own[head] and below[lo + ranks[0, end]] == below[lo + head]:
-                total += discounts[end]
-                end += 1
-            total /= end - begin
-            for r in range(begin, end):
-                D[lo + order[lo + ranks[0, r]]] = total
-            begin = end
-
-
-@helper
-def _sort_falling(values, ranks, n):
-    """Sort ranks[0, :n] by falling value, stably: insertion in runs of 16, then merging."""
-    run = 16
-    for start in range(0, n, run):
-        for place in range(start, start + run if start + run < n else n):
-            row, to = ranks[0, place], place
-            while to > start and values[row] > values[ranks[0, to - 1]]:
-                ranks[0, to] = ranks[0, to - 1]
-                to -= 1
-            ranks[0, to] = row
-    while run < n:
-        for start in range(0, n - run, 2 * run):
-            middle = start + run
-            stop = middle + run if middle + run < n else n
-            for a in range(start, middle):
-                ranks[1, a] = ranks[0, a]
-            a, b, to = start, middle, start
-            while a < middle:
-                if b < stop and values[ranks[0, b]] > values[ranks[1, a]]:
-                    ranks[0, to] = ranks[0, b]
-                    b += 1
-                else:
-                    ranks[0, to] = ranks[1, a]
-                    a += 1
-                to += 1
-        run *= 2
-
-
-# ``work`` has rows as long as the longest query: gains (0), discounts (1), scores (2) and derivatives (3) of its
-# documents, best grade first.
-
-
-@helper
-def _gather(scores, D, gains, lo, order, n, work):
-    for p in range(n):
-        i = lo + order[lo + p]
-        work[0, p], work[1, p], work[2, p] = gains[i], D[i], scores[i]
-
-
-@kernel(fastmath=LOOSE)
-def losses(scores, D, first, last, offsets, order, below, gains, work, out):
-    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given.
-
-    A pair adds (A_i − A_j)|D_i − D_j| φ(v), v = s_i − s_j: with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t).
-    """
-    for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        total = 0.0
-        if below[lo] < n:
-            _gather(scores, D, gains, lo, order, n, work)
-            for p in range(n):
-                a, d, s = work[0, p], work[1, p], work[2, p]
-                for j in range(below[lo + p], n):
-                    u = 1.0 - (s - work[2, j])
-                    t = u if u > 0.0 else 0.0
-                    t = t if t < 2.0 else 2.0
-                    total += (a - work[0, j]) * abs(d - work[1, j]) * t * (2.0 * u - t)
-        out[q] = total
-
-
-@kernel(fastmath=LOOSE)
-def gradients(scores, D, first, last, offsets, order, below, gains, shares, work, out, c):
-    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights: φ'(v) = −2t."""
-    for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        total = 0.0
-        for p in range(n):
-            work[3, p] = 0.0
-        if below[lo] < n:
-            _gather(scores, D, gains, lo, order, n, work)
-            for p in range(n):
-                a, d, s, pull = work[0, p], work[1, p], work[2, p], 0.0
-                for j in range(below[lo + p], n):
-                    u = 1.0 - (s - work[2, j])
-                    t = u if u > 0.0 else 0.0
-                    t = t if t < 2.0 else 2.0
-                    w = (a - work[0, j]) * abs(d - work[1, j])
-                    total += w * t * (2.0 * u - t)
-                    g = 2.0 * w * t
-                    work[3, j] += g
-                    pull += g
-                work[3, p] -= pull
-        out[q] = total
-        for p in range(n):
-            c[lo + order[lo + p]] = shares[q] * work[3, p]
+            ranks[p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
+        sort_falling(own, 0, ranks, 0, n, spare)
+        begin, total = 0, 0.0
+        for r in range(n):
+            total += discounts[r]
+            p, after = ranks[r], r + 1
+            if after == n or own[ranks[after]] != own[p] or below[lo + ranks[after]] != below[lo + p]:
+                total /= after - begin
+                while begin < after:
+                    D[lo + order[lo + ranks[begin]]] = total
+                    begin += 1
+                total = 0.0
 
 
 @kernel

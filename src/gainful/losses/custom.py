@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, read_only
-from gainful.data.rows import Array
+from gainful.compute.query_loop import Fill
+from gainful.data.rows import Array, read_only
 from gainful.errors import DataError, ParameterError
 from gainful.losses.base import Loss, LossEntry
 

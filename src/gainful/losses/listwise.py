@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, NewtonFill, read_only
-from gainful.data.rows import Array
+from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.data.rows import Array, read_only
 from gainful.losses.base import ByGrade, LossEntry, Parameter
 from gainful.parameters.constraints import Integer, Maybe, Real
 

@@ -151,18 +151,15 @@ def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, room, cuto
                 break
             if every:
                 wanted = end - begin
-            # The last of these documents: those above it, lower grades beside it, and its equals that come before it.
+            # Above the last of these: higher grades that score more, lower ones that score as much, and the others.
             for j in range(begin, end):
                 room[j - begin] = t[lo + j]
             score = _select(room, end - begin, end - begin - wanted)
-            better, beside, mine = 0, 0, 0
-            for j in range(uint64(lo), uint64(stop)):
-                better += t[j] > score
+            place = wanted
+            for j in range(uint64(lo), uint64(lo + begin)):
+                place += t[j] > score
             for j in range(uint64(lo + end), uint64(stop)):
-                beside += t[j] == score
-            for j in range(uint64(lo + begin), uint64(lo + end)):
-                mine += t[j] > score
-            place = better + beside + wanted - mine
+                place += t[j] >= score
             worst = place if place > worst else worst
         cutoffs[q - first] = worst
 

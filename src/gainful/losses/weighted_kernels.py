@@ -7,8 +7,8 @@ count as constants in the gradient.
 Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
 and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
-``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, a single
-0 for losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
+``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, None for
+losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -34,34 +34,36 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
         lo, end = offsets[q] - base, offsets[q + 1] - base
         if end - lo >= LONG_LIST or blocks[q + 1] - blocks[q] < 2:
             continue
-        from_place, to_place, mean = 0, 0, 0.0
+        above, equal, mean = 0, 0, 0.0
         for b in range(blocks[q], blocks[q + 1]):
             begin, below = starts[b] - base, starts[b + 1] - base
             for i in range(begin, below):
-                x, above, equal = t[i], 0, 0
+                x, was_above, was_equal = t[i], above, equal
+                above, equal = 0, 0
                 for j in range(uint64(lo), uint64(below)):
-                    above += 1 if t[j] > x else 0
+                    above += t[j] > x
                 for j in range(uint64(below), uint64(end)):
-                    above += 1 if t[j] >= x else 0
+                    above += t[j] >= x
                 for j in range(uint64(begin), uint64(below)):
-                    equal += 1 if t[j] == x else 0
-                if above != from_place or above + equal != to_place:
-                    from_place, to_place, mean = above, above + equal, 0.0
-                    for place in range(from_place, to_place):
+                    equal += t[j] == x
+                if above != was_above or equal != was_equal:
+                    mean = 0.0
+                    for place in range(above, above + equal):
                         mean += discounts[place]
                     mean = mean / equal if equal > 0 else 0.0  # a score that is not a number equals none
-                rank[i] = from_place + to_place + 1
+                rank[i] = 2 * above + equal + 1
                 D[i] = mean
 
 
 @helper(fastmath=LOOSE)
 def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
     """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
-    gain, d, r, shift = gains[base + i], D[i], rank[i], uint64(base)
-    if len(gaps) == 1:
+    gain, d, shift = gains[base + i], D[i], uint64(base)
+    if gaps is None:  # known to the compiler, which leaves the other loop out
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * abs(d - D[j])
     else:
+        r = rank[i]
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
 

@@ -4,7 +4,7 @@ Conventions
 -----------
 ``scores`` and ``y`` are float64 of n_rows, ``offsets`` int64 of n_queries + 1; all contiguous and read-only, so every
 entry point has one signature. An entry point fills ``out[first:last]``, one value per query, and NaN for a query
-without a relevant document; :func:`over_queries` cuts the queries into one piece per thread.
+without a relevant document; :func:`over_queries` gives each thread a run of queries.
 
 Ranking is a stage of its own, so that all metrics share it: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
 into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]``, where at = offsets[q] − offsets[first],
@@ -15,21 +15,20 @@ Ties. Every metric is written over *blocks* of consecutive ranks whose documents
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook
 ones; for a longer block they are the expectations of McSherry and Najork, "Computing information retrieval performance
 measures efficiently in the presence of tied scores", ECIR 2008.
-
-The compiler's cache looks at this file only, so every helper of an entry point lives here.
 """
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gainful.compute.compiled import helper, kernel
+from gainful.compute.kernels import sort_falling
+from gainful.compute.query_loop import run_in_threads
 from gainful.compute.threads import thread_count
+from gainful.data.rows import read_only
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
 BY_MIN, BY_ALL = 0, 1  # what average precision is divided by
@@ -42,40 +41,28 @@ LN2 = math.log(2.0)
 
 
 def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, ties: int, *rest: Any) -> Any:
-    """Run ``metric`` over all queries, in pieces of about equally many rows, one piece per thread."""
+    """One value per query, by the kernel ``metric``; each thread takes a run of queries."""
     n_queries, n_rows = len(offsets) - 1, len(y)
     out = np.empty(n_queries)
     if ties == WORST:  # the stable ranking leaves equal scores in the order of the rows
         worst_first = np.lexsort((y, np.repeat(np.arange(n_queries), np.diff(offsets))))
         scores, y = scores[worst_first], y[worst_first]
-    scores, y, offsets = _locked(scores, np.float64), _locked(y, np.float64), _locked(offsets, np.int64)
-    n_parts = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_parts + 1)).tolist()
-    cuts[0], cuts[-1] = 0, n_queries
-    pieces = [(metric, scores, y, offsets, a, b, depth, ties, rest, out) for a, b in pairwise(cuts)]
-    if n_parts == 1:
-        _run_piece(*pieces[0])
-        return out
-    with ThreadPoolExecutor(n_parts - 1) as pool:
-        waiting = [pool.submit(_run_piece, *piece) for piece in pieces[1:]]
-        _run_piece(*pieces[0])
-        for future in waiting:
-            future.result()
+    scores, y = (read_only(np.ascontiguousarray(values, dtype=np.float64)) for values in (scores, y))
+    offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
+
+    def measure(first: int, last: int) -> None:
+        if first == last:
+            return
+        counts = np.diff(offsets[first : last + 1])
+        order = np.empty(offsets[last] - offsets[first], np.int64)
+        if depth <= INSERTION_DEPTH:
+            rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
+        else:
+            rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
+        metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
+
+    run_in_threads(offsets, max(1, min(thread_count(), n_rows // ROWS_PER_THREAD)), measure)
     return out
-
-
-def _run_piece(
-    metric: Any, scores: Any, y: Any, offsets: Any, first: int, last: int, depth: int, ties: int, rest: Any, out: Any
-) -> None:
-    if first == last:
-        return
-    counts = np.diff(offsets[first : last + 1])
-    order = np.empty(offsets[last] - offsets[first], np.int64)
-    if depth <= INSERTION_DEPTH:
-        rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
-    else:
-        rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
-    metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
 
 
 def normalised_gain(scores: Any, y: Any, offsets: Any, ties: int, discounts: Any, exp2: bool) -> Any:
@@ -95,13 +82,6 @@ def _shifted_gains(y: Any, offsets: Any) -> Any:
     highest[counts > 0] = np.maximum.reduceat(y, offsets[:-1][counts > 0])
     shift = np.repeat(np.maximum(0.0, highest - LARGEST_EXPONENT), counts)
     return np.exp2(y - shift) - np.exp2(-shift)
-
-
-def _locked(array: Any, dtype: Any) -> Any:
-    """A contiguous, read-only view: the compiler takes writable and read-only arrays for different types."""
-    view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 # -- ranking -----------------------------------------------------------------------------------------------------------
@@ -137,46 +117,13 @@ def rank_top(scores, offsets, first, last, depth, ties, order, counts, top):
 
 @kernel
 def rank_all(scores, offsets, first, last, order, spare):
-    """Stable merge sort of the rows of each query into ``order``: insertion in runs of 16, then merging."""
+    """All rows of each query, best first, ties in row order; ``spare`` has room for the longest query."""
     base = offsets[first]
     for q in range(first, last):
-        lo = offsets[q]
-        at, end = lo - base, offsets[q + 1] - base
-        run = 16
-        for start in range(at, end, run):
-            stop = start + run if start + run < end else end
-            for place in range(start, stop):
-                i, j = base + place, place
-                s = scores[i]
-                while j > start and s > scores[order[j - 1]]:
-                    order[j] = order[j - 1]
-                    j -= 1
-                order[j] = i
-        while run < end - at:
-            for start in range(at, end - run, 2 * run):
-                _merge(scores, order, spare, start, start + run, start + 2 * run if start + 2 * run < end else end)
-            run *= 2
-
-
-@helper
-def _merge(scores, order, spare, start, middle, stop):
-    n = middle - start
-    for a in range(n):
-        spare[a] = order[start + a]
-    a, b, to = 0, middle, start
-    while a < n and b < stop:
-        left, right = spare[a], order[b]
-        if scores[right] > scores[left]:
-            order[to] = right
-            b += 1
-        else:
-            order[to] = left
-            a += 1
-        to += 1
-    while a < n:
-        order[to] = spare[a]
-        a += 1
-        to += 1
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for i in range(lo, lo + n):
+            order[i - base] = i
+        sort_falling(scores, 0, order, lo - base, n, spare)
 
 
 @helper
@@ -212,36 +159,37 @@ def _total(y, order, a, b):
 def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts, discounts, exp2, out):
     """Σ_r discounts[r] gain(document at rank r), where the gain is 2^grade − 1 or the grade itself.
 
-    Written without helpers: nearly every first use of the library waits for it to be compiled.
+    Written without helpers and in one loop over ranks, which closes a block where it ends: nearly every first use of
+    the library waits for it to be compiled.
     """
     base = offsets[first]
     for q in range(first, last):
         i, hi = offsets[q], offsets[q + 1]
+        at = i - base
         while i < hi and y[i] <= 0.0:
             i += 1
-        if i == hi:
-            out[q] = np.nan
-            continue
-        at = offsets[q] - base
-        a, end, stop, value = at, at + counts[q - first], at + depth, 0.0
-        while a < end and a < stop:
-            s, b = scores[order[a]], a + 1
-            while ties == AVERAGE and b < end and scores[order[b]] == s:
-                b += 1
-            gain, weight = 0.0, 0.0
-            for place in range(a, b):
-                x = y[order[place]]
-                if exp2:
-                    whole = np.int64(x) if x < 53.0 else -1
-                    if whole == x:
-                        x = np.float64((1 << whole) - 1)
-                    else:
-                        x = 2.0**x - 1.0 if x > 1.0 else math.expm1(x * LN2)
-                gain += x
-            for place in range(a, b if b < stop else stop):
+        value = 0.0 if i < hi else math.nan
+        end = at + counts[q - first] if i < hi else at
+        gain, weight = 0.0, 0.0
+        begin, stop = at, at + depth
+        for place in range(at, end):
+            x = y[order[place]]
+            if exp2:
+                if x < 53.0 and np.int64(x) == x:
+                    x = np.float64((1 << np.int64(x)) - 1)
+                elif x > 1.0:
+                    x = 2.0**x - 1.0
+                else:
+                    x = math.expm1(x * LN2)
+            gain += x
+            if place < stop:
                 weight += discounts[place - at]
-            value += gain * weight if b == a + 1 else gain / (b - a) * weight
-            a = b
+            after = place + 1
+            if ties != AVERAGE or after == end or scores[order[after]] != scores[order[place]]:
+                value += gain / (after - begin) * weight
+                gain, weight, begin = 0.0, 0.0, after
+                if after >= stop:
+                    break
         out[q] = value
 
 
@@ -249,7 +197,7 @@ def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts,
 
 
 @helper
-def _block_precisions(a, t, upto, hits, before):
+def block_precisions(a, t, upto, hits, before):
     """Expected Σ of precisions at the relevant documents among the first ``upto`` ranks of a block.
 
     The block follows ``a`` ranks with ``before`` relevant documents, and holds ``t`` documents, ``hits`` of them
@@ -282,7 +230,7 @@ def average_precision(scores, y, offsets, first, last, depth, ties, order, count
         while a < m and a < depth:
             b = _block_end(scores, order, at + a, at + m, ties) - at
             hits = _total(y, order, at + a, at + b)
-            value += _block_precisions(a, b - a, (b if b < depth else depth) - a, hits, before)
+            value += block_precisions(a, b - a, (b if b < depth else depth) - a, hits, before)
             before += hits
             a = b
         out[q] = value / (k if divisor == BY_MIN and k < relevant else relevant)

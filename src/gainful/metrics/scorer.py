@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from gainful.compute.estimators import BaseEstimator
 from gainful.data.rows import check_column, group_rows, weights_of_queries
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import Metric, metric

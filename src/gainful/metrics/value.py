@@ -20,6 +20,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import column_to_numpy
 from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.errors.keywords import explains_keywords
 from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
@@ -87,6 +88,7 @@ class Metric:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
+    @explains_keywords
     def __call__(
         self, scores: Any, y: Any, *, qid: Any = None, query_weights: Any = None, doc_ids: Any = None
     ) -> float:
@@ -102,6 +104,7 @@ class Metric:
             query_weights = y.query_weights
         return mean_over_queries(values, query_weights)
 
+    @explains_keywords
     def per_query(self, scores: Any, y: Any, *, qid: Any = None, doc_ids: Any = None) -> Array:
         """One value per query in order of first appearance, (n_queries,) float64; NaN where skipped."""
         if isinstance(y, Dataset) and qid is not None:
@@ -309,7 +312,7 @@ def _build(kind: str, k: int | None, given: Mapping[str, Any], tool: Any) -> Met
         if name not in known:
             if name in DEFAULTS:
                 raise ParameterError(f"metric {head!r} has no {name}; its conventions are {', '.join(known)}")
-            raise UnknownNameError.among(f"convention of metric {head!r} named", name, (*known, "convention"))
+            raise UnknownNameError.among("convention", name, (*known, "convention"), owner=f"metric {head!r}")
     base = defaults_of(kind) if tool is None else conventions_of(tool, kind)
     owner = f"metric {head!r}"
     chosen = {name: checked(owner, kind, name, given.get(name, base[name])) for name in known}

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gainful.data.rows import Array
+from gainful.nets.steps import Steps
 from gainful.training.monitor import Monitor
 
 
@@ -22,7 +23,7 @@ class NetState:
     training was interrupted.
     """
 
-    def __init__(self, net: Any, optimizer: Any, order: np.random.Generator, seed: int, monitor: Monitor):
+    def __init__(self, net: Any, optimizer: Steps, order: np.random.Generator, seed: int, monitor: Monitor):
         self.net, self.optimizer, self.order, self.seed, self.monitor = net, optimizer, order, seed, monitor
         self.latest: dict[str, Any] | None = None
 
@@ -41,7 +42,7 @@ class NetState:
     def _written(self, kept: list[Array]) -> dict[str, Any]:
         arrays = {f"weights_{i}": weight for i, weight in enumerate(self.net.arrays())}
         arrays |= {f"kept_{i}": weight for i, weight in enumerate(kept)}
-        for i, memory in self.optimizer.state_dict()["state"].items():
+        for i, memory in enumerate(self.optimizer.memories()):
             arrays |= {f"memory_{i}_{name}": value.cpu().numpy().copy() for name, value in memory.items()}
         return arrays | {
             "dropout": self.net.generator.get_state().numpy().copy(),
@@ -62,7 +63,7 @@ class NetState:
             if name.startswith("memory_"):
                 _, place, what = name.split("_", 2)
                 memories.setdefault(int(place), {})[what] = torch.from_numpy(state[name])
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": memories})
+        self.optimizer.remember(memories)
         self.monitor.restore(state["monitor"])
         self.latest = dict(state)
         return [state[f"kept_{i}"] for i in range(len(self.net.weights))]

@@ -6,20 +6,14 @@ bad value, the reading of ``--set C=10`` and the list that ``gainful rankers NAM
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import math
 import numbers
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from gainful.errors import GainfulError, ParameterError, UnknownKeywordError, UnknownNameError
-from gainful.errors.other_names import INSTEAD, called_here
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -303,7 +297,7 @@ def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> 
     if not equals or not name:
         raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
     if name not in table:
-        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+        raise UnknownNameError.among("parameter", name, table, owner=owner)
     try:
         value = table[name].parse(text)
     except ValueError as error:
@@ -316,33 +310,7 @@ def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable
     """Raise for the first name that is not a parameter of a class."""
     for name in given:
         if name not in known:
-            raise UnknownKeywordError.among(f"parameter of {cls.__name__}", name, known)
-
-
-def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, but a keyword it does not take gets a line that says what to give instead."""
-    known = list(inspect.signature(function).parameters)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **given: P.kwargs) -> R:
-        for name in given:
-            if name not in known:
-                of_class = type(args[0]) if known[0] == "self" else None
-                raise UnknownKeywordError.among(
-                    f"keyword of {function.__name__} called", name, known, _instead(name, known, of_class)
-                )
-        return function(*args, **given)
-
-    return call
-
-
-def _instead(name: str, known: list[str], of_class: Any) -> str:
-    """What to do about a keyword of a method that is a parameter of its class, or that nothing here stands for."""
-    if name in INSTEAD:
-        return INSTEAD[name]
-    parameters = getattr(of_class, "parameters", {})
-    ours = name if name in parameters else None if called_here(name, known) else called_here(name, parameters)
-    return "" if ours is None else f"set {ours} of {of_class.__name__} instead"
+            raise UnknownKeywordError.among("parameter", name, known, owner=cls.__name__)
 
 
 def split_outside_brackets(text: str, separator: str) -> list[str]:

@@ -22,7 +22,7 @@ class LossTrees(TreeRanker):
     """Base of the tree rankers that descend a loss of the registry. A subclass says which, in ``_loss``."""
 
     _: KW_ONLY
-    scale: float | str = parameter(
+    gradient_scale: float | str = parameter(
         "auto",
         Either(
             of=(Choice(of=("auto",)), Real(low=0, open_low=True)),
@@ -42,7 +42,9 @@ class LossTrees(TreeRanker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         goes_on = self.warm_start and hasattr(self, "booster_")
-        scale: float | str | None = getattr(self, "scale_", None) if goes_on and self.scale == "auto" else self.scale
+        scale: float | str | None = self.gradient_scale
+        if goes_on and scale == "auto":
+            scale = getattr(self, "gradient_scale_", None)
         self.n_stages_ = int(getattr(self, "n_stages_", self.n_trees)) if goes_on else self.n_trees
         make = partial(
             LossObjective,
@@ -57,15 +59,15 @@ class LossTrees(TreeRanker):
             make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0
         )
         grown = self._grow(data, grades, monitor, recipe=recipe)
-        self.scale_ = grown if found else float(scale)  # type: ignore[arg-type]
+        self.gradient_scale_ = grown if found else float(scale)  # type: ignore[arg-type]
 
     def _pack(self) -> dict[str, Any]:
-        return super()._pack() | {"scale": self.scale_, "n_stages": self.n_stages_}
+        return super()._pack() | {"scale": self.gradient_scale_, "n_stages": self.n_stages_}
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
         self.loss_, self.n_stages_ = self._loss(), int(state["n_stages"])
-        self.scale_ = None if state["scale"] is None else float(state["scale"])
+        self.gradient_scale_ = None if state["scale"] is None else float(state["scale"])
 
 
 @dataclass(repr=False, eq=False)
@@ -82,15 +84,15 @@ class BoostedRanker(LossTrees):
         ``f(scores, grades) -> (value, gradient)`` of one query
     step : "newton" divides by the curvature in the leaf, for losses that know theirs; "gradient" fits the gradient as
         it is; "auto" is newton where possible
-    scale : factor on the gradients (and curvatures); "auto" makes the first gradient's root mean square 1, or the first
-        curvature's mean
+    gradient_scale : factor on the gradients (and curvatures); "auto" makes the first gradient's root mean square 1, or
+        the first curvature's mean
     start_trees : the first so many trees fit the grades by squared error: a start for losses that have no gradient
         where all scores are equal
 
     Attributes
     ----------
     loss_ : the loss as a value
-    scale_ : the factor used; None where no tree has fitted the loss yet
+    gradient_scale_ : the factor used; None where no tree has fitted the loss yet
     n_stages_ : trees over which a loss that changes does so: ``n_trees`` of the first training
     """
 

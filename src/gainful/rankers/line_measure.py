@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compute.features import locked
+from gainful.compute.query_loop import each, even_cuts, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.metrics import Metric, mean_over_queries
-from gainful.rankers.thresholds import run_in_threads
 
 ROWS_PER_THREAD = 20_000
 COMPILED = ("ndcg", "dcg", "p", "wta", "rbp", "map")
@@ -37,12 +36,13 @@ class LineMeasure:
         """The measure at the scores s + step·x for each step, (len(steps),). Steps ascend."""
         if not self._compiled:
             return np.array([self.at(scores + step * x) for step in steps])
+        from gainful.metrics.kernels import AVERAGE, INPUT, WORST
         from gainful.rankers import coordinate_ascent_kernels as kernels
 
-        ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(self._measure.ties, kernels.INPUT)
-        line, steps = (locked(scores), locked(x)), locked(steps)
+        ties = {"average": AVERAGE, "worst": WORST}.get(self._measure.ties, INPUT)
+        line, steps = (read_only(scores), read_only(x)), read_only(steps)
         few = np.zeros(self._data.n_queries, dtype=bool)
-        if self._measure.kind == "map" and ties != kernels.WORST:
+        if self._measure.kind == "map" and ties != WORST:
             few = self._n_relevant <= kernels.COUNTED
         some, others = np.where(few, self._scales, 0.0), np.where(few, 0.0, self._scales)
 
@@ -59,7 +59,7 @@ class LineMeasure:
                     kernels.gains_along(*line, *rest, self._discounts, *room, out)
             return out
 
-        found = run_in_threads(piece, self._data.n_queries, len(scores) // ROWS_PER_THREAD)
+        found = each(piece, even_cuts(self._data.n_queries, threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
         return np.asarray(np.sum(found, axis=0) + self._constant)
 
     def _workspaces(self) -> tuple[Array, Array]:
@@ -95,13 +95,13 @@ class LineMeasure:
             omega = np.where(empty, 0.0, omega)
             omega /= max(float(omega.sum()), 1e-300)
         self._constant = 0.0 if m.empty == "skip" else float(omega[empty].sum()) * float(m.empty)
-        self._scales = locked(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
-        self._gains, self._offsets, self._depth = locked(gains), locked(data.offsets), depth
+        self._scales = read_only(np.where(empty | short, 0.0, omega / np.where(norms > 0, norms, 1.0)))
+        self._gains, self._offsets, self._depth = read_only(gains), read_only(data.offsets), depth
         if m.kind == "map":
             query = np.repeat(np.arange(data.n_queries), data.counts)
-            self._rows = locked(np.lexsort((gains <= 0, query)))
+            self._rows = read_only(np.lexsort((gains <= 0, query)))
             self._n_relevant = np.add.reduceat(gains > 0, data.offsets[:-1], dtype=np.int64)
-        self._discounts = locked(np.ascontiguousarray(discounts, dtype=np.float64))
+        self._discounts = read_only(np.ascontiguousarray(discounts, dtype=np.float64))
 
     @staticmethod
     def _gains_of(m: Metric, data: RankingData) -> Array:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
+from gainful.compute.estimators import clone
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, row_chunks
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedPairs, row_scores
@@ -24,7 +23,6 @@ from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
 
-BLOCK_VALUES = 1 << 20
 PROBE = 32  # pairs on which a classifier first shows whether it is linear
 MOST_FEATURES_FOR_NEWTON = 1000
 
@@ -167,8 +165,10 @@ class NDCGReduction(LinearScores, Ranker):
         super()._unpack(state)
 
 
-def default_classifier(n_features: int) -> LogisticRegression:
+def default_classifier(n_features: int) -> Any:
     """Logistic regression; by Newton steps where the (d, d) matrix they need is small beside the pairs."""
+    from sklearn.linear_model import LogisticRegression  # 1 s, which listing the rankers must not wait for
+
     solver = "newton-cholesky" if n_features <= MOST_FEATURES_FOR_NEWTON else "lbfgs"
     return LogisticRegression(fit_intercept=False, max_iter=1000, solver=solver)
 
@@ -176,9 +176,7 @@ def default_classifier(n_features: int) -> LogisticRegression:
 def differences(X: Any, better: Array, worse: Array, label: Array) -> Array:
     """label·(x_better − x_worse), (n_pairs, d) float64, block by block."""
     Z = np.empty((len(better), X.shape[1]))
-    step = max(1, BLOCK_VALUES // X.shape[1])
-    for start in range(0, len(better), step):
-        rows = slice(start, start + step)
+    for rows in row_chunks(*Z.shape):
         first, second = X[better[rows]], X[worse[rows]]
         if hasattr(first, "toarray"):
             first, second = first.toarray(), second.toarray()

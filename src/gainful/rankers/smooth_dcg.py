@@ -37,13 +37,13 @@ class SmoothDCG(LossTrees):
     tied : of "shf" and "reg-shf": when several documents share the grade at place k, whether "all" of them hold the
         cut-off down or the "best"-ranked only
     regression : of "reg-shf": weight of the squared error beside DCG
-    scale : factor on the gradients; "auto" makes the root mean square of the first one 1
+    gradient_scale : factor on the gradients; "auto" makes the root mean square of the first one 1
     start_trees : the first so many trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
         it has next to no gradient
 
     Attributes
     ----------
-    loss_, scale_, n_stages_ : as of :class:`BoostedRanker`
+    loss_, gradient_scale_, n_stages_ : as of :class:`BoostedRanker`
     """
 
     space: ClassVar[Space] = SMOOTH_DCG_SPACE

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import locked
-from gainful.compute.query_loop import each
-from gainful.compute.threads import thread_count
+from gainful.compute.query_loop import each, even_cuts, threads_for
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, Columns, read_only
 from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
+from gainful.rankers.scorers import Steps
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
-
-
-class Columns:
-    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
-
-    def __init__(self, X: Any):
-        self._dense = isinstance(X, np.ndarray)
-        self._X = X if self._dense else X.tocsc()
-        self.n_features = int(X.shape[1])
-
-    def __getitem__(self, j: int) -> Array:
-        if self._dense:
-            return np.ascontiguousarray(self._X[:, j], dtype=np.float64)
-        column = np.zeros(self._X.shape[0])
-        inside = slice(int(self._X.indptr[j]), int(self._X.indptr[j + 1]))
-        np.add.at(column, self._X.indices[inside], self._X.data[inside])
-        return column
 
 
 # -- cuts and codes ----------------------------------------------------------------------------------------------------
@@ -84,24 +66,18 @@ class Codes:
         n_features = len(self.cuts)
         sums, places = np.zeros(n_features), np.zeros(n_features, dtype=np.int64)
         n_cuts = np.array([len(cuts) for cuts in self.cuts], dtype=np.int64)
-        codes, potentials = locked(self.codes), locked(potentials)
+        codes, potentials = read_only(self.codes), read_only(potentials)
 
         def piece(first: int, last: int) -> None:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
             threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
-        run_in_threads(piece, n_features, self.codes.size // VALUES_PER_THREAD)
+        each(piece, even_cuts(n_features, threads_for(self.codes.size, per_thread=VALUES_PER_THREAD)))
         return sums, places
 
 
 def _code_type(largest: int) -> Any:
     return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
-
-
-def run_in_threads(piece: Callable[[int, int], Any], n: int, n_parts: int) -> list[Any]:
-    """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    n_parts = max(1, min(n_parts, n, thread_count()))
-    return each(piece, [n * i // n_parts for i in range(n_parts + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------
@@ -148,7 +124,7 @@ class CriticalPairs:
         return np.empty((3, int(np.diff(self.offsets).max(initial=0)) + 1))
 
     def arrays(self) -> tuple[Array, ...]:
-        return locked(self.order), locked(self.below), locked(self.offsets), locked(self.shares)
+        return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares)
 
 
 # -- scores ------------------------------------------------------------------------------------------------------------
@@ -170,29 +146,8 @@ class StepScores:
         self.thresholds_ = np.array([step[1] for step in steps], dtype=np.float64)
         self.weights_ = np.array([step[2] for step in steps], dtype=np.float64)
 
-    def _predict(self, X: Any) -> Array:
-        scores = np.zeros(X.shape[0])
-        for _, part in self._parts(X):
-            scores += part
-        return scores
-
-    def _parts(self, X: Any) -> Iterator[tuple[int, Array]]:
-        """Each feature that has steps, with what they add to the score of each row."""
-        columns = Columns(X)
-        for j in np.unique(self.features_):
-            mine = self.features_ == j
-            order = np.argsort(self.thresholds_[mine], kind="stable")
-            heights = np.concatenate([[0.0], np.cumsum(self.weights_[mine][order])])
-            yield int(j), heights[np.searchsorted(self.thresholds_[mine][order], columns[j], side="right")]
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        parts = np.zeros((X.shape[0], self.n_features_in_ + 1))
-        for j, part in self._parts(X):
-            parts[:, j] = part
-        return parts
+    def _scorer(self) -> Steps:
+        return Steps(self.features_, self.thresholds_, self.weights_)
 
     @property
     def feature_importances_(self) -> Array:

@@ -75,9 +75,9 @@ class Bundle:
     """Planes offset + gradient·w below the risk, with their Gram matrix and the dual weights of the last C.
 
     Conventions: row i < ``n_planes`` of ``gradients`` (capacity, d), ``offsets``, ``gram``, ``alpha`` and ``idle``
-    belongs to plane i; ``idle`` counts the iterations since it had a weight. When ``max_planes`` are there, the half
-    that was idle for longest goes; should that not do, the planes of least weight are merged into one, which leaves the
-    present lower bound as it is.
+    belongs to plane i; ``idle`` counts the iterations since it had a weight. The row after them is 0 and stands for the
+    zero plane, so there is always one to spare. When ``max_planes`` are there, the half that was idle for longest goes;
+    should that not do, the planes of least weight are merged into one, which leaves the present lower bound as it is.
     """
 
     def __init__(self, n_features: int, max_planes: int | None = None):
@@ -88,7 +88,7 @@ class Bundle:
         self.n_features, self.max_planes = n_features, max_planes
         self.n_planes = 0
         self.anchor: Point | None = None
-        capacity = min(32, max_planes)
+        capacity = min(32, max_planes) + 1
         self.gradients = np.zeros((capacity, n_features))
         self.gram = np.zeros((capacity, capacity))
         self.offsets, self.alpha = np.zeros(capacity), np.zeros(capacity)
@@ -97,8 +97,8 @@ class Bundle:
     def add(self, gradient: Array, offset: float) -> None:
         if self.n_planes >= self.max_planes:
             self._shrink()
-        if self.n_planes == len(self.offsets):
-            self._take(np.arange(self.n_planes), min(2 * self.n_planes, self.max_planes))
+        if self.n_planes + 1 == len(self.offsets):
+            self._take(np.arange(self.n_planes), min(2 * self.n_planes, self.max_planes) + 1)
         n = self.n_planes
         self.gradients[n] = gradient
         products = self.gradients[: n + 1] @ self.gradients[n]
@@ -119,11 +119,19 @@ class Bundle:
         digit; a smaller C is used then, whose weights are as good to all digits that matter.
         """
         n = self.n_planes
-        most = STEEPEST * float(np.abs(self.offsets[:n]).max()) / max(self.steepness(), TINY)
+        steepness = self.steepness()
+        most = STEEPEST * max(float(self.offsets[:n].max()), -float(self.offsets[:n].min())) / max(steepness, TINY)
         usable = min(C, most) if most > 0 else C
-        solve_simplex_qp(self.gram, self.offsets[:n], usable, self.alpha[:n], tol, 20 * n + 1000, 200)
-        self.idle[:n] = np.where(self.alpha[:n] > 0, 0, self.idle[:n] + 1)
-        return -usable * (self.alpha[:n] @ self.gradients[:n]), self.bound(C, self.alpha[:n])
+        alpha = self.alpha[: n + 1]
+        self._solve(self.offsets[: n + 1], usable, alpha, tol)
+        self.idle[:n] += 1
+        self.idle[:n][alpha[:n] > 0.0] = 0
+        gradient = alpha[:n] @ self.gradients[:n]
+        return -usable * gradient, self._dual(C, gradient, float(alpha[:n] @ self.offsets[:n]))
+
+    def _solve(self, heights: Array, C: float, alpha: Array, tol: float) -> None:
+        n = self.n_planes
+        solve_simplex_qp(self.gram[: n + 1, : n + 1], heights, C, alpha, tol, 20 * n + 1000, 200)
 
     def bound(self, C: float, alpha: Array) -> float:
         """The dual value of the best multiple of α ≥ 0, Σ α ≤ 1, that keeps the sum at 1 or less.
@@ -131,7 +139,10 @@ class Bundle:
         It is a lower bound of the minimum for any α, also for one found with another C.
         """
         n = self.n_planes
-        gradient, offset = alpha @ self.gradients[:n], float(alpha @ self.offsets[:n])
+        return self._dual(C, alpha @ self.gradients[:n], float(alpha @ self.offsets[:n]))
+
+    @staticmethod
+    def _dual(C: float, gradient: Array, offset: float) -> float:
         linear, square = C * offset, C * C * float(gradient @ gradient)
         part = 1.0 if linear >= square else max(0.0, linear / square)
         return part * linear - 0.5 * part * part * square
@@ -140,15 +151,19 @@ class Bundle:
         """The largest squared length of a gradient."""
         return float(self.gram.diagonal()[: self.n_planes].max())
 
-    def minimise_near(self, C: float, tol: float, centre: Array, rho: float, alpha: Array) -> Array:
-        """The minimiser of the same plus (ρ/2)‖w − centre‖²; ``alpha`` is a start and is overwritten.
+    def minimise_near(self, C: float, tol: float, centre: Array, rho: float, alpha: Array) -> tuple[Array, float]:
+        """The minimiser of the same plus (ρ/2)‖w − centre‖², and a lower bound without that term.
 
-        With u = w − c, c = ρ·centre/(1+ρ), this is the same problem in u, with C/(1+ρ) and the planes' heights at c.
+        ``alpha``, of all planes and the zero plane, is a start and is overwritten. With u = w − c,
+        c = ρ·centre/(1+ρ), this is the same problem in u, with C/(1+ρ) and the planes' heights at c.
         """
         n = self.n_planes
         shift, pull = centre * (rho / (1.0 + rho)), C / (1.0 + rho)
-        solve_simplex_qp(self.gram, self.heights(shift), pull, alpha, tol, 20 * n + 1000, 200)
-        return np.asarray(shift - pull * (alpha @ self.gradients[:n]))
+        heights = np.zeros(n + 1)
+        heights[:n] = self.heights(shift)
+        self._solve(heights, pull, alpha, tol)
+        gradient = alpha[:n] @ self.gradients[:n]
+        return shift - pull * gradient, self._dual(C, gradient, float(alpha[:n] @ self.offsets[:n]))
 
     def _shrink(self) -> None:
         n, half = self.n_planes, self.max_planes // 2
@@ -358,13 +373,12 @@ class _Search:
         if self.rho == 0.0:
             # As hard as makes the first step about as long as the steepest plane needs to come down to zero.
             self.rho = max(1.0, self.C * self.bundle.steepness() / max(self.best.risk, TINY))
-        fits = len(self.near_alpha) <= n  # else planes were dropped
-        alpha = np.zeros(n) if fits else self.bundle.alpha[:n].copy()
-        if fits:
-            alpha[: len(self.near_alpha)] = self.near_alpha
-        self.near_alpha = alpha
-        trial = self.bundle.minimise_near(self.C, self._accuracy(), self.best.w, self.rho, alpha)
-        self.dual = max(self.dual, self.bundle.bound(self.C, alpha))
+        alpha = np.zeros(n + 1)
+        start = self.near_alpha if len(self.near_alpha) <= n else self.bundle.alpha[:n]  # where planes were dropped
+        alpha[: len(start)] = start
+        self.near_alpha = alpha[:n]
+        trial, bound = self.bundle.minimise_near(self.C, self._accuracy(), self.best.w, self.rho, alpha)
+        self.dual = max(self.dual, bound)
         return trial
 
     def _search_line(self, point: Point, longest: float) -> float:

@@ -1,24 +1,20 @@
 """Active-set method for the small dual problem of the bundle solver, and its line search.
 
-    maximise  φ(α) = b·α − (C/2) α'Gα    over  α ≥ 0, Σ α ≤ 1
+    maximise  φ(α) = b·α − (C/2) α'Gα    over  α ≥ 0, Σ α = 1
 
-G is the Gram matrix of the planes. What Σ α leaves to 1 is the weight of the *zero plane* (the risk is never negative).
+G is the Gram matrix of the planes. The *last* plane is the zero plane (the risk is never negative): its row of G and
+its entry of b are 0, and it has the weight that the others leave.
 
-Conventions
------------
-``inside[:size]`` lists the planes of the active set in the order of the rows of ``L``, the lower Cholesky factor of
+The maximum over the planes of the *active set*, signs aside, is one Cholesky factorisation of C·G + σee' over the set.
+Adding σee' changes nothing where Σ α = 1, and removes the one dependency that more planes than dimensions must have. A
+plane that depends on those before it (a duplicate, a zero gradient, more planes than features) stops the factorisation:
+weight moves along the dependency, which changes only the linear part of φ, until some plane is empty and leaves the
+set. Optimality is measured by the exact gap of the problem, max_j p_j − α·p with p = b − C·Gα, so the factor may be
+inaccurate without harm: what it cannot finish, pairwise exact steps do.
 
-- C·G over the active set while the zero plane is *in* (the sum is free), or
-- C·G + σee' while it is *out* (Σ α = 1), where adding σee' changes nothing on the plane Σ α = 1 and removes the one
-  dependency that more planes than dimensions must have.
-
-A plane that depends on the active set (a duplicate, a zero gradient, more planes than features) is never factored:
-weight is moved along the dependency, which changes only the linear part of φ, until some plane of the set is empty
-and leaves it. Optimality is measured by the exact gap of the problem, max(0, max_j p_j) − α·p with p = b − C·Gα, so the
-factor may be inaccurate without harm: what it cannot finish, pairwise exact steps do.
-
-The problems are small (tens of planes in use), so this is NumPy and LAPACK: compiling it took longer than most fits.
-Only the pairwise steps are compiled, on the first problem that is hard enough to need them.
+The problems are small (tens of planes in use) and a good start leaves few changes, so this is NumPy and LAPACK, and
+every change factors afresh: compiling it took longer than most fits. Only the pairwise steps are compiled, on the first
+problem that is hard enough to need them.
 """
 
 from __future__ import annotations
@@ -26,16 +22,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.linalg.lapack import dgeqrf, dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from gainful.data.rows import Array
 
 DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
-SLACK, FREE = -1, -2  # what ended a move, where it was not a plane of the set: the zero plane, or nothing
-PATIENCE = 3  # changes of the active set without ascent
-CUTS = np.arange(1.0, 16.0) / 16.0  # where a line search that halves four times at once looks
-MOST_HALVINGS = 100
-FEW_LINES = 6  # so many are compared faster one by one
+PATIENCE = 3  # planes that entered without ascent
+SETTLED = 1e-3  # of the gap: where the heights of the planes in use differ by less, the set is not what is amiss
+MOST_STEPS = 100  # of a line search
+AGREE = 1e-12  # part by which heights differ that rounding may have parted
 
 
 def solve_simplex_qp(
@@ -43,223 +38,130 @@ def solve_simplex_qp(
 ) -> tuple[float, int, int]:
     """Improve ``alpha`` in place; returns (gap of φ reached, changes of the active set, pairwise steps).
 
-    Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding forbids further ascent. Only the first
-    ``len(b)`` rows and columns of ``G`` count.
+    Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding forbids further ascent.
     """
-    G = G[: len(b), : len(b)]
     _make_feasible(alpha)
-    p = _heights(G, b, C, alpha)
-    gap = _gap(alpha, p)
+    p, gap, value = _look(G, b, C, alpha)
     if not gap > tol:
         return gap, 0, 0
-    start, start_gap, value = alpha.copy(), gap, _value(b, alpha, p)
+    start, first = alpha.copy(), (gap, value)
     with np.errstate(all="ignore"):  # a factor without digits may overflow: the check of the value mends that
-        changes = _ActiveSet(G, b, C, alpha).ascend(tol, max_changes)
-    _make_feasible(alpha)
-    p = _heights(G, b, C, alpha)
-    gap = _gap(alpha, p)
-    if not _value(b, alpha, p) >= value:
-        alpha[:], gap = start, start_gap
+        gap, value, changes = _ascend(G, b, C, alpha, p, gap, tol, max_changes)
+    if not value >= first[1]:
+        alpha[:], gap = start, first[0]
     if not gap > tol:
         return gap, changes, 0
     from gainful.solvers.bundle_qp_kernels import ascend_by_pairs
 
-    p = _heights(G, b, C, alpha)
-    pairs = ascend_by_pairs(np.ascontiguousarray(G), p, C, alpha, tol, max_pairs)
-    return _gap(alpha, _heights(G, b, C, alpha)), changes, pairs
+    p, planes = _look(G, b, C, alpha)[0], slice(len(b) - 1)
+    pairs = ascend_by_pairs(np.ascontiguousarray(G[planes, planes]), p[planes], C, alpha[planes], tol, max_pairs)
+    _make_feasible(alpha)
+    return _look(G, b, C, alpha)[1], changes, pairs
 
 
 def _make_feasible(alpha: Array) -> None:
-    alpha[~(alpha > 0.0)] = 0.0  # also what is not a number
-    total = float(alpha.sum())
+    np.fmax(alpha, 0.0, out=alpha)  # also what is not a number
+    total = float(alpha[:-1].sum())
+    alpha[-1] = max(0.0, 1.0 - total)
     if total > 1.0:
         alpha /= total
 
 
-def _heights(G: Array, b: Array, C: float, alpha: Array) -> Array:
-    """p = b − C·Gα, the height of every plane at the point that α stands for; G is symmetric.
+def _look(G: Array, b: Array, C: float, alpha: Array) -> tuple[Array, float, float]:
+    """p = b − C·Gα, the height of every plane at the point that α stands for; the gap; and 2φ."""
+    p = G @ alpha
+    p *= -C
+    p += b
+    level = float(alpha @ p)
+    return p, float(p.max()) - level, level + float(alpha @ b)
 
-    One plane after the other: the same order each time makes rounding the same, where C is so large that it shows.
+
+def _ascend(
+    G: Array, b: Array, C: float, alpha: Array, p: Array, gap: float, tol: float, max_changes: int
+) -> tuple[float, float, int]:
+    """Change the set until the gap is at most ``tol``; returns the gap, 2φ and the number of changes.
+
+    ``p`` and ``gap`` are those of the start. Where the start is the maximum over its set, as after a plane was added to
+    a problem that was solved, the best plane enters at once.
     """
-    used = alpha.nonzero()[0]
-    terms = np.empty((len(used) + 1, len(b)))
-    terms[0] = b
-    np.multiply(G[used], (C * alpha[used])[:, None], out=terms[1:])
-    return np.asarray(np.subtract.reduce(terms, axis=0))
+    squares = C * G.diagonal()
+    inside = alpha.nonzero()[0]
+    sigma = float(squares[inside].mean()) or float(squares.max()) or 1.0
+    steepest = float(squares.max()) + sigma
+    value, highest, idle, change = -math.inf, -math.inf, 0, 0
+    settled = float(np.ptp(p[inside])) < SETTLED * gap
+    while change < max_changes:
+        if settled:
+            level = float(p.max()) - gap
+            p[inside] = -math.inf
+            entering = int(p.argmax())
+            if not p[entering] > level:
+                break  # what gap is left is rounding
+            inside = np.concatenate((inside, [entering]))
+        change += 1
+        emptied = _move(G, b, C, sigma, steepest, inside, alpha)
+        settled = emptied < 0
+        if not settled:
+            inside = np.concatenate((inside[:emptied], inside[emptied + 1 :]))
+            continue
+        p, gap, value = _look(G, b, C, alpha)
+        idle = 0 if value > highest else idle + 1
+        highest = max(highest, value)
+        if not gap > tol or idle > PATIENCE:
+            break
+    _make_feasible(alpha)
+    if not settled or value == -math.inf:
+        _, gap, value = _look(G, b, C, alpha)
+    return gap, value, change
 
 
-def _gap(alpha: Array, p: Array) -> float:
-    return max(0.0, float(p.max())) - float(alpha @ p)
+def _move(G: Array, b: Array, C: float, sigma: float, steepest: float, inside: Array, alpha: Array) -> int:
+    """Move to the maximum over the active set, as far as no weight falls below 0.
+
+    Returns the position in the set of a plane that is empty now and leaves it, or −1. ``steepest`` is the largest entry
+    on the diagonal of C·G + σee'.
+    """
+    M = G[inside[:, None], inside]
+    M *= C
+    M += sigma
+    heights = b[inside]
+    L, failed = dpotrf(M.T, lower=1, clean=0)  # M is symmetric; its transpose needs no copy
+    pivots, rounding = L.diagonal(), DEPENDENT * len(inside)
+    if failed or not float(pivots.min()) ** 2 > rounding * steepest:
+        sound = np.square(pivots) > rounding * M.diagonal()
+        if failed or not sound.all():
+            return _move_along(L, M, heights, int(failed) - 1 if failed else int(sound.argmin()), inside, alpha)
+    right = np.empty((2, len(inside)))
+    right[0], right[1] = heights, 1.0
+    of_heights, of_ones = dpotrs(L, right.T, lower=1, overwrite_b=1)[0].T
+    target = of_heights + (1.0 - float(of_heights.sum())) / float(of_ones.sum()) * of_ones
+    if float(target.min()) >= 0.0:
+        alpha[inside] = target
+        return -1
+    held = alpha[inside]
+    return _step(inside, held, target - held, alpha)
 
 
-def _value(b: Array, alpha: Array, p: Array) -> float:
-    return 0.5 * float(alpha @ (b + p))
+def _move_along(L: Array, M: Array, heights: Array, k: int, inside: Array, alpha: Array) -> int:
+    """Move weight along the dependency of plane k of the set on those before it, upwards, until a plane is empty."""
+    direction = np.zeros(len(inside))
+    direction[k] = 1.0
+    if k > 0:
+        direction[:k] = -dpotrs(L[:k, :k], M[:k, k], lower=1)[0]
+    if float(heights @ direction) < 0.0 or alpha[inside[k]] > 0.0 >= float(heights @ direction):
+        direction = -direction  # plane k gives its weight away
+    return _step(inside, alpha[inside], direction, alpha)
 
 
-class _ActiveSet:
-    """The planes with weight and their factor."""
-
-    def __init__(self, G: Array, b: Array, C: float, alpha: Array):
-        self.G, self.b, self.C, self.alpha = G, b, C, alpha
-        n = len(b)
-        self.L = np.zeros((n, n), order="F")
-        self.planes = np.zeros(n, dtype=np.intp)
-        self.size = 0
-        self.slack = max(0.0, 1.0 - float(alpha.sum()))
-        self.zero_in = self.slack > 1e-12
-        self.sigma = 0.0
-
-    @property
-    def inside(self) -> Array:
-        return self.planes[: self.size]
-
-    @property
-    def factor(self) -> Array:
-        return self.L[: self.size, : self.size]
-
-    def ascend(self, tol: float, max_changes: int) -> int:
-        """Change the set until the gap is at most ``tol``; returns the number of changes."""
-        self._factor_all()
-        highest, idle = -math.inf, 0
-        for change in range(max_changes):
-            if self.size:
-                blocking = self._move(self.inside, self._target() - self.alpha[self.inside], 1.0)
-                if blocking == SLACK:
-                    self._set_zero_plane(False)
-                    continue
-                if blocking >= 0:
-                    self._remove(blocking)
-                    continue
-            p = _heights(self.G, self.b, self.C, self.alpha)
-            if not _gap(self.alpha, p) > tol:
-                return change
-            value = _value(self.b, self.alpha, p)
-            idle = 0 if value > highest else idle + 1
-            highest = max(highest, value)
-            if idle > PATIENCE or not self._grow(p):
-                return change
-        return max_changes
-
-    def _grow(self, p: Array) -> bool:
-        """Take in the highest plane outside the set; False where none is above it: what gap is left is rounding."""
-        level = 0.0 if self.zero_in else float(self.alpha[self.inside] @ p[self.inside])
-        p[self.inside] = -math.inf
-        entering = int(p.argmax())
-        top = float(p[entering])
-        if not self.zero_in and not top > 0.0:
-            if level < 0.0:
-                self._set_zero_plane(True)
-            return level < 0.0
-        if not top > level:
-            return False
-        if self._enter(entering):
-            self._set_zero_plane(False)
-        return True
-
-    # -- the factor ----------------------------------------------------------------------------------------------------
-
-    def _set_zero_plane(self, is_in: bool) -> None:
-        self.zero_in, self.slack = is_in, 0.0
-        self._factor_all()
-
-    def _factor_all(self) -> None:
-        """Factor the planes in use from scratch; the zero plane goes out where that empties it."""
-        while True:
-            used = self.alpha.nonzero()[0]
-            self.size, self.sigma = 0, 0.0
-            if not self.zero_in:
-                squares = self.C * self.G.diagonal()[used]
-                positive = squares[squares > 0.0]
-                self.sigma = float(positive.mean()) if len(positive) else 1.0
-            if self._factor_at_once(used) or not any(self._enter(int(j)) for j in used):
-                return
-            self.zero_in = False
-
-    def _factor_at_once(self, planes: Array) -> bool:
-        """False where a plane depends on those before it."""
-        M = self.C * self.G[np.ix_(planes, planes)] + self.sigma
-        L, failed = dpotrf(M, lower=1, clean=1)
-        least = DEPENDENT * np.arange(1.0, len(planes) + 1.0) * M.diagonal()
-        if failed or not (np.square(L.diagonal()) > least).all():
-            return False
-        self.size = len(planes)
-        self.planes[: self.size] = planes
-        self.L[: self.size, : self.size] = L
-        return True
-
-    def _enter(self, j: int) -> bool:
-        """Add plane j, moving weight along dependencies first where there are any.
-
-        Returns whether that emptied the zero plane. A plane whose own weight the move empties stays out.
-        """
-        diagonal = self.C * float(self.G[j, j]) + self.sigma
-        while True:
-            u = np.zeros(0)
-            if self.size:
-                u = dtrtrs(self.factor, self.C * self.G[j, self.inside] + self.sigma, lower=1)[0]
-            rest = diagonal - float(u @ u)
-            if rest > DEPENDENT * (self.size + 1) * diagonal:
-                self.L[self.size, : self.size] = u
-                self.L[self.size, self.size] = math.sqrt(rest)
-                self.planes[self.size] = j
-                self.size += 1
-                return False
-            if self.size:
-                u = dtrtrs(self.factor, u, lower=1, trans=1)[0]
-            members, direction = np.append(self.inside, j), np.append(-u, 1.0)
-            if not float(self.b[members] @ direction) > 0.0:
-                direction = -direction  # plane j gives its weight away
-            blocking = self._move(members, direction, math.inf)
-            if blocking == SLACK:
-                return True
-            if blocking == FREE or blocking == self.size:
-                return False
-            self._remove(blocking)
-
-    def _remove(self, k: int) -> None:
-        """Take row k out of the factor: an orthogonal factorisation restores the triangle below it."""
-        size = self.size - 1
-        rows = self.L[k + 1 : size + 1, : size + 1].copy()
-        self.planes[k:size] = self.planes[k + 1 : size + 1].copy()
-        self.size = size
-        if k == size:
-            return
-        self.L[k:size, :k] = rows[:, :k]
-        self.L[k:size, k:size] = np.tril(dgeqrf(rows[:, k:].T)[0][: size - k].T)
-
-    def _target(self) -> Array:
-        """The maximiser of φ over the active set without signs."""
-        right = np.ones((self.size, 1 if self.zero_in else 2), order="F")
-        right[:, 0] = self.b[self.inside]
-        right = dpotrs(self.factor, right, lower=1)[0]
-        if self.zero_in:
-            return np.asarray(right[:, 0])
-        have, per = right.sum(axis=0)
-        return np.asarray(right[:, 0] + (1.0 - have) / per * right[:, 1])
-
-    def _move(self, members: Array, direction: Array, longest: float) -> int:
-        """Step along ``direction``, at most ``longest``, until a weight is zero.
-
-        Returns the position among ``members`` of the plane that is empty now, or SLACK, or FREE. Where nothing limits
-        the step, there is none.
-        """
-        held = self.alpha[members]
-        limits = np.where(direction < 0.0, held, math.inf) / np.abs(direction)
-        blocking = int(limits.argmin())
-        step = float(limits[blocking])
-        if not step < longest:
-            step, blocking = longest, FREE
-        total = float(direction.sum())
-        if self.zero_in and total > 0.0 and self.slack / total < step:
-            step, blocking = self.slack / total, SLACK
-        if not step < math.inf:
-            return FREE
-        held = np.maximum(held + step * direction, 0.0)
-        if blocking >= 0:
-            held[blocking] = 0.0
-        self.alpha[members] = held
-        self.slack = max(0.0, self.slack - step * total) if self.zero_in and blocking != SLACK else 0.0
-        return blocking
+def _step(inside: Array, held: Array, direction: Array, alpha: Array) -> int:
+    """Step until the first weight is 0; returns its position."""
+    limits = np.where(direction < 0.0, held / -direction, math.inf)
+    k = int(limits.argmin())
+    if limits[k] < math.inf:
+        held = np.fmax(held + limits[k] * direction, 0.0)
+    held[k] = 0.0
+    alpha[inside] = held
+    return k
 
 
 # -- the line search ---------------------------------------------------------------------------------------------------
@@ -270,42 +172,43 @@ def lowest_on_line(
 ) -> tuple[float, float]:
     """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
 
-    Halving by the sign of the derivative, which grows with t: four times at once while there are many lines, of which
-    those that are highest nowhere in the interval are then left out. Going from kink to kink takes fewer steps, but
-    rounding misleads it near t = 0, where all heights almost agree.
+    An interval shrinks around the minimum, by the sign of the derivative. The next t is where the highest lines at its
+    two ends have their minimum: when no other line is higher there, that is all. Near t = 0, where all heights almost
+    agree, the steepest of the highest counts, and where rounding still puts t outside the interval its middle does.
     """
-    low, high, halvings = 0.0, longest, 0
-    ends = _values_on_line(heights, slopes, C, linear, square, np.array([longest]))
-    while len(heights) > FEW_LINES and halvings < 12:
-        t = low + (high - low) * CUTS
-        at = np.multiply.outer(t, slopes) + heights
-        i = at.argmax(axis=1)
-        rising = linear + square * t + C * np.where(at[np.arange(len(t)), i] > 0.0, slopes[i], 0.0) > 0.0
-        first = int(rising.argmax()) if rising.any() else len(t)
-        low, high = float(t[first - 1]) if first > 0 else low, float(t[first]) if first < len(t) else high
-        halvings += 4
-        at_low, at_high = heights + slopes * low, heights + slopes * high
-        one, other = int(at_low.argmax()), int(at_high.argmax())
-        kept = (at_high > at_high[one]) & (at_low > at_low[other])
-        kept[[one, other]] = True
-        heights, slopes = heights[kept], slopes[kept]
-    lines = list(zip(heights.tolist(), slopes.tolist(), strict=True))
-    while halvings < MOST_HALVINGS and high - low > 1e-15 * high:
-        halvings += 1
-        middle = 0.5 * (low + high)
-        top, slope = 0.0, 0.0
-        for height, steep in lines:
-            if height + steep * middle > top:
-                top, slope = height + steep * middle, steep
-        if linear + square * middle + C * slope > 0.0:
-            high = middle
+
+    def highest(t: float) -> tuple[float, float]:
+        """The height and the slope of the highest line at t."""
+        at = heights + slopes * t
+        i = int(at.argmax())
+        return (float(at[i]), float(slopes[i])) if at[i] > 0.0 else (0.0, 0.0)
+
+    top, end_slope = highest(longest)
+    low, high, end = 0.0, longest, top
+    at_end = linear * longest + 0.5 * square * longest * longest + C * top
+    if linear + square * longest + C * end_slope <= 0.0:
+        return longest, at_end
+    begin = max(0.0, float(heights.max()))
+    begin_slope = float(slopes[heights >= begin * (1.0 - AGREE)].max(initial=-math.inf if begin > 0.0 else 0.0))
+    if linear + C * begin_slope >= 0.0:
+        return 0.0, C * begin
+    t, value = longest, at_end
+    for step in range(MOST_STEPS):
+        # minima of both parabolas, and where their lines cross
+        from_low = -(linear + C * begin_slope) / square if square > 0.0 else math.inf
+        from_high = -(linear + C * end_slope) / square if square > 0.0 else -math.inf
+        steeper = end_slope - begin_slope
+        crossing = (begin - begin_slope * low - end + end_slope * high) / steeper if steeper > 0.0 else math.inf
+        t = min(from_low, max(crossing, from_high))
+        halve = step % 4 == 3 or not low < t < high
+        t = 0.5 * (low + high) if halve else t
+        model = max(begin + begin_slope * (t - low), end + end_slope * (t - high))
+        top, slope = highest(t)
+        value = linear * t + 0.5 * square * t * t + C * top
+        if linear + square * t + C * slope > 0.0:
+            high, end, end_slope = t, top, slope
         else:
-            low = middle
-    middle = 0.5 * (low + high)
-    value = float(_values_on_line(heights, slopes, C, linear, square, np.array([middle]))[0])
-    return (middle, value) if value <= ends[0] else (longest, float(ends[0]))
-
-
-def _values_on_line(heights: Array, slopes: Array, C: float, linear: float, square: float, t: Array) -> Array:
-    top = np.maximum((np.multiply.outer(t, slopes) + heights).max(axis=1), 0.0)
-    return np.asarray(linear * t + 0.5 * square * t * t + C * top)
+            low, begin, begin_slope = t, top, slope
+        if (top <= model and not halve) or high - low <= 1e-15 * high:
+            break
+    return (t, value) if value <= at_end else (longest, at_end)

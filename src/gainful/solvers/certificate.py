@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
 
+from gainful.compute.estimators import ConvergenceWarning as ConvergenceWarning
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 

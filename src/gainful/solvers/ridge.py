@@ -7,17 +7,16 @@ X of any length and float32 storage cost nothing extra.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.exceptions import ConvergenceWarning
 
-from gainful.data.rows import Array
+from gainful.compute.estimators import ConvergenceWarning
+from gainful.data.rows import Array, row_chunks
 from gainful.data.spread import Spread, feature_spread
 
-BLOCK_VALUES = 1 << 21
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
 MOST_REFINEMENTS = 8  # of conjugate gradients; two or three are usual
 ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # by how much of their length weights move: at which to stop, and above which to warn
@@ -70,7 +69,8 @@ def _second_moments(
 ) -> tuple[Array, Array, float]:
     """Σ ω zz', Σ ω z t and Σ ω t² with z = (x − mean)/scale and t from its mean: (d, d), (d,) and a number."""
     gram, moment = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    for rows, block in _blocks(X):
+    for rows in row_chunks(*X.shape):
+        block = X[rows]
         z = (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64)
         z -= x_mean
         z /= scales
@@ -165,7 +165,8 @@ def _solve_by_conjugate_gradients(
 def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int, Array]:
     """The number of rows, and Σ ω x² from the means."""
     squares = np.zeros(X.shape[1])
-    for rows, block in _blocks(X):
+    for rows in row_chunks(*X.shape):
+        block = X[rows]
         o = omega[rows]
         if isinstance(block, np.ndarray):
             away = block - x_mean
@@ -191,7 +192,8 @@ def _normal_product(X: Any, t: Array, omega: Array, x_mean: Array, v: Array) -> 
 def _forward(X: Any, v: Array) -> Array:
     """X·v, without a copy of X in float64."""
     scores = np.empty(X.shape[0])
-    for rows, block in _blocks(X):
+    for rows in row_chunks(*X.shape):
+        block = X[rows]
         scores[rows] = _product(block, v)
     return scores
 
@@ -199,17 +201,11 @@ def _forward(X: Any, v: Array) -> Array:
 def _backward(X: Any, r: Array) -> Array:
     """X'·r, without a copy of X in float64."""
     total = np.zeros(X.shape[1])
-    for rows, block in _blocks(X):
+    for rows in row_chunks(*X.shape):
+        block = X[rows]
         total += _product(block.T, r[rows])
     return total
 
 
 def _product(block: Any, omega: Array) -> Array:
     return np.asarray(block @ omega, dtype=np.float64)
-
-
-def _blocks(X: Any) -> Iterator[tuple[slice, Any]]:
-    step = max(1, BLOCK_VALUES // max(1, X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, min(start + step, X.shape[0]))
-        yield rows, X[rows]

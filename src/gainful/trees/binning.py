@@ -7,9 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
 
+from gainful.compute.estimators import BaseEstimator, NotFittedError, OneToOneFeatureMixin, TransformerMixin
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import CHUNK_VALUES, Array, refuse_empty, refuse_infinite

@@ -25,8 +25,8 @@ def _end(values, first, length):
     return high
 
 
-@kernel
-def fits(values, length, most):
+@helper
+def _fits(values, length, most):
     """Whether bins of this length cover the ascending values with at most ``most`` bins."""
     at, bins = 0, 0
     while at < len(values):
@@ -44,20 +44,20 @@ def smallest_length(values, most, start):
     Larger lengths never need more bins, so the length is bracketed by powers of two and then found by bisection, down
     to neighbouring floating-point numbers.
     """
-    if len(values) <= 1 or fits(values, start, most):
+    if len(values) <= 1 or _fits(values, start, most):
         return start
     high = min(values[-1] - values[0], 1.7e308)
-    if not fits(values, high, most):  # the range itself is beyond the largest number
+    if not _fits(values, high, most):  # the range itself is beyond the largest number
         return np.inf
     low = high / 2
-    while low > start and fits(values, low, most):
+    while low > start and _fits(values, low, most):
         high, low = low, low / 2
     low = max(low, start)
     while True:
         middle = low + (high - low) / 2
         if middle <= low or middle >= high:
             return high
-        if fits(values, middle, most):
+        if _fits(values, middle, most):
             high = middle
         else:
             low = middle

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array
+from gainful.data.rows import Array, row_chunks
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.row_chunks import distinct
 
@@ -44,8 +44,7 @@ def bins_of_codes(X: Any, params: dict[str, Any]) -> lgb.Dataset:
 NOT_BY_FREQUENCY = {"feature_pre_filter": False, "enable_bundle": False, "is_enable_sparse": False}
 
 
-def predict_blocks(booster: lgb.Booster, X: Array, values: int, **options: Any) -> Array:
-    """``booster.predict`` of about so many codes at a time."""
-    step = max(1, values // max(1, X.shape[1]))
-    parts = [booster.predict(X[i : i + step].astype(np.float32), **options) for i in range(0, max(1, len(X)), step)]
-    return np.concatenate(parts)
+def predict_blocks(booster: lgb.Booster, X: Array, **options: Any) -> Array:
+    """``booster.predict`` of codes, block by block."""
+    blocks = list(row_chunks(*X.shape)) or [slice(0)]  # LightGBM says what it predicts for no rows
+    return np.concatenate([booster.predict(X[rows].astype(np.float32), **options) for rows in blocks])

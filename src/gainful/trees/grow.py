@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
+from gainful.compute.estimators import ConvergenceWarning
 from gainful.compute.randomness import seed_from
 from gainful.compute.threads import openmp_threads, paced
 from gainful.data.dataset import RankingData
 from gainful.data.frames import CODES, without_codes
-from gainful.data.rows import CHUNK_VALUES, Array
+from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
@@ -36,7 +36,7 @@ Objective = Callable[[Array, int], tuple[Array, Array]]
 
 MOST_BINS = 65_536  # two bytes a value
 FEW_ROWS = 1000  # a thread is worth waking to score so many
-VALUES_PER_THREAD = 20_000  # and to grow trees on so many values of X
+VALUES_PER_THREAD = 20_000  # and to grow trees on so many stored values of X
 
 
 def lightgbm_params(
@@ -92,7 +92,7 @@ def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
     names = {*known, *(alias for aliases in known.values() for alias in aliases)}
     for name, value in extra.items():
         if name not in names:
-            raise UnknownNameError.among(f"LightGBM parameter (engine_params of {owner})", name, sorted(names))
+            raise UnknownNameError.among("parameter", name, sorted(names), owner=f"LightGBM (engine_params of {owner})")
         if name in ("boosting", "boosting_type", "boost") and value not in ("gbdt", "gbrt", "goss"):
             raise ParameterError(
                 f"engine_params of {owner} must not set {name}={value!r}: its trees change after they are grown, so "
@@ -167,7 +167,8 @@ def grow_trees(
 
 def training_threads(n_jobs: int | None, data: RankingData) -> int:
     """The threads that the sums of a training are cut for, which its trees depend on in the last digits."""
-    return openmp_threads(n_jobs, data.n_rows * data.n_features / VALUES_PER_THREAD)
+    values = data.X.nnz if hasattr(data.X, "indptr") else data.n_rows * data.n_features
+    return openmp_threads(n_jobs, values / VALUES_PER_THREAD)
 
 
 class Growth:
@@ -375,7 +376,7 @@ def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = Non
     if X.dtype in CODES:
         from gainful.trees.codes import predict_blocks
 
-        return predict_blocks(booster, X, CHUNK_VALUES, num_iteration=iterations, **how)
+        return predict_blocks(booster, X, num_iteration=iterations, **how)
     return np.asarray(booster.predict(as_lightgbm(X), num_iteration=iterations, **how))
 
 

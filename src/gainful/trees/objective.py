@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from gainful.compute import query_loop
-from gainful.compute.query_loop import Fill, read_only
+from gainful.compute.estimators import ConvergenceWarning
+from gainful.compute.query_loop import Fill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import weights_of_mean_one
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
@@ -71,7 +71,7 @@ class LossObjective:
         if not np.isfinite(gradient).all() or (curvature is not None and not np.isfinite(curvature).all()):
             raise DataError(
                 f"the loss {self.loss} gave a gradient that is not finite at tree {iteration} (scores from "
-                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or scale may help"
+                f"{scores.min():.3g} to {scores.max():.3g}); a smaller learning_rate or gradient_scale may help"
             )
         if self.scale is None:
             self.scale = natural_scale(self._size(gradient, curvature))

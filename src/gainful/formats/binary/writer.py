@@ -412,8 +412,8 @@ class Held(Spool):
 
     def chunks(self, n: int) -> Iterator[Array]:
         for rows in self.rows:
-            for start in range(0, len(rows), CHUNK_ROWS):
-                yield np.asarray(rows[start : start + CHUNK_ROWS], dtype=self.dtype)
+            for start in range(0, len(rows), CHUNK_VALUES):
+                yield np.asarray(rows[start : start + CHUNK_VALUES], dtype=self.dtype)
 
 
 class _Ids:

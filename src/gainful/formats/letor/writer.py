@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats.files import FileWriter, PathLike, compressed_write
 from gainful.formats.ids import encode, plain_ids
 
 Array = npt.NDArray[Any]
-CHUNK_VALUES = 1 << 18
+TEXT_VALUES = 1 << 18  # whose text is made at once
 SPARSE_BYTES = 64 << 20
 IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")
 IN_NO_DOCUMENT = re.compile(r"[\r\n\0]|\A[ \t]|[ \t]\Z")
@@ -134,8 +135,8 @@ def _suffix(document: str, path: PathLike) -> bytes:
 def _sparse_chunks(data: RankingData) -> Iterator[Rows]:
     indptr, start = data.X.indptr, 0
     while start < data.n_rows:
-        stop = int(np.searchsorted(indptr, indptr[start] + CHUNK_VALUES, side="right")) - 1
-        stop = min(max(stop, start + 1), data.n_rows, start + CHUNK_VALUES)
+        stop = int(np.searchsorted(indptr, indptr[start] + TEXT_VALUES, side="right")) - 1
+        stop = min(max(stop, start + 1), data.n_rows, start + TEXT_VALUES)
         cells = slice(indptr[start], indptr[stop])
         yield start, stop, (np.diff(indptr[start : stop + 1]), data.X.indices[cells], data.X.data[cells])
         start = stop
@@ -144,14 +145,12 @@ def _sparse_chunks(data: RankingData) -> Iterator[Rows]:
 def _dense_chunks(data: RankingData, zeros: bool, marks_width: bool) -> Iterator[Rows]:
     n_rows, d = data.X.shape
     bits = np.uint32 if data.X.dtype == np.float32 else np.uint64
-    step = max(1, CHUNK_VALUES // max(1, d))
-    for start in range(0, n_rows, step):
-        stop = min(start + step, n_rows)
-        chunk = data.X[start:stop]
+    for rows in row_chunks(n_rows, d, TEXT_VALUES):
+        chunk = data.X[rows]
         kept = np.ones(chunk.shape, dtype=bool) if zeros else chunk.view(bits) != 0  # by bits: -0.0 is kept
-        if start == 0 and marks_width:
+        if rows.start == 0 and marks_width:
             kept[0, -1] = True
-        yield start, stop, (kept.sum(axis=1), np.nonzero(kept)[1], chunk[kept])
+        yield rows.start, rows.stop, (kept.sum(axis=1), np.nonzero(kept)[1], chunk[kept])
 
 
 def _lines(

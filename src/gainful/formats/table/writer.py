@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
 from gainful.formats.files import FileWriter, PathLike, atomic_write, compressed_write, reason
 from gainful.formats.ids import plain_ids
 
 Array = npt.NDArray[Any]
 METADATA = b"gainful"
-CHUNK_VALUES = 1 << 21
+GROUP_VALUES = 1 << 21  # of a row group
 LARGEST_SPARSE_WIDTH = 20_000
 WELL_KNOWN = {
     "qid": ("qid", "query_id", "queryid", "query", "srch_id", "session_id", "search_id", "group_id"),
@@ -107,9 +108,7 @@ class Writer(FileWriter):
     def append(self, data: RankingData) -> None:
         query_ids = plain_ids(data.query_ids, "query id", self.path)
         doc_ids = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", self.path)
-        step = max(1, CHUNK_VALUES // max(1, data.n_features))
-        for start in range(0, data.n_rows, step):
-            rows = slice(start, min(start + step, data.n_rows))
+        for rows in row_chunks(data.n_rows, data.n_features, GROUP_VALUES):
             of_query = np.searchsorted(data.offsets, np.arange(rows.start, rows.stop), side="right") - 1
             columns: list[Any] = [self._id_array(query_ids[of_query]), pa.array(data.y[rows])]
             if doc_ids is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import locked
-from gainful.data.rows import Array
+from gainful.data.rows import Array, read_only
 from gainful.losses.structured.problem import COUNTS, NO_WAY, PATHS, SQUARE, RankingProblem
 
 WAYS = {"paths": PATHS, "counts": COUNTS, "square": SQUARE}
@@ -33,9 +33,11 @@ def fill_violations(
     """
     run = Run(problem, scores, first, last, method)
     run.rank(run.way, run.top, run.part.gains, prices)
-    losses, margins = run.sums(c)
-    values = losses + margins - (run.best(c) if tight else run.target(c))
-    xi[first:last] = np.where(run.way > 0, np.maximum(values, 0.0), run.without_ranking)
+    values, margins = run.sums(c, run.part.no_target if tight else run.part.target)
+    values += margins
+    if tight:
+        values -= run.best(c)
+    run.fill(xi, np.maximum(values, 0.0, out=values))
 
 
 def fill_rankings(problem: RankingProblem, scores: Array, first: int, last: int, ranks: Array) -> None:
@@ -59,23 +61,20 @@ def fill_slack_violations(problem: RankingProblem, scores: Array, first: int, la
     constraints, the largest product lies one move from a perfect ranking.
     """
     run = Run(problem, scores, first, last)
-    of_target = run.target(None)
-    best, product = run.climb(_best_corners(run, of_target), of_target)
+    of_target = run.of_target()
+    best, product = run.climb(_best_corners(run), of_target)
     for start in run.plain_rankings():
         slots, other = run.climb(start, of_target)
         best[other > product] = slots[other > product]
         product = np.maximum(product, other)
-    found = np.where(product > 0.0, run.way, NO_WAY)
     run.slots = best
-    losses, margins = run.sums(c, found)
+    losses, margins = run.sums(c, run.part.target, np.where(product > 0.0, run.way, NO_WAY))
     losses = np.maximum(losses, 0.0)
-    c -= np.where(np.repeat(found > 0, run.part.counts), run.part.target, 0.0)
     c *= np.repeat(losses, run.part.counts)
-    values = losses * (1.0 + margins - of_target)
-    xi[first:last] = np.where(found > 0, values, run.without_ranking)
+    run.fill(xi, losses * (1.0 + margins))
 
 
-def _best_corners(run: Run, of_target: Array) -> Array:
+def _best_corners(run: Run) -> Array:
     """The grades of the ranking with the largest product among the corners of the hull of all (Δ, margin).
 
     The product is largest near where a line of slope −margin/Δ touches the hull. Two corners enclose it, at first the
@@ -97,9 +96,9 @@ def _best_corners(run: Run, of_target: Array) -> Array:
         if not going.any():
             break
         way = np.where(going, run.way, NO_WAY)
-        run.rank(way, run.top * np.repeat(on_margin, counts), run.part.gains * np.repeat(on_loss, n_grades))
-        losses, margins = run.sums(unused, way)
-        loss, margin = np.maximum(losses, 0.0), 1.0 + margins - of_target
+        run.rank(way, run.top * np.repeat(on_margin, counts), read_only(run.part.gains * np.repeat(on_loss, n_grades)))
+        losses, margins = run.sums(unused, run.part.target, way)
+        loss, margin = np.maximum(losses, 0.0), 1.0 + margins
         better = going & (loss * margin > best)
         best[better], corners[better] = (loss * margin)[better], run.slots[better]
         if step == 0:
@@ -125,12 +124,14 @@ class Part:
     counts: Array  # rows of each query
     lows: Array  # the first row of each query, counted from the first of all
     ways: Array  # how to rank each query
+    kinds: frozenset[int]  # the ways there are
     states: int
     slots: int  # of the longest query
     longest: int
     most_grades: int
     gains: Array  # of each grade of each query
     target: Array
+    no_target: Array
 
     @classmethod
     def of(cls, problem: RankingProblem, first: int, last: int, method: str) -> Part:
@@ -138,11 +139,14 @@ class Part:
         if key not in problem.parts:
             offsets, blocks = problem.offsets[first : last + 1], problem.blocks[first : last + 1]
             ways, states = problem.ways if method == "automatic" else problem.ways_by(WAYS[method])
+            target = problem.target[int(offsets[0]) : int(offsets[-1])]
             longest = int(np.diff(offsets).max())
             problem.parts[key] = cls(
                 first, last, np.diff(offsets), offsets[:-1] - offsets[0], ways[first:last],
-                int(states[first:last].max()), min(problem.depth, longest), longest, int(np.diff(blocks).max()),
-                problem.gains[int(blocks[0]) : int(blocks[-1])], problem.target[int(offsets[0]) : int(offsets[-1])],
+                frozenset(np.unique(ways[first:last]).tolist()), int(states[first:last].max()),
+                min(problem.depth, longest), longest, int(np.diff(blocks).max()),
+                read_only(problem.gains[int(blocks[0]) : int(blocks[-1])]), target,
+                read_only(np.zeros(len(target))),
             )  # fmt: skip
         found: Part = problem.parts[key]
         return found
@@ -159,19 +163,17 @@ class Run:
         self.problem, self.scores = problem, scores
         part = self.part = Part.of(problem, first, last, method)
         n, n_rows = last - first, len(scores)
-        self.centres = np.add.reduceat(scores, part.lows) / part.counts
+        self.way, self.centres = part.ways.copy(), np.empty(n)
         self.rows, self.top = np.empty(n_rows, np.int32), np.zeros(n_rows)  # 0 where there is no candidate
         self.ends, self.slots = np.empty(len(part.gains), np.int64), np.empty((n, problem.depth), np.int64)
-        self.reals = np.empty((5, part.slots))
+        self.reals = np.empty((5, part.slots + 1))
         self.ints = np.empty((7, max(part.slots, part.most_grades)), np.int64)
         self._find_candidates()
-        self.odd = np.isnan(self.centres)
-        self.way = np.where(self.odd, NO_WAY, part.ways)
 
     def _find_candidates(self) -> None:
         kernels, p, part = _kernels(), self.problem, self.part
         about = (self.scores, part.first, part.last, p.offsets, p.order, p.blocks, p.starts, p.position_weights)
-        into = (self.centres, self.rows, self.top, self.ends)
+        into = (self.way, self.centres, self.rows, self.top, self.ends)
         if part.slots <= kernels.INSERTION_DEPTH:
             kernels.top_candidates(*about, *into)
         else:
@@ -181,41 +183,34 @@ class Run:
     def _about(self, gains: Array) -> tuple[Any, ...]:
         """What the stages after the candidates begin with."""
         p, part = self.problem, self.part
-        return part.first, part.last, p.offsets, p.blocks, locked(gains), p.position_weights, p.discounts
+        return part.first, part.last, p.offsets, p.blocks, gains, p.position_weights, p.discounts
 
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
         """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""
-        kernels, p = _kernels(), self.problem
-        about = (*self._about(gains), way, top)
-        found = (self.ends, self.slots)
-        if (way == PATHS).any():
-            kernels.rank_by_paths(*about, *found, self.reals, self.ints)
-        if (way == COUNTS).any():
-            kernels.rank_by_counts(*about, *found, np.empty(self.part.states))
-        if (way == SQUARE).any():
+        kernels, p, kinds = _kernels(), self.problem, self.part.kinds
+        args = (*self._about(gains), way, top, self.ends, self.slots)
+        if PATHS in kinds:
+            kernels.rank_by_paths(*args, self.reals, self.ints)
+        if COUNTS in kinds:
+            kernels.rank_by_counts(*args, self.reals[0], np.empty(self.part.states, np.bool_))
+        if SQUARE in kinds:
             start, base = (np.zeros(len(top)), p.offsets[self.part.first]) if prices is None else (prices, 0)
-            kernels.rank_square(*about, *found, start, base, self.reals, self.ints)
+            kernels.rank_square(*args, start, base, self.reals, self.ints)
 
-    def sums(self, c: Array, way: Array | None = None) -> tuple[Array, Array]:
-        """Δ(y) and Ψ(y)·s of the ranking in ``slots``; the weights of its rows into ``c``."""
-        way = self.way if way is None else way
-        losses, margins = np.empty((2, len(way)))
+    def sums(self, c: Array, target: Array, way: Array | None = None) -> tuple[Array, Array]:
+        """Δ(y) and (Ψ(y) − target)·s of the ranking in ``slots``; the gradient of the latter by score into ``c``."""
+        losses, margins = np.empty(len(self.way)), np.empty(len(self.way))
         _kernels().ranking_sums(
-            *self._about(self.part.gains), way, self.rows, self.top, self.ends, self.slots, self.ints[0], losses,
-            margins, c,
+            *self._about(self.part.gains), self.way if way is None else way, self.rows, self.top, self.ends, self.slots,
+            self.ints[0], self.scores, self.centres, target, losses, margins, c,
         )  # fmt: skip
         return losses, margins
 
-    def target(self, c: Array | None) -> Array:
-        """Ψ(target)·s of each query; the target's weights are taken off ``c``."""
+    def of_target(self) -> Array:
+        """Ψ(target)·s of each query."""
         with np.errstate(invalid="ignore"):
             centred = self.scores - np.repeat(self.centres, self.part.counts)
-        centred *= self.part.target
-        if c is not None:
-            c -= self.part.target  # 0 where a query is not active
-            if self.odd.any():
-                c[np.repeat(self.way == NO_WAY, self.part.counts)] = 0.0
-        return np.asarray(np.add.reduceat(centred, self.part.lows))
+        return np.asarray(np.add.reduceat(centred * self.part.target, self.part.lows))
 
     def best(self, c: Array) -> Array:
         """max_y Ψ(y)·s of each query; the weights of the ranking by score are taken off ``c``."""
@@ -237,18 +232,29 @@ class Run:
 
     def plain_rankings(self) -> list[Array]:
         """The grades of three rankings: perfect, lowest grades first, by score."""
-        perfect, lowest, by_score = (np.zeros_like(self.slots) for _ in range(3))
-        for q in np.flatnonzero(self.way):
-            m, starts = min(int(self.part.counts[q]), self.problem.depth), self.grade_starts(int(q))
-            grade = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            best_first = np.lexsort((self.rows[starts[0] : starts[-1]], -self.top[starts[0] : starts[-1]]))
-            perfect[q, :m], lowest[q, :m], by_score[q, :m] = grade[:m], grade[::-1][:m], grade[best_first][:m]
-        return [perfect, lowest, by_score]
+        part, depth = self.part, self.problem.depth
+        blocks = self.problem.blocks[part.first : part.last + 1]
+        n_grades = np.diff(blocks)
+        sizes = np.diff(self.ends, prepend=0)  # candidates of each grade of each query
+        sizes[blocks[:-1] - blocks[0]] = self.ends[blocks[:-1] - blocks[0]]
+        counts = np.add.reduceat(sizes, blocks[:-1] - blocks[0])
+        query = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+        grade = np.repeat(np.arange(len(sizes)) - np.repeat(blocks[:-1] - blocks[0], n_grades), sizes)
+        at = part.lows[query] + place
+        by_score = grade[np.lexsort((self.rows[at], -self.top[at], query))]
+        reverse = grade[np.cumsum(counts)[query] - 1 - place]
+        kept = place < np.minimum(part.counts, depth)[query]
+        rankings = [np.zeros_like(self.slots) for _ in range(3)]
+        for ranking, grades in zip(rankings, (grade, reverse, by_score), strict=True):
+            ranking[query[kept], place[kept]] = grades[kept]
+        return rankings
 
-    @property
-    def without_ranking(self) -> Array:
-        """What ξ is where no ranking was sought: NaN for scores that are not finite, 0 for a query without a loss."""
-        return np.where(self.odd & (self.part.ways > NO_WAY), np.nan, 0.0)
+    def fill(self, xi: Array, values: Array) -> None:
+        """The values of these queries into ``xi``: NaN where a score is not finite, 0 for a query without a loss."""
+        xi[self.part.first : self.part.last] = values
+        if not math.isfinite(self.centres.sum()):
+            xi[self.part.first : self.part.last][np.isnan(self.centres) & (self.part.ways > NO_WAY)] = np.nan
 
     def grade_starts(self, q: int) -> Array:
         """Where the candidates of each grade of a query begin, and where the last ones end."""

@@ -32,8 +32,10 @@ The compiler's cache looks at this file only, so every helper of an entry point 
 from __future__ import annotations
 
 import numpy as np
+from numba import uint64
 
-from gainful.compute.compiled import helper, kernel
+from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.kernels import sort_falling
 from gainful.losses.structured.problem import COUNTS, PATHS, SQUARE
 
 INSERTION_DEPTH = 32  # up to this many candidates, insertion into a short list beats sorting the grade
@@ -43,21 +45,18 @@ LARGEST = 1e300  # scores beyond it would overflow
 
 
 @kernel
-def top_candidates(scores, first, last, offsets, order, blocks, starts, A, centres, rows, top, ends):
+def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends):
     """The best min(m, size) rows of each grade, ties in row order, with centred scores; by insertion.
 
-    The centre becomes NaN where a score is not finite or far too large.
+    Where a score is not finite or far too large, the centre becomes NaN and the query is left out from here on.
     """
     base, depth = offsets[first], len(A)
     for q in range(first, last):
         lo = offsets[q] - base
         n = offsets[q + 1] - offsets[q]
         m = depth if depth < n else n
-        centre = centres[q - first]
-        if not np.isfinite(centre):
-            centres[q - first] = np.nan
-            continue
-        to, size = lo, 0.0
+        centre = _centre(scores, lo, n)
+        to, size = lo, 0.0 * centre  # NaN where the centre is not finite
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
             keep = m if m < keep else keep
@@ -74,8 +73,17 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, centr
                 size += abs(top[j])
             to += keep
             ends[b - blocks[first]] = to - lo
+        centres[q - first] = centre
         if not size * A[0] < LARGEST:
-            centres[q - first] = np.nan
+            way[q - first], centres[q - first] = 0, np.nan
+
+
+@helper(fastmath=LOOSE)
+def _centre(scores, lo, n):
+    total = 0.0
+    for i in range(uint64(lo), uint64(lo + n)):
+        total += scores[i]
+    return total / n
 
 
 @helper
@@ -90,21 +98,22 @@ def _insert(x, row, lowest, j, top, rows):
 
 
 @kernel
-def sorted_candidates(scores, first, last, offsets, order, blocks, starts, A, centres, rows, top, ends, work, spare):
+def sorted_candidates(
+    scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends, work, spare
+):
     """As :func:`top_candidates`, by a stable merge sort of each grade."""
     base, depth = offsets[first], len(A)
     for q in range(first, last):
         lo = offsets[q] - base
         n = offsets[q + 1] - offsets[q]
         m = depth if depth < n else n
-        centre = centres[q - first]
-        if not np.isfinite(centre):
-            centres[q - first] = np.nan
-            continue
-        to, size = lo, 0.0
+        centre = _centre(scores, lo, n)
+        to, size = lo, 0.0 * centre  # NaN where the centre is not finite
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
-            _sort_block(scores, lo, order, starts[b], keep, work, spare)
+            for j in range(keep):
+                work[j] = order[starts[b] + j]
+            sort_falling(scores, lo, work, 0, keep, spare)
             keep = m if m < keep else keep
             for j in range(keep):
                 rows[to + j] = work[j]
@@ -112,43 +121,9 @@ def sorted_candidates(scores, first, last, offsets, order, blocks, starts, A, ce
                 size += abs(top[to + j])
             to += keep
             ends[b - blocks[first]] = to - lo
+        centres[q - first] = centre
         if not size * A[0] < LARGEST:
-            centres[q - first] = np.nan
-
-
-@helper
-def _sort_block(scores, lo, order, a, n, work, spare):
-    """The rows order[a : a + n] by falling score into ``work``: insertion in runs of 16, then merging."""
-    run = 16
-    for start in range(0, n, run):
-        for k in range(start, start + run if start + run < n else n):
-            j = k
-            i = order[a + j]
-            x = scores[lo + i]
-            while j > start and x > scores[lo + work[j - 1]]:
-                work[j] = work[j - 1]
-                j -= 1
-            work[j] = i
-    while run < n:
-        for start in range(0, n - run, 2 * run):
-            middle = start + run
-            stop = middle + run if middle + run < n else n
-            for k in range(start, middle):
-                spare[k] = work[k]
-            left, right, to = start, middle, start
-            while left < middle and right < stop:
-                if scores[lo + work[right]] > scores[lo + spare[left]]:
-                    work[to] = work[right]
-                    right += 1
-                else:
-                    work[to] = spare[left]
-                    left += 1
-                to += 1
-            while left < middle:
-                work[to] = spare[left]
-                left += 1
-                to += 1
-        run *= 2
+            way[q - first], centres[q - first] = 0, np.nan
 
 
 # -- the sequence of grades --------------------------------------------------------------------------------------------
@@ -232,43 +207,35 @@ def rank_by_paths(first, last, offsets, blocks, gains, A, D, way, top, ends, slo
 
 
 @kernel
-def rank_by_counts(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, V):
-    """Two grades: V[i, j], flat, is the best value of the first i + j slots, i of them of the higher grade."""
+def rank_by_counts(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, best, above):
+    """Two grades: best[i] is the best value of the slots so far, i of them of the higher grade.
+
+    above[i, j], flat, says whether the last of the first i + j slots is of the higher grade where i of them are.
+    """
     depth = len(A)
     for q in range(first, last):
         if way[q - first] != COUNTS:
             continue
         t0, e0, m = offsets[q] - offsets[first], blocks[q] - blocks[first], offsets[q + 1] - offsets[q]
         m = depth if depth < m else m
-        high, t1, high_gain, low_gain = ends[e0], t0 + ends[e0], gains[e0], gains[e0 + 1]
-        width = ends[e0 + 1] - high + 1
-        V[0] = 0.0
-        for i in range(high + 1):
-            for j in range(width if width <= m - i else m - i + 1):
-                r = i + j - 1
-                value = -np.inf if r >= 0 else 0.0
-                if i > 0:
-                    value = V[(i - 1) * width + j] + (A[r] * top[t0 + i - 1] - D[r] * high_gain)
-                if j > 0:
-                    value = max(value, V[i * width + j - 1] + (A[r] * top[t1 + j - 1] - D[r] * low_gain))
-                V[i * width + j] = value
-        i = best = m - width + 1 if m - width + 1 > 0 else 0
-        while i <= high and i <= m:
-            if V[i * width + m - i] > V[best * width + m - best]:
-                best = i
-            i += 1
-        i, j = best, m - best
+        high, high_gain, low_gain = ends[e0], gains[e0], gains[e0 + 1]
+        t1, low = t0 + high, ends[e0 + 1] - high
+        best[0] = 0.0
+        for r in range(m):
+            a, with_high, with_low = A[r], D[r] * high_gain, D[r] * low_gain
+            for i in range(r + 1 if r < high else high, r - low if r >= low else -1, -1):
+                x = best[i - 1] + a * top[t0 + i - 1] - with_high
+                y = best[i] + a * top[t1 + r - i] - with_low
+                take = i > r or (i > 0 and x >= y)
+                best[i] = x if take else y
+                above[i * low + r + 1] = take  # i·(low + 1) + j
+        i = m - low if m > low else 0
+        for j in range(i, (m if m < high else high) + 1):
+            i = j if best[j] > best[i] else i
         for r in range(m - 1, -1, -1):
-            above = i > 0
-            if above and j > 0:
-                with_high = V[(i - 1) * width + j] + (A[r] * top[t0 + i - 1] - D[r] * high_gain)
-                with_low = V[i * width + j - 1] + (A[r] * top[t1 + j - 1] - D[r] * low_gain)
-                above = with_high >= with_low
-            slots[q - first, r] = 0 if above else 1
-            if above:
-                i -= 1
-            else:
-                j -= 1
+            take = above[i * low + r + 1]
+            slots[q - first, r] = 0 if take else 1
+            i -= take
 
 
 @helper
@@ -392,20 +359,29 @@ def rank_square(first, last, offsets, blocks, gains, A, D, way, top, ends, slots
 # -- values and gradients ----------------------------------------------------------------------------------------------
 
 
-@kernel
-def ranking_sums(first, last, offsets, blocks, gains, A, D, way, rows, top, ends, slots, head, losses, margins, c):
-    """Δ(y) = 1 − Σ_r D(r) γ, Ψ(y)·s = Σ_r A(r) s, and A at the rows placed; 0 where there is no ranking."""
+@kernel(fastmath=LOOSE)
+def ranking_sums(
+    first, last, offsets, blocks, gains, A, D, way, rows, top, ends, slots, head, scores, centres, target, losses,
+    margins, c,
+):  # fmt: skip
+    """Δ(y) = 1 − Σ_r D(r) γ, Ψ(y)·s − target·s, and its gradient: A at the rows placed, less the target.
+
+    All are 0 where there is no ranking.
+    """
     depth = len(A)
     for q in range(first, last):
         t0, e0, n = offsets[q] - offsets[first], blocks[q] - blocks[first], offsets[q + 1] - offsets[q]
-        for i in range(t0, t0 + n):
-            c[i] = 0.0
-        losses[q - first] = margins[q - first] = 0.0
         if way[q - first] == 0:
+            for i in range(t0, t0 + n):
+                c[i] = 0.0
+            losses[q - first], margins[q - first] = 0.0, 0.0
             continue
+        loss, margin, centre = 1.0, 0.0, centres[q - first]
+        for i in range(uint64(t0), uint64(t0 + n)):
+            c[i] = -target[i]
+            margin -= target[i] * (scores[i] - centre)
         for g in range(blocks[q + 1] - blocks[q]):
             head[g] = t0 if g == 0 else t0 + ends[e0 + g - 1]
-        loss, margin = 1.0, 0.0
         for r in range(depth if depth < n else n):
             g = slots[q - first, r]
             at = head[g]
