@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import gainful
 from cost_fits import STOPS_BY_ITSELF, WORK, Shape, environment
 from harness import Row
 
@@ -157,17 +156,17 @@ def rows() -> Iterator[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rankers", help="comma-separated names; default: all")
+    parser.add_argument("--rankers", help="comma-separated names; default: all in WORK")
     parser.add_argument("--max-rows", type=int, default=ROWS[-1])
     parser.add_argument("--limit", type=float, default=60.0, help="longest expected seconds of a fit")
     parser.add_argument("--one-core", action="store_true", help="skip the fits on two threads")
     parser.add_argument("--resume", type=Path, help="JSON lines: known measurements; new ones are appended")
     parser.add_argument("--report", action="store_true", help="only write the report on FILE")
     given = parser.parse_args()
-    names = given.rankers.split(",") if given.rankers else list(gainful.RANKERS)
+    names = given.rankers.split(",") if given.rankers else list(WORK)
     unknown = [name for name in names if name not in WORK]
     if unknown:
-        parser.error(f"WORK in cost_fits.py has no entry for {', '.join(unknown)}; add one")
+        parser.error(f"WORK in cost_fits.py has no entry for {', '.join(unknown)}; add one, and its terms to FAMILIES")
 
     import cost_report
 

@@ -11,6 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -89,7 +90,7 @@ def obvious(model: gainful.Ranker, name: str, X: np.ndarray) -> np.ndarray:
     """Scores of an export that rounds every threshold to the nearest float32."""
     described, options = describe(model), FORMATS[name]
     if options.get("missing") == "zero":
-        described = type(described)(described.scorer.with_missing_as_zero(), described.features, described.ranker)
+        described = replace(described, form=described.form.with_missing_as_zero())
     for target, plain in NEAREST.items():
         patch(target, plain).start()
     try:
@@ -104,7 +105,7 @@ def obvious(model: gainful.Ranker, name: str, X: np.ndarray) -> np.ndarray:
 def rows() -> Iterator[Row]:
     for shape, size in SHAPES.items():
         model = grown(*size)
-        made = made_up_rows(describe(model).scorer, size[2], missing=True, n=N_ROWS, seed=5)
+        made = made_up_rows(describe(model).form, size[2], missing=True, n=N_ROWS, seed=5)
         made[np.abs(made) <= 1e-35] = 0.0  # what LightGBM treats as zero
         for name, options in FORMATS.items():
             expected = in_single(model, np.nan_to_num(made) if "missing" in options else made)

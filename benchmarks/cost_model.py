@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.costs.model import TERMS, Problem, total, trees_an_iteration
+from gainful.costs.model import TERMS, Problem, total, trees_per_iteration
 
 Measurement = dict[str, Any]
 Points = Sequence[tuple[float, float]]
@@ -94,7 +94,7 @@ def fit_seconds(ms: Sequence[Measurement]) -> tuple[dict[str, float], dict[str, 
     for m in ms:
         problem = problem_of(m)
         values = {term: TERMS[term](problem) for term in {*setup, *each}}
-        trees = trees_an_iteration(problem)
+        trees = trees_per_iteration(problem)
         whole = {f"setup {t}": values[t] for t in setup}
         whole |= {f"each {t}": m["iterations"] * trees * values[t] for t in each}
         rows.append({name: value / m["seconds"] for name, value in whole.items()})
@@ -152,7 +152,7 @@ def model_of(ms: Sequence[Measurement]) -> dict[str, Any]:
 def predicted(model: dict[str, Any], m: Measurement) -> tuple[float, float]:
     """Seconds and bytes of a measurement, as the model predicts them."""
     problem = problem_of(m)
-    each = total(model["iteration"], problem) * trees_an_iteration(problem)
+    each = total(model["iteration"], problem) * trees_per_iteration(problem)
     return total(model["setup"], problem) + m["iterations"] * each, total(model["bytes"], problem)
 
 

@@ -16,7 +16,7 @@ import gainful
 from cost_model import Measurement, by_ranker, checks, exponents, in_sweeps, model_of, parallel_part, worst
 from cost_plots import panels, plot
 from gainful.cluster.shards import block_count
-from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_an_iteration
+from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_per_iteration
 
 HOME = Path(__file__).parents[1]
 RESULTS = HOME / "docs" / "results"
@@ -61,7 +61,7 @@ def network(name: str, problem: Problem, machines: float) -> tuple[float, float]
         blocks = block_count(machines * problem.rows)
         sent = blocks * 8.0 * (2.0 * problem.features + 1.0)
         return sent / machines, sent / BANDWIDTH + blocks * TASKS[name] * TASK + 2.0 * MESSAGE
-    trees, splits = trees_an_iteration(problem), problem.given("n_leaves", 31)
+    trees, splits = trees_per_iteration(problem), problem.given("n_leaves", 31)
     sent = trees * splits * 16.0 * problem.given("bins", 255) * problem.features
     steps = trees * splits * 2.0 * np.ceil(np.log2(machines))
     return 2.0 * sent, sent / BANDWIDTH + float(steps) * MESSAGE

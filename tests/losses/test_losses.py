@@ -326,7 +326,7 @@ def test_defaults_are_not_printed():
     ("what", "message"),
     [
         ("ranknett", "did you mean 'ranknet'"),
-        ("lambda(kk=3)", "no parameter of the loss lambda 'kk'; did you mean 'k'"),
+        ("lambda(kk=3)", "the loss lambda has no parameter 'kk'; did you mean 'k'"),
         ("lambda(k=0)", "k of lambda must be an integer ≥ 1, or None, was 0"),
         ("lambda(k=x)", "k of lambda must be an integer ≥ 1, or None, was 'x'"),
         ("lambda(k=3", "what of loss must be a name"),

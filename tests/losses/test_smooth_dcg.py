@@ -302,7 +302,7 @@ def test_a_stage_is_the_mixture(iteration):
         ("shf-sdcg(k=0)", "k of shf-sdcg must be an integer ≥ 1, or None, was 0"),
         ("sdcg(target=map)", "target of sdcg must be 'ndcg' or 'dcg', was 'map'"),
         ("reg-shf-sdcg(regression=0)", "regression of reg-shf-sdcg must be a number > 0"),
-        ("sdcg(regression=1)", "no parameter of the loss sdcg 'regression'"),
+        ("sdcg(regression=1)", "the loss sdcg has no parameter 'regression'"),
     ],
 )
 def test_bad_parameters(text, message):

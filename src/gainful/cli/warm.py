@@ -1,4 +1,4 @@
-"""Compile every kernel by using it once on a tiny problem; numba keeps the machine code on disk."""
+"""Compile every kernel by using it once on a tiny problem; numba caches the machine code on disk."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from gainful.solvers.bundle_qp import solve_simplex_qp
 from gainful.solvers.dual_projection import project_nonnegative_l1_inf
 from gainful.trees.binning import AdaptiveBinner
 
-METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
+METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # one per kernel
 
 
-def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
-    """Use every kernel once; seconds it took, next to none when the machine code was on disk already.
+def warm_kernels(progress: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
+    """Use every kernel once and return the seconds it took, nearly none if the machine code was cached.
 
-    ``tell`` hears what is used next, how many are done and how many there are.
+    ``progress`` gets the name of the next step, the number done and the number in total.
     """
     start, steps = time.perf_counter(), warm_steps()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for done, (name, use) in enumerate(steps.items()):
-            tell(name, done, len(steps))
+            progress(name, done, len(steps))
             use()
     return time.perf_counter() - start
 
 
 def warm_steps() -> dict[str, Callable[[], object]]:
-    """What is used, by name."""
+    """Name → function that uses some kernels."""
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
@@ -70,7 +70,7 @@ def _read() -> None:
 
 
 def _evaluate() -> None:
-    """Every metric cut off near the top, and over lists long enough to be sorted."""
+    """Every metric near the top, and over lists long enough to be sorted."""
     n = 40
     for name in METRICS:
         metric(name)(np.arange(n), np.arange(n) % 3, qid=np.zeros(n))
@@ -95,7 +95,7 @@ def _rankers() -> dict[str, Callable[[], object]]:
 
 
 def _losses() -> dict[str, Callable[[], object]]:
-    """Every loss with its slope and its curvature; hinges over a list so crowded that it is sorted, too."""
+    """Every loss with its gradient and curvature; hinge losses also on a list long enough to be sorted."""
     data = RankingData.from_rows(*_rows())
     crowded = np.arange(2_100.0)
 
@@ -123,7 +123,7 @@ def _store_otherwise() -> None:
 
 
 def _solve_otherwise() -> None:
-    """What the rankers under their own names leave out."""
+    """The solvers and losses that no named ranker uses by default."""
     data = RankingData.from_rows(*_rows())
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
     for kind in ("average", "maximum", "max-average"):

@@ -5,7 +5,8 @@ function called with a constant is compiled again for that constant. Helpers nee
 Python cannot call them, and a constant counts as any other number of its type. Helpers are not kept on disk either;
 the machine code of a kernel contains theirs.
 
-The disk cache notices changes of the file that holds a kernel, and of no other: keep a kernel and its helpers together.
+Kernels and helpers live in files named ``…kernels.py``. The disk cache covers all of these files and this one: after a
+change to any of them, every kernel is compiled again on its next use. So kernels may share helpers across files.
 
 What compiles slowly, and what to write instead:
 
@@ -19,6 +20,12 @@ What compiles slowly, and what to write instead:
 
 from __future__ import annotations
 
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -31,8 +38,45 @@ LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and
 
 def kernel(function: Any = None, **options: Any) -> Any:
     """Compile an entry point; numba keeps its machine code on disk."""
-    decorate = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
+    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True} | options
+
+    def decorate(function: Any) -> Any:
+        compiled = njit(**options)(function)
+        file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+        if file is not None:  # there is none under NUMBA_DISABLE_JIT
+            file._source_stamp = file._source_stamp, *_dependencies(function)
+        return compiled
+
     return decorate if function is None else decorate(function)
+
+
+def _dependencies(function: Any) -> tuple[str, str]:
+    """What the machine code of a kernel depends on besides the kernel's own file, the only one that numba checks.
+
+    Global numbers are compiled in, including those that a kernel file imports from ordinary modules.
+    """
+    numbers = {name: value for name, value in function.__globals__.items() if isinstance(value, (int, float))}
+    return repr(numbers), _digest(function.__module__.partition(".")[0])
+
+
+@cache
+def _digest(package: str) -> str:
+    """Digest of the kernel files of a package and of gainful: by content, so a copied installation keeps its cache."""
+    digest = hashlib.sha256()
+    for name in sorted({__name__.partition(".")[0], package}):
+        for folder in getattr(sys.modules.get(name), "__path__", ()):
+            for path in kernel_files(folder):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kernel_files(folder: str) -> Iterator[Path]:
+    """The kernel files in a folder of a package, or the archive that the folder is in."""
+    if not os.path.isdir(folder):
+        yield from (path for path in Path(folder).parents if path.is_file())
+    for where, subfolders, files in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        yield from (Path(where, name) for name in sorted(files) if name.endswith(("kernels.py", "compiled.py")))
 
 
 def helper(function: Any = None, **options: Any) -> Any:

@@ -8,7 +8,8 @@ beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by r
 
 from __future__ import annotations
 
-from gainful.compute.compiled import helper, kernel
+from gainful.compute.compiled import kernel
+from gainful.compute.kernels import sort_falling
 
 
 @kernel
@@ -24,7 +25,7 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, own, r
         for p in range(n):
             own[p] = scores[lo + order[lo + p]]
             ranks[p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
-        _sort_falling(own, ranks, spare, n)
+        sort_falling(own, 0, ranks, 0, n, spare)
         begin, total = 0, 0.0
         for r in range(n):
             total += discounts[r]
@@ -35,35 +36,6 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, own, r
                     D[lo + order[lo + ranks[begin]]] = total
                     begin += 1
                 total = 0.0
-
-
-@helper
-def _sort_falling(values, ranks, spare, n):
-    """Sort ranks[:n] by falling value, stably: insertion in runs of 16, then merging."""
-    run = 16
-    for place in range(n):
-        row, to = ranks[place], place
-        start, x = place & -16, values[row]
-        while to > start and x > values[ranks[to - 1]]:
-            ranks[to] = ranks[to - 1]
-            to -= 1
-        ranks[to] = row
-    while run < n:
-        for middle in range(run, n, 2 * run):
-            a = middle - run
-            for place in range(a, middle):
-                spare[place] = ranks[place]
-            b, to = middle, a
-            stop = middle + run if middle + run < n else n
-            while a < middle:
-                if b < stop and values[ranks[b]] > values[spare[a]]:
-                    ranks[to] = ranks[b]
-                    b += 1
-                else:
-                    ranks[to] = spare[a]
-                    a += 1
-                to += 1
-        run *= 2
 
 
 @kernel

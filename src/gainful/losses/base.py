@@ -145,7 +145,7 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
     """The loss with these parameters, checked."""
     for name, value in given.items():
         if name not in entry.parameters:
-            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+            raise UnknownNameError.among("parameter", name, entry.parameters, owner=f"the loss {entry.name}")
         constraint = entry.parameters[name].constraint
         if not constraint.accepts(value):
             raise ParameterError.of(entry.name, name, constraint.expected(), value)

@@ -65,7 +65,7 @@ def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:
     for part in split_outside_brackets(inside, ",") if inside.strip() else []:
         name, _, text = (piece.strip() for piece in part.partition("="))
         if name not in entry.parameters:
-            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+            raise UnknownNameError.among("parameter", name, entry.parameters, owner=f"the loss {entry.name}")
         constraint = entry.parameters[name].constraint
         try:
             settings[name] = constraint.parse(text)

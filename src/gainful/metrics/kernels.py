@@ -4,7 +4,7 @@ Conventions
 -----------
 ``scores`` and ``y`` are float64 of n_rows, ``offsets`` int64 of n_queries + 1; all contiguous and read-only, so every
 entry point has one signature. An entry point fills ``out[first:last]``, one value per query, and NaN for a query
-without a relevant document; :func:`over_queries` cuts the queries into one piece per thread.
+without a relevant document; :func:`over_queries` gives each thread a run of queries.
 
 Ranking is a stage of its own, so that all metrics share it: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
 into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]``, where at = offsets[q] − offsets[first],
@@ -15,20 +15,18 @@ Ties. Every metric is written over *blocks* of consecutive ranks whose documents
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook
 ones; for a longer block they are the expectations of McSherry and Najork, "Computing information retrieval performance
 measures efficiently in the presence of tied scores", ECIR 2008.
-
-The compiler's cache looks at this file only, so every helper of an entry point lives here.
 """
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gainful.compute.compiled import helper, kernel
+from gainful.compute.kernels import sort_falling
+from gainful.compute.query_loop import run_in_threads
 from gainful.compute.threads import thread_count
 from gainful.data.rows import read_only
 
@@ -43,7 +41,7 @@ LN2 = math.log(2.0)
 
 
 def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, ties: int, *rest: Any) -> Any:
-    """Run ``metric`` over all queries, in pieces of about equally many rows, one piece per thread."""
+    """One value per query, by the kernel ``metric``; each thread takes a run of queries."""
     n_queries, n_rows = len(offsets) - 1, len(y)
     out = np.empty(n_queries)
     if ties == WORST:  # the stable ranking leaves equal scores in the order of the rows
@@ -51,33 +49,20 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
         scores, y = scores[worst_first], y[worst_first]
     scores, y = (read_only(np.ascontiguousarray(values, dtype=np.float64)) for values in (scores, y))
     offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
-    n_parts = max(1, min(thread_count(), n_rows // ROWS_PER_THREAD))
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_parts + 1)).tolist()
-    cuts[0], cuts[-1] = 0, n_queries
-    pieces = [(metric, scores, y, offsets, a, b, depth, ties, rest, out) for a, b in pairwise(cuts)]
-    if n_parts == 1:
-        _run_piece(*pieces[0])
-        return out
-    with ThreadPoolExecutor(n_parts - 1) as pool:
-        waiting = [pool.submit(_run_piece, *piece) for piece in pieces[1:]]
-        _run_piece(*pieces[0])
-        for future in waiting:
-            future.result()
+
+    def measure(first: int, last: int) -> None:
+        if first == last:
+            return
+        counts = np.diff(offsets[first : last + 1])
+        order = np.empty(offsets[last] - offsets[first], np.int64)
+        if depth <= INSERTION_DEPTH:
+            rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
+        else:
+            rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
+        metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
+
+    run_in_threads(offsets, max(1, min(thread_count(), n_rows // ROWS_PER_THREAD)), measure)
     return out
-
-
-def _run_piece(
-    metric: Any, scores: Any, y: Any, offsets: Any, first: int, last: int, depth: int, ties: int, rest: Any, out: Any
-) -> None:
-    if first == last:
-        return
-    counts = np.diff(offsets[first : last + 1])
-    order = np.empty(offsets[last] - offsets[first], np.int64)
-    if depth <= INSERTION_DEPTH:
-        rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
-    else:
-        rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
-    metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
 
 
 def normalised_gain(scores: Any, y: Any, offsets: Any, ties: int, discounts: Any, exp2: bool) -> Any:
@@ -132,46 +117,13 @@ def rank_top(scores, offsets, first, last, depth, ties, order, counts, top):
 
 @kernel
 def rank_all(scores, offsets, first, last, order, spare):
-    """Stable merge sort of the rows of each query into ``order``: insertion in runs of 16, then merging."""
+    """All rows of each query, best first, ties in row order; ``spare`` has room for the longest query."""
     base = offsets[first]
     for q in range(first, last):
-        lo = offsets[q]
-        at, end = lo - base, offsets[q + 1] - base
-        run = 16
-        for start in range(at, end, run):
-            stop = start + run if start + run < end else end
-            for place in range(start, stop):
-                i, j = base + place, place
-                s = scores[i]
-                while j > start and s > scores[order[j - 1]]:
-                    order[j] = order[j - 1]
-                    j -= 1
-                order[j] = i
-        while run < end - at:
-            for start in range(at, end - run, 2 * run):
-                _merge(scores, order, spare, start, start + run, start + 2 * run if start + 2 * run < end else end)
-            run *= 2
-
-
-@helper
-def _merge(scores, order, spare, start, middle, stop):
-    n = middle - start
-    for a in range(n):
-        spare[a] = order[start + a]
-    a, b, to = 0, middle, start
-    while a < n and b < stop:
-        left, right = spare[a], order[b]
-        if scores[right] > scores[left]:
-            order[to] = right
-            b += 1
-        else:
-            order[to] = left
-            a += 1
-        to += 1
-    while a < n:
-        order[to] = spare[a]
-        a += 1
-        to += 1
+        lo, n = offsets[q], offsets[q + 1] - offsets[q]
+        for i in range(lo, lo + n):
+            order[i - base] = i
+        sort_falling(scores, 0, order, lo - base, n, spare)
 
 
 @helper
@@ -245,7 +197,7 @@ def discounted_gain(scores, y, offsets, first, last, depth, ties, order, counts,
 
 
 @helper
-def _block_precisions(a, t, upto, hits, before):
+def block_precisions(a, t, upto, hits, before):
     """Expected Σ of precisions at the relevant documents among the first ``upto`` ranks of a block.
 
     The block follows ``a`` ranks with ``before`` relevant documents, and holds ``t`` documents, ``hits`` of them
@@ -278,7 +230,7 @@ def average_precision(scores, y, offsets, first, last, depth, ties, order, count
         while a < m and a < depth:
             b = _block_end(scores, order, at + a, at + m, ties) - at
             hits = _total(y, order, at + a, at + b)
-            value += _block_precisions(a, b - a, (b if b < depth else depth) - a, hits, before)
+            value += block_precisions(a, b - a, (b if b < depth else depth) - a, hits, before)
             before += hits
             a = b
         out[q] = value / (k if divisor == BY_MIN and k < relevant else relevant)

@@ -14,8 +14,8 @@ count from ``lo``, its first row.
 from __future__ import annotations
 
 from gainful.compute.compiled import helper, kernel
+from gainful.metrics.kernels import AVERAGE, WORST, block_precisions
 
-AVERAGE, INPUT, WORST = 0, 1, 2
 COUNTED = 200  # up to this many relevant documents, only they are sorted
 SELECTED = 64  # up to this depth the first ranks are picked out of the query before they are sorted
 
@@ -153,16 +153,6 @@ def gains_along(scores, x, gains, offsets, scales, steps, first, last, ties, dis
 # -- precisions at the relevant documents ------------------------------------------------------------------------------
 
 
-@helper
-def _block(a, t, depth, hits, before):
-    """Expected Σ of precisions at the ``hits`` relevant ones of ``t`` tied documents that follow ``a`` ranks."""
-    spread = (hits - 1.0) / (t - 1.0) if t > 1 else 0.0
-    part = 0.0
-    for j in range(1, (t if a + t < depth else depth - a) + 1):
-        part += (before + 1.0 + (j - 1) * spread) / (a + j)
-    return part * hits / t
-
-
 @kernel
 def precisions_along(scores, x, gains, offsets, scales, steps, first, last, ties, most, reals, ints, out):
     """Σ precision at the relevant documents, down to rank ``most``; every document is sorted."""
@@ -181,7 +171,7 @@ def precisions_along(scores, x, gains, offsets, scales, steps, first, last, ties
                         hits += gains[lo + ints[0, b]]
                         b += 1
                 if hits > 0.0:
-                    total += _block(a, b - a, depth, hits, before)
+                    total += block_precisions(a, b - a, (b if b < depth else depth) - a, hits, before)
                     before += hits
                 a = b
             out[t] += scales[q] * total
@@ -264,7 +254,7 @@ def _precisions_by_bins(relevant, depth, reals, ints):
         if t == 1:
             total += (p + 1.0) / (a + 1.0)
         else:
-            total += _block(a, t, depth, float(hits), float(p))
+            total += block_precisions(a, t, t if a + t < depth else depth - a, float(hits), float(p))
         above += ints[2, p]
         p += hits
     return total

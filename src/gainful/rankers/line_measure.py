@@ -36,12 +36,13 @@ class LineMeasure:
         """The measure at the scores s + step·x for each step, (len(steps),). Steps ascend."""
         if not self._compiled:
             return np.array([self.at(scores + step * x) for step in steps])
+        from gainful.metrics.kernels import AVERAGE, INPUT, WORST
         from gainful.rankers import coordinate_ascent_kernels as kernels
 
-        ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(self._measure.ties, kernels.INPUT)
+        ties = {"average": AVERAGE, "worst": WORST}.get(self._measure.ties, INPUT)
         line, steps = (read_only(scores), read_only(x)), read_only(steps)
         few = np.zeros(self._data.n_queries, dtype=bool)
-        if self._measure.kind == "map" and ties != kernels.WORST:
+        if self._measure.kind == "map" and ties != WORST:
             few = self._n_relevant <= kernels.COUNTED
         some, others = np.where(few, self._scales, 0.0), np.where(few, 0.0, self._scales)
 

@@ -11,11 +11,11 @@ import numpy as np
 from gainful.compute.query_loop import each, even_cuts, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, Columns
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, parameter
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores
+from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight

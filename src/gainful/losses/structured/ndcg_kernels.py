@@ -35,6 +35,7 @@ import numpy as np
 from numba import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.kernels import sort_falling
 from gainful.losses.structured.problem import COUNTS, PATHS, SQUARE
 
 INSERTION_DEPTH = 32  # up to this many candidates, insertion into a short list beats sorting the grade
@@ -110,7 +111,9 @@ def sorted_candidates(
         to, size = lo, 0.0 * centre  # NaN where the centre is not finite
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
-            _sort_block(scores, lo, order, starts[b], keep, work, spare)
+            for j in range(keep):
+                work[j] = order[starts[b] + j]
+            sort_falling(scores, lo, work, 0, keep, spare)
             keep = m if m < keep else keep
             for j in range(keep):
                 rows[to + j] = work[j]
@@ -121,41 +124,6 @@ def sorted_candidates(
         centres[q - first] = centre
         if not size * A[0] < LARGEST:
             way[q - first], centres[q - first] = 0, np.nan
-
-
-@helper
-def _sort_block(scores, lo, order, a, n, work, spare):
-    """The rows order[a : a + n] by falling score into ``work``: insertion in runs of 16, then merging."""
-    run = 16
-    for start in range(0, n, run):
-        for k in range(start, start + run if start + run < n else n):
-            j = k
-            i = order[a + j]
-            x = scores[lo + i]
-            while j > start and x > scores[lo + work[j - 1]]:
-                work[j] = work[j - 1]
-                j -= 1
-            work[j] = i
-    while run < n:
-        for start in range(0, n - run, 2 * run):
-            middle = start + run
-            stop = middle + run if middle + run < n else n
-            for k in range(start, middle):
-                spare[k] = work[k]
-            left, right, to = start, middle, start
-            while left < middle and right < stop:
-                if scores[lo + work[right]] > scores[lo + spare[left]]:
-                    work[to] = work[right]
-                    right += 1
-                else:
-                    work[to] = spare[left]
-                    left += 1
-                to += 1
-            while left < middle:
-                work[to] = spare[left]
-                left += 1
-                to += 1
-        run *= 2
 
 
 # -- the sequence of grades --------------------------------------------------------------------------------------------
