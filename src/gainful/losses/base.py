@@ -28,7 +28,7 @@ BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter of a loss may be, and what it is unless told."""
+    """The constraint on a parameter of a loss, and its default."""
 
     constraint: Constraint
     default: Any
