@@ -71,9 +71,9 @@ def left_on(client):
 
 
 def standing(dask_worker):
-    from gainful.trees.cluster.workers import _STANDING
+    from gainful.trees.cluster.workers import _STATES
 
-    return [(key, one.growing) for (address, key), one in _STANDING.items() if address == dask_worker.address]
+    return [(key, one.growing) for (address, key), one in _STATES.items() if address == dask_worker.address]
 
 
 def alive(client):
@@ -164,7 +164,7 @@ def test_trees_from_a_dask_frame(client, data, valid):
 
 
 def test_output_is_as_it_was_and_lightgbm_says_nothing(capfd):
-    with cluster_workers._without_chatter(), cluster_workers._without_chatter():
+    with cluster_workers._silence_lightgbm(), cluster_workers._silence_lightgbm():
         os.write(1, b"[LightGBM] [Info] Listening...\nmine\n")
         os.write(1, b"also mine\n")
     os.write(1, b"after\n")
@@ -181,8 +181,8 @@ def failing(monkeypatch, error, times):
     trained, calls = cluster_rounds.Attempt._trained, []
 
     def sometimes(self):
-        calls.append(self.work.done)
-        if self.work.done == 2 and calls.count(2) <= times:
+        calls.append(self.spec.done)
+        if self.spec.done == 2 and calls.count(2) <= times:
             raise error
         return trained(self)
 
@@ -195,7 +195,7 @@ def failing(monkeypatch, error, times):
     [
         lightgbm.basic.LightGBMError("Socket recv error, Connection timed out (code: 110)"),
         lightgbm.basic.LightGBMError("Binding port 12400 failed"),
-        distributed.CancelledError("as_part-1", "lost dependencies"),
+        distributed.CancelledError("pack_block-1", "lost dependencies"),
     ],
     ids=["socket", "port", "keys"],
 )

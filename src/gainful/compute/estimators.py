@@ -29,7 +29,7 @@ class _Later(ModuleType):
 
 
 @contextmanager
-def held_back(*names: str) -> Iterator[None]:
+def defer_imports(*names: str) -> Iterator[None]:
     """``import`` of these modules costs nothing inside; modules that are loaded or not installed stay as they are."""
     waiting = [_Later(name) for name in names if name not in sys.modules and find_spec(name) is not None]
     sys.modules.update({module.__name__: module for module in waiting})
@@ -40,7 +40,7 @@ def held_back(*names: str) -> Iterator[None]:
             module.leave()
 
 
-with held_back("scipy.stats", "pandas"):
+with defer_imports("scipy.stats", "pandas"):
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.features import Features
-from gainful.compute.query_loop import each
+from gainful.compute.query_loop import run_each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
@@ -67,7 +67,7 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
         features.scores(weights, lo, hi, out[lo:hi])
 
     n_parts = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    each(piece, sorted({features.n_rows * i // n_parts for i in range(n_parts + 1)}))
+    run_each(piece, sorted({features.n_rows * i // n_parts for i in range(n_parts + 1)}))
     return out
 
 
@@ -186,7 +186,7 @@ class WeightedPairs:
         n_parts = n_threads(self.threads, work[-1])
         cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_parts + 1)).tolist()
         cuts[0], cuts[-1] = 0, self.n_queries
-        return each(piece, sorted(set(cuts)))
+        return run_each(piece, sorted(set(cuts)))
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
     n_parts = n_threads(threads, float(values))
     cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_parts + 1)).tolist()
     cuts[0], cuts[-1] = 0, data.n_queries
-    return np.asarray(np.logical_or.reduce(each(piece, sorted(set(cuts)))))
+    return np.asarray(np.logical_or.reduce(run_each(piece, sorted(set(cuts)))))
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:

@@ -88,7 +88,7 @@ def conventions_of(tool: str, kind: str) -> dict[str, Any]:
 # -- one choice --------------------------------------------------------------------------------------------------------
 
 
-def checked(owner: str, kind: str, name: str, value: Any) -> Any:
+def parse_convention(owner: str, kind: str, name: str, value: Any) -> Any:
     """The convention ``name`` of a metric in the form the metric keeps it, from what a user gave."""
     if name in ("gain", "discount"):
         return _table(owner, name, value)

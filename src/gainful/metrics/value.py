@@ -25,10 +25,10 @@ from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
     PRINTED_IF_CHANGED,
-    checked,
     conventions_of,
     defaults_of,
     options_of,
+    parse_convention,
     show,
 )
 
@@ -315,7 +315,7 @@ def _build(kind: str, k: int | None, given: Mapping[str, Any], tool: Any) -> Met
             raise UnknownNameError.among(f"convention of metric {head!r} named", name, (*known, "convention"))
     base = defaults_of(kind) if tool is None else conventions_of(tool, kind)
     owner = f"metric {head!r}"
-    chosen = {name: checked(owner, kind, name, given.get(name, base[name])) for name in known}
+    chosen = {name: parse_convention(owner, kind, name, given.get(name, base[name])) for name in known}
     return Metric(kind, k, **chosen)
 
 

@@ -55,10 +55,10 @@ class LossTrees(TreeRanker):
             start_trees=self.start_trees,
         )
         found = scale is None or scale == "auto"
-        recipe = ObjectiveFactory(
+        factory = ObjectiveFactory(
             make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0
         )
-        grown = self._grow(data, grades, monitor, recipe=recipe)
+        grown = self._grow(data, grades, monitor, factory=factory)
         self.gradient_scale_ = grown if found else float(scale)  # type: ignore[arg-type]
 
     def _pack(self) -> dict[str, Any]:

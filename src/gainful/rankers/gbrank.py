@@ -87,7 +87,7 @@ class GBRank(TreeRanker):
                 f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
             )
         make = partial(PullingPairs, tau=float(self.tau), update=self.update)
-        self._grow(data, grades, monitor, recipe=ObjectiveFactory(make))
+        self._grow(data, grades, monitor, factory=ObjectiveFactory(make))
         self.update_ = self.update
 
     def _factor(self) -> float:

@@ -47,7 +47,7 @@ class LambdaMART(TreeRanker):
     sigmoid: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the pair loss"))
     normalize: bool = parameter(True, Flag(help="LightGBM's normalisation of the lambdas"))
 
-    def _owned(self) -> dict[str, tuple[str, ...]]:
+    def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {
             "gain": ("label_gain",),
             "truncation": ("lambdarank_truncation_level",),

@@ -69,7 +69,7 @@ class McRank(TreeRanker):
     n_leaves: int = 10
     learning_rate: float = 0.05
 
-    def _owned(self) -> dict[str, tuple[str, ...]]:
+    def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {"max_classes": ("num_class", "num_classes")}
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ class McRank(TreeRanker):
             params = {"objective": "multiclass", "num_class": self._grades.n}
             self._grow(data, partial(_classes, self._grades), monitor, params=params)
         else:
-            recipe = ObjectiveFactory(partial(cumulative_logits, self._grades))
+            factory = ObjectiveFactory(partial(cumulative_logits, self._grades))
             params = {"num_class": self._grades.n - 1}
-            self._grow(data, grades, monitor, params=params, recipe=recipe)
+            self._grow(data, grades, monitor, params=params, factory=factory)
 
     def _grades_of(self, data: Dataset) -> Grades:
         """The classes of these grades; those of the trees there are where training goes on."""

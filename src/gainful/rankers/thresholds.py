@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import each
+from gainful.compute.query_loop import run_each
 from gainful.compute.threads import thread_count
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, read_only
@@ -100,7 +100,7 @@ def _code_type(largest: int) -> Any:
 def run_in_threads(piece: Callable[[int, int], Any], n: int, n_parts: int) -> list[Any]:
     """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
     n_parts = max(1, min(n_parts, n, thread_count()))
-    return each(piece, [n * i // n_parts for i in range(n_parts + 1)])
+    return run_each(piece, [n * i // n_parts for i in range(n_parts + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features
-from gainful.compute.query_loop import Fill, each, run_in_threads, threads_for
+from gainful.compute.query_loop import Fill, run_each, run_in_threads, threads_for
 from gainful.data.rows import Array, read_only
 from gainful.errors import ParameterError
 from gainful.losses.structured import average_precision, ndcg
@@ -144,7 +144,7 @@ def apply_gradient(X: Any, coefficients: Any, *, threads: int | None = None) -> 
 
     pieces = threads_for(features.n_rows, threads)
     cuts = [features.n_rows * i // pieces for i in range(pieces + 1)]
-    return np.asarray(np.sum(each(piece, cuts), axis=0))
+    return np.asarray(np.sum(run_each(piece, cuts), axis=0))
 
 
 # -- queries ----------------------------------------------------------------------------------------------------------
