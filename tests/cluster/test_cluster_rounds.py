@@ -104,17 +104,17 @@ def test_scores_are_there_before_a_round_names_them(shards, monkeypatch):
         made(self, client, blocks, scores, work, network)
 
     monkeypatch.setattr(cluster_rounds.Attempt, "__init__", noted)
-    monkeypatch.setattr(cluster_trees, "added", slowly_added)
+    monkeypatch.setattr(cluster_trees, "add_trees", slowly_added)
     gainful.LambdaMART(**SMALL).fit(shards)
     assert len(seen) == 4  # two blocks in each of the two later rounds
     assert set(seen) == {"finished"}
 
 
 def slowly_added(data, scores, trees):
-    from gainful.trees.sums import added
+    from gainful.trees.sums import add_trees
 
     time.sleep(0.3)
-    return added(data, scores, trees)
+    return add_trees(data, scores, trees)
 
 
 def test_trainings_at_the_same_time_take_turns(cluster, folder):
@@ -178,7 +178,7 @@ def test_output_is_as_it_was_and_lightgbm_says_nothing(capfd):
 
 def failing(monkeypatch, error, times):
     """Let the second round fail so many times, before any worker is asked."""
-    trained, calls = cluster_rounds.Attempt._trained, []
+    trained, calls = cluster_rounds.Attempt._train, []
 
     def sometimes(self):
         calls.append(self.spec.done)
@@ -186,7 +186,7 @@ def failing(monkeypatch, error, times):
             raise error
         return trained(self)
 
-    monkeypatch.setattr(cluster_rounds.Attempt, "_trained", sometimes)
+    monkeypatch.setattr(cluster_rounds.Attempt, "_train", sometimes)
     return calls
 
 

@@ -19,7 +19,7 @@ from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probab
 from gainful.trees.grow import predict_rows
 from gainful.trees.objective_factory import ObjectiveFactory, grades
 
-MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
+MOST_CLASSES = 500  # trees per iteration; with more classes, regression does as well in less time
 
 
 @dataclass(repr=False, eq=False)
@@ -35,7 +35,7 @@ class McRank(TreeRanker):
     - "regression": one tree an iteration, least squares on T(g).
 
     Grades may be any non-negative numbers: only their order makes the classes, and T their value. A grade that is
-    absent between others is no class. One distinct grade gives constant scores.
+    absent between others is not a class. One distinct grade gives constant scores.
 
     These come on top of the parameters and attributes of every :class:`TreeRanker`.
 
@@ -61,7 +61,7 @@ class McRank(TreeRanker):
         "grade", Choice(of=("grade", "gain"), help="what the expectation is taken of: g or 2^g − 1")
     )
     max_classes: int | None = parameter(
-        None, Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="merge neighbouring grades above so many")
+        None, Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="maximum number of classes; more grades are merged")
     )
     _: KW_ONLY
     # the paper's settings for its artificial data and its first set of web data
@@ -100,14 +100,14 @@ class McRank(TreeRanker):
             self._grow(data, grades, monitor, params=params, factory=factory)
 
     def _grades_of(self, data: Dataset) -> Grades:
-        """The classes of these grades; those of the trees there are where training goes on."""
+        """The classes of these grades; with a warm start, those of the existing trees."""
         tally = Tally.of_data(data)
         if self.warm_start and hasattr(self, "booster_"):
             strange = self._grades.stranger(tally.grades)
             if strange is not None:
                 raise DataError(
                     f"grade {strange:g} is not among those the trees to go on from were grown with; set "
-                    "warm_start=False to begin anew"
+                    "warm_start=False to start afresh"
                 )
             return self._grades
         n_distinct = len(tally.grades)
@@ -164,7 +164,7 @@ class McRank(TreeRanker):
         if self.mode == "regression":
             return None
         return (
-            f"the expected relevance of McRank in {self.mode} mode is no sum of trees, so it has no contributions; "
+            f"the expected relevance of McRank in {self.mode} mode is not a sum of trees, so it has no contributions; "
             'see class_contributions, or choose mode="regression"'
         )
 

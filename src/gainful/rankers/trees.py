@@ -62,7 +62,7 @@ class TreeRanker(Ranker):
     bins : histogram bins a feature is cut into; "exact" keeps every distinct value apart
     monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
     categorical : features that hold categories (whole numbers ≥ 0), by number or name
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many trees; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     warm_start : another ``fit`` continues from the trees of the best iteration, up to ``n_trees`` in all
     engine_params : LightGBM parameters, passed on as they are (extra_trees, max_depth, …)

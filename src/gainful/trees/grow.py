@@ -381,7 +381,7 @@ def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = Non
 
 
 def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None) -> Array:
-    """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
+    """SHAP values of the first iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.trees.lightgbm_library import lgb
 
     rows = as_lightgbm(without_codes(X))

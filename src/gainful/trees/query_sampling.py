@@ -33,7 +33,7 @@ def refuse_unresumable(engine_params: Mapping[str, Any] | None, owner: str) -> N
 
 
 class QuerySample:
-    """A share of the queries, drawn anew for each tree from a seed and the number of the tree.
+    """A share of the queries, drawn for each tree from a seed and the number of the tree.
 
     gainful draws for LightGBM: its own ``bagging_by_query`` (4.7) gives wrong scores of the training rows for shares
     above one half, and has no effect with a custom objective. Documents of queries that are not drawn add nothing to

@@ -215,7 +215,7 @@ class ClusterGrowth:
 
     def _round_spec(self, last: int) -> workers.RoundSpec:
         params = self.params
-        if _begins_anew(params):
+        if _restarts_each_round(params):
             # LightGBM's random draws start over with each round's booster; another seed avoids drawing the same again
             params = params | {"seed": (self.seed + self.tree) % 2**31}
         changes = self.factory is not None and self.factory.changes
@@ -344,7 +344,7 @@ def _label_sums(data: RankingData, labels: Labels) -> tuple[float, float]:
     return float(weights @ y), float(weights.sum())
 
 
-def _begins_anew(params: Mapping[str, Any]) -> bool:
+def _restarts_each_round(params: Mapping[str, Any]) -> bool:
     """Whether a booster of LightGBM has random draws or a state that the next round's booster does not continue."""
     try:
         refuse_unresumable(params, "")
