@@ -128,20 +128,20 @@ def test_blocks_are_bound_to_no_worker(shards, cluster, data):
     np.testing.assert_allclose(gainful.RegressionRanker().fit(shards).coef_, gainful.RegressionRanker().fit(data).coef_)
 
 
-def test_mapped_pages_are_let_go_where_memory_is_short(data, tmp_path, monkeypatch):
+def test_mapped_pages_are_drop_pages_where_memory_is_short(data, tmp_path, monkeypatch):
     """Dask counts them as the worker's own, and would pause it."""
     gainful.write(data, tmp_path / "a.gnf")
     shard = open_block(str(tmp_path / "a.gnf"), None, {}, (3, 9, 60))
     assert pickle.loads(pickle.dumps(shard)).equals(data[3:9])
-    held = cluster_blocks._keep(cloudpickle.dumps((_rows, (cluster_blocks.Part(0),), 1)), shard)
+    held = cluster_blocks._keep(cloudpickle.dumps((_rows, (cluster_blocks.Slot(0),), 1)), shard)
     dropped = []
     monkeypatch.setattr(cluster_blocks, "forget_pages", lambda pages, start, stop: dropped.append(pages))
     worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=1 << 60))
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)
-    cluster_blocks._let_go((held, shard, 3))
+    cluster_blocks._drop_pages((held, shard, 3))
     assert dropped == []
     worker.memory_manager.memory_limit = 1 << 20
-    cluster_blocks._let_go((held, shard, 3))
+    cluster_blocks._drop_pages((held, shard, 3))
     assert dropped == [shard.pages, shard.pages]
     assert sizeof(shard) < shard.X.nbytes + 64 * shard.n_rows <= sizeof(shard.replace())
 

@@ -71,9 +71,9 @@ def left_on(client):
 
 
 def standing(dask_worker):
-    from gainful.trees.cluster.workers import _STANDING
+    from gainful.trees.cluster.workers import _STATES
 
-    return [(key, one.growing) for (address, key), one in _STANDING.items() if address == dask_worker.address]
+    return [(key, one.growing) for (address, key), one in _STATES.items() if address == dask_worker.address]
 
 
 def alive(client):
@@ -104,17 +104,17 @@ def test_scores_are_there_before_a_round_names_them(shards, monkeypatch):
         made(self, client, blocks, scores, work, network)
 
     monkeypatch.setattr(cluster_rounds.Attempt, "__init__", noted)
-    monkeypatch.setattr(cluster_trees, "added", slowly_added)
+    monkeypatch.setattr(cluster_trees, "add_trees", slowly_added)
     gainful.LambdaMART(**SMALL).fit(shards)
     assert len(seen) == 4  # two blocks in each of the two later rounds
     assert set(seen) == {"finished"}
 
 
 def slowly_added(data, scores, trees):
-    from gainful.trees.sums import added
+    from gainful.trees.sums import add_trees
 
     time.sleep(0.3)
-    return added(data, scores, trees)
+    return add_trees(data, scores, trees)
 
 
 def test_trainings_at_the_same_time_take_turns(cluster, folder):
@@ -164,7 +164,7 @@ def test_trees_from_a_dask_frame(client, data, valid):
 
 
 def test_output_is_as_it_was_and_lightgbm_says_nothing(capfd):
-    with cluster_workers._without_chatter(), cluster_workers._without_chatter():
+    with cluster_workers._silence_lightgbm(), cluster_workers._silence_lightgbm():
         os.write(1, b"[LightGBM] [Info] Listening...\nmine\n")
         os.write(1, b"also mine\n")
     os.write(1, b"after\n")
@@ -178,15 +178,15 @@ def test_output_is_as_it_was_and_lightgbm_says_nothing(capfd):
 
 def failing(monkeypatch, error, times):
     """Let the second round fail so many times, before any worker is asked."""
-    trained, calls = cluster_rounds.Attempt._trained, []
+    trained, calls = cluster_rounds.Attempt._train, []
 
     def sometimes(self):
-        calls.append(self.work.done)
-        if self.work.done == 2 and calls.count(2) <= times:
+        calls.append(self.spec.done)
+        if self.spec.done == 2 and calls.count(2) <= times:
             raise error
         return trained(self)
 
-    monkeypatch.setattr(cluster_rounds.Attempt, "_trained", sometimes)
+    monkeypatch.setattr(cluster_rounds.Attempt, "_train", sometimes)
     return calls
 
 
@@ -195,7 +195,7 @@ def failing(monkeypatch, error, times):
     [
         lightgbm.basic.LightGBMError("Socket recv error, Connection timed out (code: 110)"),
         lightgbm.basic.LightGBMError("Binding port 12400 failed"),
-        distributed.CancelledError("as_part-1", "lost dependencies"),
+        distributed.CancelledError("pack_block-1", "lost dependencies"),
     ],
     ids=["socket", "port", "keys"],
 )

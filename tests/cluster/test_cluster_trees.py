@@ -21,7 +21,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees import sums as tree_sums
 from gainful.trees.grades import Tally
 from gainful.trees.query_sampling import QuerySample
-from gainful.trees.row_chunks import in_chunks, joined
+from gainful.trees.row_chunks import in_chunks, join_blocks
 
 distributed = pytest.importorskip("distributed")
 from gainful.trees import shared_bins as common_bins  # noqa: E402
@@ -179,9 +179,9 @@ class Noted:
 
 
 def test_each_worker_sees_whole_queries_and_all_of_them_once(data, shards, tmp_path):
-    recipe = ObjectiveFactory(partial(Noted, str(tmp_path)))
+    factory = ObjectiveFactory(partial(Noted, str(tmp_path)))
     params = gainful.LambdaMART(**SMALL)._lightgbm_params()
-    cluster_trees.grow_on_cluster(shards, grades, 4, params, Monitor(gainful.metric("ndcg@10")), recipe=recipe)
+    cluster_trees.grow_on_cluster(shards, grades, 4, params, Monitor(gainful.metric("ndcg@10")), factory=factory)
     expected = np.stack([data.query_ids.astype(np.int64), data.counts], axis=1)
     assert len({file.name.partition("-")[0] for file in tmp_path.iterdir()}) == 2
     for tree in range(1, 5):  # Dask may place blocks anew from round to round
@@ -417,11 +417,11 @@ def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkey
     booster = gainful.ranker(name, **SMALL).fit(full).booster_
     first, rest = booster.model_to_string(num_iteration=2), booster.model_to_string(start_iteration=2)
     start = tree_sums.start_scores(full, first)
-    np.testing.assert_allclose(tree_sums.added(full, None, first), start, rtol=1e-12)
+    np.testing.assert_allclose(tree_sums.add_trees(full, None, first), start, rtol=1e-12)
     whole = booster.predict(full.X, raw_score=True)
-    np.testing.assert_allclose(tree_sums.added(full, start, rest), whole, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(tree_sums.add_trees(full, start, rest), whole, rtol=1e-12, atol=1e-14)
     metric = gainful.metric("ndcg@10")
-    values, after = tree_sums.measured(full, start, rest, metric, lambda raw: raw.reshape(len(raw), -1)[:, 0])
+    values, after = tree_sums.measure_trees(full, start, rest, metric, lambda raw: raw.reshape(len(raw), -1)[:, 0])
     np.testing.assert_allclose(after, whole, rtol=1e-12, atol=1e-14)
     for t in range(3):
         raw = booster.predict(full.X, raw_score=True, num_iteration=3 + t).reshape(full.n_rows, -1)[:, 0]
@@ -430,7 +430,7 @@ def test_scores_tree_by_tree_are_those_that_lightgbm_predicts(name, data, monkey
 
 def test_blocks_that_were_joined_come_apart_again(data):
     blocks = [data[a:b] for a, b in CUTS]
-    apart = in_chunks(joined(ShardedData(LocalBlocks(blocks))))
+    apart = in_chunks(join_blocks(ShardedData(LocalBlocks(blocks))))
     for one, block in zip(apart.blocks(), blocks, strict=True):
         np.testing.assert_array_equal(one.X, block.X)
         for what in ("y", "offsets", "query_ids", "query_weights"):

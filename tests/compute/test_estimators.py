@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from gainful.compute.estimators import FeatureSelector, held_back
+from gainful.compute.estimators import FeatureSelector, defer_imports
 
 FIT = """
 import sys, numpy as np, gainful
@@ -71,7 +71,7 @@ def slow_module(tmp_path, monkeypatch):
 
 
 def test_a_module_held_back_is_loaded_on_use_and_once(slow_module):
-    with held_back("slow_to_load"):
+    with defer_imports("slow_to_load"):
         import slow_to_load as inside
     assert "slow_to_load" not in sys.modules
     assert slow_module.read_text() == ""
@@ -83,7 +83,7 @@ def test_a_module_held_back_is_loaded_on_use_and_once(slow_module):
 
 
 def test_a_name_taken_at_once_is_there(slow_module):
-    with held_back("slow_to_load"):
+    with defer_imports("slow_to_load"):
         from slow_to_load import ANSWER
     assert ANSWER == 42
     assert sys.modules["slow_to_load"].ANSWER == 42
@@ -91,7 +91,7 @@ def test_a_name_taken_at_once_is_there(slow_module):
 
 
 def test_what_is_loaded_or_missing_stays_as_it_is():
-    with held_back("math", "no_such_module_anywhere"):
+    with defer_imports("math", "no_such_module_anywhere"):
         import math
 
         with pytest.raises(ModuleNotFoundError):
@@ -100,7 +100,7 @@ def test_what_is_loaded_or_missing_stays_as_it_is():
 
 
 def test_an_error_inside_leaves_no_stand_in(slow_module):
-    with pytest.raises(ValueError, match="stop"), held_back("slow_to_load"):
+    with pytest.raises(ValueError, match="stop"), defer_imports("slow_to_load"):
         raise ValueError("stop")
     assert "slow_to_load" not in sys.modules
 

@@ -15,7 +15,15 @@ from scipy.sparse import csr_array
 
 import gainful
 from gainful.compute import threads
-from gainful.compute.threads import CallerAlone, Pace, allowed_cores, at_most, cpu_quota, openmp_threads, short_waits
+from gainful.compute.threads import (
+    CallerAlone,
+    Pace,
+    allowed_cores,
+    cpu_quota,
+    limit_threads,
+    openmp_threads,
+    short_waits,
+)
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux' affinity and OpenMP")
@@ -106,7 +114,7 @@ def test_threads_of_lightgbm(machine, monkeypatch):
     assert [openmp_threads(None, worth) for worth in (0.1, 1.9, 3.2, float("inf"))] == [1, 1, 3, 8]
     assert openmp_threads(5, 0.1) == 5
     assert openmp_threads(-1, 0.1) == 8
-    with at_most(2):
+    with limit_threads(2):
         assert openmp_threads(None, 99) == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "12,2")
     assert openmp_threads(None, 99) == 12
@@ -162,7 +170,7 @@ class Torch:
 def test_threads_of_pytorch(machine, monkeypatch, own, quota, used):
     monkeypatch.setattr(threads, "_quota_here", lambda: quota)
     torch = Torch(own)
-    with threads.few_enough(torch):
+    with threads.limit_torch_threads(torch):
         assert torch.n == used
     assert torch.n == own
 
@@ -171,7 +179,7 @@ def test_a_number_by_variable_is_left_to_pytorch(machine, monkeypatch):
     monkeypatch.setattr(threads, "_quota_here", lambda: 2.0)
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     torch = Torch(8)
-    with threads.few_enough(torch):
+    with threads.limit_torch_threads(torch):
         assert torch.n == 8
 
 
@@ -406,7 +414,7 @@ class OldLibrary:
 def test_trainings_in_several_threads_restore_the_setting_together(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     library = OldLibrary()
-    one, other = (threads.paced(library, None, 2)() for _ in range(2))
+    one, other = (threads.step_context(library, None, 2)() for _ in range(2))
     with ExitStack() as first, ExitStack() as second:
         first.enter_context(one)
         second.enter_context(other)

@@ -143,7 +143,7 @@ def test_going_on_refuses_what_cannot_be(parts):
     model = LambdaMART(**QUICK, warm_start=True).fit(train)
     with pytest.raises(ParameterError, match="n_trees of LambdaMART must be above the 12 trees"):
         model.fit(train)
-    with pytest.raises(DataError, match="X has 3 features, but the trees to go on from were grown with"):
+    with pytest.raises(DataError, match="X has 3 features, but the trees to continue were grown with"):
         model.set_params(n_trees=30).fit(train.X[:, :3], train.y, qid=train.qid)
 
 

@@ -69,7 +69,7 @@ def changed(text: str, pattern: str, new: str, *, sizes: bool = True) -> str:
         (r"^feature_names=\S+ ", "feature_names=", "do not fit their number"),
         (r"^feature_infos=\S+", "feature_infos=[x", "do not fit their number"),
         (r"^objective=.*", "objective=multiclass num_class:1000000", "classes disagree"),
-        (r"^objective=.*", "objective=a\tb", "its objective is none"),
+        (r"^objective=.*", "objective=a\tb", "its objective is not readable"),
         (r"^label_index=0\n", "", "has no line 'label_index'"),
         (r"^num_cat=\d+", "num_cat=0", "has some"),
         (r"^num_leaves=\d+", "num_leaves=999999999", "num_leaves is not a number"),

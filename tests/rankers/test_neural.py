@@ -387,7 +387,7 @@ def going_bad_after(calls):
 def test_epochs_before_a_loss_ran_away_are_kept(parts):
     train, valid, _ = parts
     bad = going_bad_after(5 * train.n_queries)
-    with pytest.warns(ConvergenceWarning, match=r"became nan in epoch 6, and training stopped; kept is epoch \d"):
+    with pytest.warns(ConvergenceWarning, match=r"nan in epoch 6, and training stopped; the model is that of epoch \d"):
         model = NeuralRanker(loss=bad, device="cpu").fit(train, eval_set=valid)
     figures = [row["validation"] for row in model.history_]
     assert len(figures) == 5

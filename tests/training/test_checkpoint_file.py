@@ -113,7 +113,7 @@ def test_other_files_are_no_checkpoints(tmp_path, parts):
 def test_the_checkpoint_of_another_training_is_refused(tmp_path, there, here, told):
     path = tmp_path / "c.ckpt"
     reopened(path, {"x": 0, **there}).save({})
-    with pytest.raises(GainfulError, match=told + r".*\. Delete it to begin anew, or name another file"):
+    with pytest.raises(GainfulError, match=told + r".*\. Delete it to start afresh, or name another file"):
         reopened(path, {"x": 0, **here})
 
 

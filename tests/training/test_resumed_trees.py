@@ -165,7 +165,7 @@ def test_going_on_from_a_model_can_be_stopped_too(tmp_path):
 
 @pytest.mark.parametrize("extra", [{"extra_trees": True}, {"boosting": "goss"}, {"feature_fraction_bynode": 0.5}])
 def test_what_cannot_be_resumed_is_refused(extra, tmp_path):
-    with pytest.raises(ParameterError, match=rf"{next(iter(extra))}=.* cannot go on from a checkpoint"):
+    with pytest.raises(ParameterError, match=rf"{next(iter(extra))}=.* cannot resume from a checkpoint"):
         fit("lambdamart", {"engine_params": extra}, checkpoint=tmp_path / "c.ckpt")
 
 

@@ -94,7 +94,7 @@ def test_a_folder_of_shards(parts, tmp_path):
         gainful.write(part, tmp_path / f"{i}.gnf")
     shards = gainful.open_shards(tmp_path)
     assert isinstance(join_blocks(shards).X, ChunkedMatrix)
-    assert all(is_mapped(part) for part in join_blocks(shards).X.parts)
+    assert all(is_mapped(part) for part in join_blocks(shards).X.chunks)
     model = gainful.LambdaMART(**SETTINGS).fit(shards, eval_set=valid)
     assert trees(model) == trees(gainful.LambdaMART(**SETTINGS).fit(train, eval_set=valid))
 

@@ -15,7 +15,7 @@ except ImportError:
 
 from gainful.cluster.blocks import DaskBlocks
 from gainful.cluster.clients import client_of, close_clients, current_client
-from gainful.cluster.collections import from_collections, is_collection, predicted
+from gainful.cluster.collections import from_collections, is_collection, predict_lazily
 from gainful.cluster.shards import open_on_cluster
 
 __all__ = [
@@ -26,5 +26,5 @@ __all__ = [
     "from_collections",
     "is_collection",
     "open_on_cluster",
-    "predicted",
+    "predict_lazily",
 ]

@@ -1,9 +1,9 @@
 """``DaskBlocks``: tasks that run on the workers that hold the blocks.
 
-Every block, and all that is kept beside it, is a future. A task that takes them runs where they are; answers come back
-once for all blocks. A worker that is lost takes its futures with it, and Dask computes them again on another one, from
-the file or graph they came from: what is kept must never be older than the data it came from, and never is, as it is a
-function of it. Sums are taken here in the order of the blocks, so neither the workers' number nor their speed shows.
+Every block, and every value kept with it, is a future. A task runs where its arguments are; the answers of all blocks
+come back together. When a worker is lost, Dask recomputes its futures on another one, from the file or graph they came
+from. What is kept is a function of the block alone, so it is never out of date. Sums are taken here, in the order of
+the blocks, so results depend neither on the number of workers nor on their speed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 from dask.sizeof import sizeof
 
 from gainful.cluster.clients import first_line
-from gainful.compute.threads import at_most
+from gainful.compute.threads import limit_threads
 from gainful.data.blocks import PerBlock, Task, n_parts
 from gainful.data.dataset import RankingData
 from gainful.errors import ClusterError, GainfulError
 from gainful.formats.files import forget_pages
 
-LONG_ARGUMENTS = 1 << 16  # bytes: more are sent once and handed on between workers, not once for each block
-LOOK_SECONDS = 1.0  # between two looks at a cluster that has not answered
+LONG_ARGUMENTS = 1 << 16  # bytes: longer arguments are sent once and shared between workers, not sent once per block
+LOOK_SECONDS = 1.0  # between two checks of a cluster that has not answered
 PATIENCE_SECONDS = 30.0  # without any worker
 MOST_OF_MEMORY = 0.4  # of a worker's limit that pages of mapped files may take; Dask spills from 0.6 on
-BYTES_PER_ROW = 64  # about what a block takes in memory whose features stay in a file
-LONGEST_HISTORY = 40  # additions after which a vector is computed afresh
+BYTES_PER_ROW = 64  # about the memory of a block whose features stay in a file
+LONGEST_HISTORY = 40  # additions after which a vector is recomputed from scratch
 LOST = (
     distributed.CancelledError,
     distributed.comm.CommClosedError,
@@ -42,7 +42,7 @@ LOST = (
 
 
 class DaskBlocks:
-    """Blocks that lie on the workers of a cluster. ``futures`` are of a RankingData each."""
+    """Blocks on the workers of a cluster; each future holds a RankingData."""
 
     longest_history: float = LONGEST_HISTORY
 
@@ -50,7 +50,7 @@ class DaskBlocks:
         self.client = client
         self.data = PerBlock(tuple(futures))
         self.threads = threads_of_task(client, len(futures))
-        self.bytes_sent = self.bytes_received = 0  # of arguments and answers, from and to here
+        self.bytes_sent = self.bytes_received = 0  # arguments sent, answers received
 
     def map(self, task: Task, *arguments: Any) -> list[Any]:
         return self._answers(self._map(_run, task, arguments))
@@ -71,11 +71,11 @@ class DaskBlocks:
         self.bytes_sent += len(call) * (1 if len(call) > LONG_ARGUMENTS else n)
         name = getattr(task, "__name__", "task").strip("_")
         with plain_errors():
-            sent = self.client.submit(_itself, call, pure=False) if len(call) > LONG_ARGUMENTS else call
+            sent = self.client.submit(_identity, call, pure=False) if len(call) > LONG_ARGUMENTS else call
             return list(self.client.map(how, [sent] * n, *parts, key=name, pure=False))
 
     def _answers(self, futures: list[Any]) -> list[Any]:
-        answers = gathered(self.client, futures)
+        answers = gather(self.client, futures)
         self.bytes_received += int(sum(map(sizeof, answers)))
         return answers
 
@@ -83,21 +83,21 @@ class DaskBlocks:
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
-def gathered(client: Any, futures: list[Any]) -> list[Any]:
-    """The results, brought here; whatever is not done when this ends, by Ctrl-C for one, is not done any more."""
+def gather(client: Any, futures: list[Any]) -> list[Any]:
+    """The results, in this process. Tasks still pending when this ends, as after Ctrl-C, are cancelled."""
     try:
         with plain_errors():
-            answers: list[Any] = client.sync(_gathered, client, futures)
+            answers: list[Any] = client.sync(_gather, client, futures)
     finally:
         for future in futures:
             future.release()
     return answers
 
 
-async def _gathered(client: Any, futures: list[Any]) -> list[Any]:
-    """The results of futures; an error once there has been no worker for too long."""
+async def _gather(client: Any, futures: list[Any]) -> list[Any]:
+    """The results of futures; an error if the cluster has no worker for too long."""
     waiting = asyncio.ensure_future(client.gather(futures, asynchronous=True))
-    waiting.add_done_callback(_heard)  # where nobody waits any more, it ends when its futures are released
+    waiting.add_done_callback(_mark_seen)  # it may be abandoned, and then ends when its futures are released
     deserted = None
     while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
         there = await client.scheduler.ncores_running()
@@ -108,15 +108,15 @@ async def _gathered(client: Any, futures: list[Any]) -> list[Any]:
     return answers
 
 
-def _heard(waiting: asyncio.Future[Any]) -> None:
-    """Take note of how it ended, or Python would log that nobody did."""
+def _mark_seen(waiting: asyncio.Future[Any]) -> None:
+    """Retrieve the exception, or Python would log that it was never retrieved."""
     if not waiting.cancelled():
         waiting.exception()
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """What Dask says, in a line of ours; an error of a task itself as it is."""
+    """Turn errors of Dask into one line; errors of the task itself pass unchanged."""
     try:
         yield
     except GainfulError:
@@ -145,14 +145,14 @@ def _plain_error(error: Exception) -> Exception:
 
 
 class MappedBlock(RankingData):
-    """A block whose features stay in a file that is mapped. Sent elsewhere, it is opened there again."""
+    """A block whose features stay in a file that is mapped. Sent elsewhere, it is opened again there."""
 
     opening: tuple[Any, ...]
     pages: Any
 
     @classmethod
-    def opened(cls, opening: tuple[Any, ...], data: RankingData, pages: Any) -> RankingData:
-        """``opening`` are a function and its arguments that give the same again; ``pages`` the map."""
+    def wrap(cls, opening: tuple[Any, ...], data: RankingData, pages: Any) -> RankingData:
+        """``opening``: a function and its arguments that open the same block; ``pages``: the map."""
         shard = cls.trusted(**{name: getattr(data, name) for name in data.__dataclass_fields__})
         object.__setattr__(shard, "opening", opening)
         object.__setattr__(shard, "pages", pages)
@@ -163,9 +163,9 @@ class MappedBlock(RankingData):
 
 
 class Rebuildable:
-    """What a task has made of a block. Sent elsewhere, it is made again, as it may hold compiled loops or mapped files.
+    """The result of a task on a block. Sent elsewhere, it is rebuilt, as it may hold compiled loops or mapped files.
 
-    Arrays are no trouble to send and are not wrapped.
+    Arrays can be sent as they are and are not wrapped.
     """
 
     def __init__(self, value: Any, call: bytes, parts: tuple[Any, ...]):
@@ -179,8 +179,8 @@ class Rebuildable:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """An answer, and what stays."""
+class Both:
+    """An answer, and a value that stays with the block."""
 
     here: Any
     there: Any
@@ -188,14 +188,14 @@ class Pair:
 
 @sizeof.register(RankingData)  # type: ignore[untyped-decorator]
 def _size_of_data(data: RankingData) -> int:
-    """Bytes in memory: Dask spills and moves by it."""
+    """Bytes in memory: Dask decides by it what to spill and move."""
     X = data.X
     features = 0 if isinstance(data, MappedBlock) else X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
     return int(features + BYTES_PER_ROW * data.n_rows)
 
 
-@sizeof.register(Pair)  # type: ignore[untyped-decorator]
-def _size_of_pair(pair: Pair) -> int:
+@sizeof.register(Both)  # type: ignore[untyped-decorator]
+def _size_of_pair(pair: Both) -> int:
     return int(sizeof(pair.here) + sizeof(pair.there))
 
 
@@ -203,14 +203,14 @@ def _size_of_pair(pair: Pair) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
-    """The place of an argument that differs from block to block."""
+class Slot:
+    """Stands for an argument that differs from block to block."""
 
     number: int
 
 
 def _split(arguments: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """The arguments that are the same for all blocks, with a :class:`Part` for each of the others, and these."""
+    """The arguments common to all blocks, with a :class:`Slot` in place of each of the others, and those others."""
     same: list[Any] = []
     parts: list[tuple[Any, ...]] = []
     for argument in arguments:
@@ -219,7 +219,7 @@ def _split(arguments: Sequence[Any]) -> tuple[tuple[Any, ...], list[tuple[Any, .
         elif _is_shared(argument):
             same.append(argument.parts[0])
         else:
-            same.append(Part(len(parts)))
+            same.append(Slot(len(parts)))
             parts.append(argument.parts)
     return tuple(same), parts
 
@@ -229,47 +229,47 @@ def _is_shared(kept: PerBlock) -> bool:
     return not isinstance(first, distributed.Future) and all(part is first for part in kept.parts)
 
 
-def _called(call: bytes, parts: tuple[Any, ...]) -> Any:
+def _call(call: bytes, parts: tuple[Any, ...]) -> Any:
     task, same, threads = cloudpickle.loads(call)
-    arguments = (_opened(parts[one.number]) if isinstance(one, Part) else one for one in same)
-    with at_most(threads):
+    arguments = (_unwrap(parts[one.number]) if isinstance(one, Slot) else one for one in same)
+    with limit_threads(threads):
         result = task(*arguments)
-    _let_go(parts)
+    _drop_pages(parts)
     return result
 
 
-def _opened(part: Any) -> Any:
-    """What a task wants of a part."""
-    if isinstance(part, Pair):
+def _unwrap(part: Any) -> Any:
+    """The value itself, without its wrappers."""
+    if isinstance(part, Both):
         part = part.there
     return part.value if isinstance(part, Rebuildable) else part
 
 
 def _run(call: bytes, *parts: Any) -> Any:
-    answer = _called(call, parts)
-    return answer.replace() if isinstance(answer, MappedBlock) else answer  # whoever asks may not see the file
+    answer = _call(call, parts)
+    return answer.replace() if isinstance(answer, MappedBlock) else answer  # the client may not see the file
 
 
 def _keep(call: bytes, *parts: Any) -> Any:
-    made = _called(call, parts)
+    made = _call(call, parts)
     return made if isinstance(made, np.ndarray) else Rebuildable(made, call, parts)
 
 
-def _map_both(call: bytes, *parts: Any) -> Pair:
-    here, there = _called(call, parts)
-    return Pair(here, there)
+def _map_both(call: bytes, *parts: Any) -> Both:
+    here, there = _call(call, parts)
+    return Both(here, there)
 
 
-def _here(pair: Pair) -> Any:
+def _here(pair: Both) -> Any:
     return pair.here
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _let_go(parts: tuple[Any, ...]) -> None:
-    """Drop mapped pages where they crowd the worker's memory: Dask counts them, and would stop or kill it."""
+def _drop_pages(parts: tuple[Any, ...]) -> None:
+    """Drop mapped pages when they fill the worker's memory: Dask counts them, and would pause or kill the worker."""
     shards = [one for part in parts for one in (part.parts if isinstance(part, Rebuildable) else (part,))]
     shards = [one for one in shards if isinstance(one, MappedBlock)]
     if not shards:
@@ -284,7 +284,7 @@ def _let_go(parts: tuple[Any, ...]) -> None:
 
 
 def _resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Resident memory of this process, in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)

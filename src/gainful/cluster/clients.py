@@ -1,4 +1,4 @@
-"""Clients of a Dask cluster: finding them, and whether the machines there can do what is asked of them."""
+"""Clients of a Dask cluster: finding them, and checking that the workers can run gainful."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import gainful
 from gainful.errors import ClusterError, ParameterError
 
 CONNECT_SECONDS = 10.0
-WAIT_SECONDS = 30.0  # for a first worker, which a cluster that grows when it is needed starts only then
+WAIT_SECONDS = 30.0  # for a first worker: an adaptive cluster starts one only when there is work
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")  # of addresses with a port
-VERSION = "__import__('gainful').__version__"  # a text: a function of ours could not be read where gainful is missing
+VERSION = (
+    "__import__('gainful').__version__"  # as text: a function of ours could not be unpickled where gainful is missing
+)
 _OPENED: dict[str, Any] = {}  # clients that were opened here, by address
 
 
 def client_of(cluster: Any) -> Any:
-    """The client that a user means: a ``Client``, the address of a scheduler, or a cluster such as ``LocalCluster``."""
+    """The client for a ``Client``, the address of a scheduler, or a cluster such as ``LocalCluster``."""
     if isinstance(cluster, distributed.Client):
         client = cluster
     elif isinstance(cluster, str):
@@ -35,7 +37,7 @@ def client_of(cluster: Any) -> Any:
 def close_clients() -> None:
     """Close the connections that gainful opened to clusters given by address, or as a Dask cluster.
 
-    Data opened through them can be used no more; clients of your own stay open. The next call with an address connects
+    Data opened through them can no longer be used; your own clients stay open. The next call with an address connects
     again.
     """
     while _OPENED:
@@ -43,7 +45,7 @@ def close_clients() -> None:
 
 
 def current_client() -> Any:
-    """The client of this process, for data that do not say where they are computed."""
+    """The client of this process, for data that do not name a cluster."""
     try:
         client = distributed.get_client()
     except ValueError:
@@ -62,7 +64,7 @@ def _client_at(address: str) -> Any:
     place = _place(address)
     try:
         if place is not None:
-            socket.create_connection(place, timeout=CONNECT_SECONDS).close()  # else Dask would try again and again
+            socket.create_connection(place, timeout=CONNECT_SECONDS).close()  # else Dask would retry for long
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
@@ -73,9 +75,9 @@ def _client_at(address: str) -> Any:
 
 
 def _place(address: str) -> tuple[str, int] | None:
-    """Host and port of an address that a client can be made of: half a client complains when it goes.
+    """Host and port of an address, checked first: closing a half-open client raises a warning.
 
-    None where the address is not of that kind.
+    None if the address has no host and port.
     """
     try:
         scheme, rest = addressing.parse_address(address)
@@ -96,7 +98,7 @@ def _place(address: str) -> tuple[str, int] | None:
 
 
 def check_workers(client: Any) -> None:
-    """Raise where there is no worker, or where gainful is missing or another version there."""
+    """Raise if there is no worker, or if gainful is missing on one or has another version."""
     if client.status != "running":
         raise ClusterError(f"the client of the Dask cluster is {client.status}; connect again")
     if not client.nthreads():
@@ -122,16 +124,16 @@ def check_workers(client: Any) -> None:
 
 
 def _wait_for_worker(client: Any) -> None:
-    """Let a first worker come, with something to do: a cluster that adapts starts none for nothing."""
+    """Wait for a first worker, with a task pending: an adaptive cluster starts none without work."""
     reason = client.submit(eval, "0", pure=False)
     try:
         client.wait_for_workers(1, timeout=WAIT_SECONDS)
     except TimeoutError:
-        return  # there is none, which is told
+        return  # the caller reports that there is none
     finally:
         reason.release()
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of Dask's says, on one line."""
+    """The first line of an error's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

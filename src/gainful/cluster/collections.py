@@ -1,6 +1,6 @@
 """Dask arrays and frames as ranking data: every partition is a block on the worker that computed it.
 
-Nothing is computed here: the partitions stay in the cluster, and Dask can make each of them again from its graph.
+Nothing is computed in this process: the partitions stay on the cluster, and Dask can rebuild each from its graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from gainful.cluster.blocks import DaskBlocks, gathered
+from gainful.cluster.blocks import DaskBlocks, gather
 from gainful.cluster.clients import current_client, first_line
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
@@ -40,7 +40,7 @@ def _is_frame(X: Any) -> bool:
 
 
 def from_collections(X: Any, y: Any, qid: Any, sample_weight: Any = None, *, what: str = "X") -> ShardedData:
-    """Ranking data of Dask arrays of alike rows; of a frame and series; or of a frame and the names of its columns."""
+    """Ranking data from Dask arrays with the same rows, a frame and series, or a frame and its column names."""
     client = current_client()
     if y is None:
         raise DataError("y is missing; ranking needs the grade of every row")
@@ -56,10 +56,10 @@ def from_collections(X: Any, y: Any, qid: Any, sample_weight: Any = None, *, wha
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
-def _loaded(client: Any, parts: Sequence[Any]) -> tuple[list[Any], list[BlockFacts], list[int]]:
-    """Futures of the partitions that hold rows, what they hold, and their numbers."""
+def _load(client: Any, parts: Sequence[Any]) -> tuple[list[Any], list[BlockFacts], list[int]]:
+    """The partitions that have rows: futures, facts, and partition numbers."""
     futures = client.compute(list(parts))
-    facts = gathered(client, client.map(_facts, futures, pure=False))
+    facts = gather(client, client.map(_facts, futures, pure=False))
     kept = [i for i, one in enumerate(facts) if one is not None]
     if not kept:
         raise DataError("there are no rows; ranking data needs at least one query with one document")
@@ -86,17 +86,20 @@ def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> Shard
     if X.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {X.ndim}")
     X = _whole_rows(X)
-    columns = {name: _aligned(column, X, name) for name, column in columns.items() if column is not None}
-    futures, facts, numbers = _loaded(client, _array_parts(X, columns, what))
+    columns = {name: _align(column, X, name) for name, column in columns.items() if column is not None}
+    futures, facts, numbers = _load(client, _array_parts(X, columns, what))
     if _split_query(facts) is not None:
         lengths = _lengths(facts, numbers, X.numblocks[0])
-        X, columns = _of_lengths(X, lengths), {name: _of_lengths(column, lengths) for name, column in columns.items()}
+        X, columns = (
+            _with_lengths(X, lengths),
+            {name: _with_lengths(column, lengths) for name, column in columns.items()},
+        )
         ends = _query_ends(client, X, columns["qid"])
         if ends != X.chunks[0]:
             del futures
             X = X.rechunk({0: ends})
             columns = {name: column.rechunk((ends,)) for name, column in columns.items()}
-            futures, facts, numbers = _loaded(client, _array_parts(X, columns, what))
+            futures, facts, numbers = _load(client, _array_parts(X, columns, what))
     split = _split_query(facts)
     if split is not None:
         places = [i for i, one in zip(numbers, facts, strict=True) if (one.query_ids == split).any()]
@@ -108,13 +111,13 @@ def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> Shard
 
 
 def _lengths(facts: Sequence[BlockFacts], numbers: Sequence[int], count: int) -> tuple[int, ...]:
-    """The rows of every chunk, those without any included."""
+    """The number of rows of every chunk, empty ones included."""
     rows = dict(zip(numbers, (one.n_rows for one in facts), strict=True))
     return tuple(rows.get(i, 0) for i in range(count))
 
 
-def _of_lengths(array: Any, lengths: tuple[int, ...]) -> Any:
-    """The array, told how long its chunks are: those that come of a frame do not know it."""
+def _with_lengths(array: Any, lengths: tuple[int, ...]) -> Any:
+    """The array with these chunk lengths: an array made from a frame does not know its own."""
     if array.chunks[0] == lengths:
         return array
     return da.Array(array.dask, array.name, (lengths, *array.chunks[1:]), dtype=array.dtype, meta=array._meta)
@@ -125,8 +128,8 @@ def _whole_rows(X: Any) -> Any:
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
-def _aligned(column: Any, X: Any, name: str) -> Any:
-    """One value per row, in chunks as X has them."""
+def _align(column: Any, X: Any, name: str) -> Any:
+    """One value per row, in the chunks of X."""
     if _is_frame(column) or hasattr(column, "to_dask_array"):
         column = column.to_dask_array()
     if not isinstance(column, da.Array):
@@ -168,8 +171,8 @@ def _array_parts(X: Any, columns: dict[str, Any], what: str) -> list[Any]:
 
 
 def _query_ends(client: Any, X: Any, qid: Any) -> tuple[int, ...]:
-    """Lengths of chunks near those there are, that end where a query ends."""
-    edges = gathered(client, client.map(_edges, client.compute(list(qid.to_delayed(optimize_graph=False))), pure=False))
+    """Chunk lengths close to the present ones, such that every chunk ends at the end of a query."""
+    edges = gather(client, client.map(_edges, client.compute(list(qid.to_delayed(optimize_graph=False))), pure=False))
     lengths = list(X.chunks[0])
     last: Any = None
     at = -1  # the chunk that the rows at the start of the next one may belong to
@@ -187,7 +190,7 @@ def _query_ends(client: Any, X: Any, qid: Any) -> tuple[int, ...]:
 
 
 def _edges(qid: Any) -> tuple[Any, int, Any] | None:
-    """The first query of a chunk, with how many rows it starts, and the last one."""
+    """The first query of a chunk, its number of leading rows, and the last query."""
     ids = np.asarray(qid)
     if not len(ids):
         return None
@@ -219,7 +222,7 @@ def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: s
     features = [name for name in frame.columns if name not in names.values()]
     as_features(frame._meta[features], what)  # raises at what is not a number before anything is computed
     try:
-        futures, facts, numbers = _loaded(client, _frame_parts(frame, names, features, what))
+        futures, facts, numbers = _load(client, _frame_parts(frame, names, features, what))
     except ValueError as error:
         if isinstance(error, GainfulError):
             raise
@@ -237,14 +240,14 @@ def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: s
             stacklevel=5,
         )
         meta = frame._meta.assign(**{PLACE: np.int64(0)})
-        numbered = frame.map_partitions(_numbered, meta=meta)
+        numbered = frame.map_partitions(_number_rows, meta=meta)
         moved = numbered.shuffle(on=names[QUERY])
-        futures, facts, numbers = _loaded(client, _frame_parts(moved, names | {PLACE: PLACE}, features, what))
+        futures, facts, numbers = _load(client, _frame_parts(moved, names | {PLACE: PLACE}, features, what))
     return _sharded(client, futures, facts, numbers, what)
 
 
 def _one_frame(X: Any, columns: dict[str, Any], what: str) -> tuple[Any, dict[str, str]]:
-    """One frame that holds all, and the names that grade, query and weight have in it."""
+    """One frame with all columns, and the names of grade, query and weight in it."""
     columns = {role: column for role, column in columns.items() if column is not None}
     names = {role: column if isinstance(column, str) else role for role, column in columns.items()}
     for column in columns.values():
@@ -255,15 +258,15 @@ def _one_frame(X: Any, columns: dict[str, Any], what: str) -> tuple[Any, dict[st
         if not (dask.is_dask_collection(column) and hasattr(column, "map_partitions")):
             expected = f"a Dask series beside {what}, or the name of a column"
             raise ParameterError.of("fit", CALLED[role], expected, type(column))
-    return (_joined(X, given, what) if given else X), names
+    return (_join(X, given, what) if given else X), names
 
 
-def _joined(X: Any, given: dict[str, Any], what: str) -> Any:
-    """The frame with these columns: row by row where the partitions are as many, as in memory, else by the index."""
+def _join(X: Any, given: dict[str, Any], what: str) -> Any:
+    """The frame with these columns: row by row if the numbers of partitions agree, else by the index."""
     if all(column.npartitions == X.npartitions for column in given.values()):
         meta = X._meta.assign(**{role: column._meta.to_numpy() for role, column in given.items()})
         return X.map_partitions(
-            _beside, *given.values(), roles=tuple(given), what=what, meta=meta, align_dataframes=False
+            _add_columns, *given.values(), roles=tuple(given), what=what, meta=meta, align_dataframes=False
         )
     odd = next(role for role, column in given.items() if column.npartitions != X.npartitions)
     counts = f"{CALLED[odd]} has {given[odd].npartitions} partitions, {what} has {X.npartitions}"
@@ -272,7 +275,7 @@ def _joined(X: Any, given: dict[str, Any], what: str) -> Any:
     return X.assign(**given)
 
 
-def _beside(part: Any, *columns: Any, roles: tuple[str, ...], what: str) -> Any:
+def _add_columns(part: Any, *columns: Any, roles: tuple[str, ...], what: str) -> Any:
     for role, column in zip(roles, columns, strict=True):
         if len(column) != len(part):
             raise DataError(
@@ -294,8 +297,8 @@ def _rows_of_frame(name: str, part: Any, names: dict[str, str], features: list[s
     return _rows(name, part[features], part[names[GRADE]], part[names[QUERY]], weight)
 
 
-def _numbered(part: Any, partition_info: Any = None) -> Any:
-    """The rows with their places, so that rows of one query can be brought back into the order given."""
+def _number_rows(part: Any, partition_info: Any = None) -> Any:
+    """The rows with their positions, so that the rows of a query can be put back into their original order."""
     number = 0 if partition_info is None else int(partition_info["number"])
     return part.assign(**{PLACE: (number << 40) + np.arange(len(part), dtype=np.int64)})
 
@@ -313,8 +316,8 @@ def _ids_in_several(facts: Sequence[BlockFacts]) -> set[Any]:
 # -- prediction --------------------------------------------------------------------------------------------------------
 
 
-def predicted(model: Any, X: Any) -> Any:
-    """The scores of a Dask array or frame, as a Dask array with the same chunks; computed when they are asked for."""
+def predict_lazily(model: Any, X: Any) -> Any:
+    """The scores of a Dask array or frame, as a Dask array with the same chunks; computed on demand."""
     if isinstance(X, da.Array):
         X = _whole_rows(X)
         model._check_columns(X.shape[1], None)

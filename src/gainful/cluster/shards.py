@@ -12,7 +12,7 @@ from typing import Any
 import distributed
 import numpy as np
 
-from gainful.cluster.blocks import DaskBlocks, MappedBlock, gathered, plain_errors
+from gainful.cluster.blocks import DaskBlocks, MappedBlock, gather, plain_errors
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
@@ -21,7 +21,7 @@ from gainful.formats.binary.reader import Opened
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
 
-ROWS_OF_ROOT = 128  # rows of a block for each √rows of the data: 8 blocks for 10⁶ rows, 256 for 10⁹
+ROWS_OF_ROOT = 128  # a block has this times √rows rows: 8 blocks for 10⁶ rows, 256 for 10⁹
 UNBIND_SECONDS = 30.0
 
 
@@ -30,19 +30,19 @@ def open_on_cluster(
 ) -> ShardedData:
     """The files of a folder, a list or one file, each opened by a worker, spread evenly.
 
-    .gnf files are mapped, long ones as several blocks; other files are read, one block each. Where blocks end is
-    settled by the files alone, so that a training can go on from its checkpoint on a cluster of another size.
+    .gnf files are mapped, long ones as several blocks; other files are read, one block each. The
+    files alone decide where blocks end, so a training can resume from its checkpoint on a cluster of another size.
     """
     if isinstance(path, (str, os.PathLike)):
-        listed: Any = os.path.abspath(path)  # workers stand elsewhere
+        listed: Any = os.path.abspath(path)  # workers have other working directories
     else:
         listed = [os.path.abspath(one) for one in path]
-    paths = gathered(client, [client.submit(_listed, listed, format, pure=False)])[0]
+    paths = gather(client, [client.submit(_list_files, listed, format, pure=False)])[0]
     mapped = [_is_mapped(one, format, options) for one in paths]
     long = [one for one, is_in in zip(paths, mapped, strict=True) if is_in]
-    total = sum(gathered(client, [client.submit(_n_rows, one, pure=False) for one in long]))
+    total = sum(gather(client, [client.submit(_n_rows, one, pure=False) for one in long]))
     counting = [client.submit(_cuts, one, max(1.0, total / block_count(total)), pure=False) for one in long]
-    cuts = iter(gathered(client, counting))
+    cuts = iter(gather(client, counting))
     blocks: list[tuple[Any, ...]] = []
     names: list[str] = []
     for one, is_in in zip(paths, mapped, strict=True):
@@ -59,19 +59,19 @@ def open_on_cluster(
 
 
 def _unbind(client: Any, keys: list[str]) -> None:
-    """Let blocks go anywhere once each has been given to its worker.
+    """Allow blocks on any worker once each has been given to its own.
 
-    A task that is bound to workers waits for one of them, for ever when all are gone, even where others may have it.
+    A task bound to workers waits for one of them, for ever if all are gone, even with ``allow_other_workers``.
     """
     end = monotonic() + UNBIND_SECONDS
     while keys and monotonic() < end:
         with plain_errors():
-            keys = client.run_on_scheduler(_still_unknown, keys)
+            keys = client.run_on_scheduler(_release, keys)
         sleep(0.01)
 
 
-def _still_unknown(keys: list[str], dask_scheduler: Any = None) -> list[str]:
-    """On the scheduler: the keys that have not come in yet; the others are bound no more."""
+def _release(keys: list[str], dask_scheduler: Any = None) -> list[str]:
+    """On the scheduler: remove the restrictions of these keys; returns the keys that have not arrived yet."""
     dask_scheduler.set_restrictions({key: [] for key in keys if key in dask_scheduler.tasks})
     return [key for key in keys if key not in dask_scheduler.tasks]
 
@@ -81,24 +81,24 @@ def _is_mapped(path: str, format: str | None, options: dict[str, Any]) -> bool:
 
 
 def block_count(rows: float) -> int:
-    """Blocks that files of so many rows are cut into: a power of two near √rows / 128.
+    """The number of blocks for files with this many rows: a power of two near √rows / 128.
 
-    Each costs the scheduler some tasks an iteration, and each is what a worker can take over from another: both their
-    number and their length grow with the data, whatever the cluster.
+    Each block costs the scheduler some tasks per iteration, and a block is what one worker can take over from another.
+    So both number and length grow with the data, whatever the cluster.
     """
     return 1 << max(0, round(math.log2(max(1.0, rows) ** 0.5 / ROWS_OF_ROOT)))
 
 
 def _size(block: tuple[Any, ...]) -> float:
-    """How much work a block is, beside the others; of a file that is not opened yet nothing is known."""
+    """The work of a block, relative to others; 1 for a file that is not opened yet."""
     part = block[3]
     return 1.0 if part is None else float(part[2])
 
 
 def spread(client: Any, sizes: list[float]) -> list[str | None]:
-    """A worker for each block: neighbours together, and by size as many as each has threads.
+    """A worker for each block: neighbours together, and work in proportion to threads.
 
-    None where there is no worker at the moment, as on a cluster that starts them when there is something to do.
+    None if there is no worker at the moment, as on an adaptive cluster.
     """
     workers = client.nthreads()
     if not workers:
@@ -112,17 +112,17 @@ def spread(client: Any, sizes: list[float]) -> list[str | None]:
 # -- on the worker -----------------------------------------------------------------------------------------------------
 
 
-def _listed(path: Any, format: str | None) -> list[str]:
+def _list_files(path: Any, format: str | None) -> list[str]:
     return [str(file) for file in shard_files(path, format)]
 
 
 def _n_rows(path: str) -> int:
-    return _seen(path).shape.n_rows
+    return _open(path).shape.n_rows
 
 
 def _cuts(path: str, rows: float) -> list[tuple[int, int, int]]:
-    """Queries of each block, first and last, and the rows in it: blocks of about so many rows, alike in length."""
-    offsets = _seen(path).offsets
+    """Queries of each block, first and last, and its rows: blocks of about ``rows`` rows each."""
+    offsets = _open(path).offsets
     count = max(1, round(int(offsets[-1]) / rows))
     inner = np.searchsorted(offsets, [int(offsets[-1]) * i // count for i in range(1, count)])
     ends = np.unique([0, *inner, len(offsets) - 1]).tolist()
@@ -132,24 +132,24 @@ def _cuts(path: str, rows: float) -> list[tuple[int, int, int]]:
 def open_block(
     path: str, format: str | None, options: dict[str, Any], part: tuple[int, int, int] | None
 ) -> RankingData:
-    """A block, on the worker that it is for."""
+    """A block; runs on its worker."""
     if part is None:
         try:
             return read(path, format, **options)
         except FormatError as error:
-            raise _not_seen(path, error) from None
-    opened = _seen(path)
-    return MappedBlock.opened((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
+            raise _missing_error(path, error) from None
+    opened = _open(path)
+    return MappedBlock.wrap((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
 
 
-def _seen(path: str) -> Opened:
+def _open(path: str) -> Opened:
     try:
         return Opened(path)
     except FormatError as error:
-        raise _not_seen(path, error) from None
+        raise _missing_error(path, error) from None
 
 
-def _not_seen(path: str, error: FormatError) -> DataError:
+def _missing_error(path: str, error: FormatError) -> DataError:
     from pathlib import Path
 
     if Path(path).exists():

@@ -1,4 +1,4 @@
-"""Decorators for compiled loops: ``kernel`` for what Python calls, ``helper`` for what only kernels call.
+"""Decorators for compiled loops: ``kernel`` for functions that Python calls, ``helper`` for those only kernels call.
 
 Both keep the first use quick. Compiling a function costs about as much for its wrappers as for a short loop, and a
 function called with a constant is compiled again for that constant. Helpers need neither: they have no wrappers, so
@@ -82,8 +82,8 @@ def kernel_files(folder: str) -> Iterator[Path]:
 def helper(function: Any = None, **options: Any) -> Any:
     """Compile a function that only kernels and other helpers call.
 
-    What numba would take over from the kernel that happens to be compiled first is said here, so that results do not
-    depend on which one that is.
+    Options that numba would otherwise inherit from the first kernel compiled are set here, so that results do not
+    depend on which kernel that is.
     """
     options = {"fastmath": False, "error_model": "python"} | options
 

@@ -17,7 +17,7 @@ from typing import Any
 
 
 class _Later(ModuleType):
-    """Stands for a module that nobody has used yet."""
+    """Stands for a module until its first use."""
 
     def __getattr__(self, name: str) -> Any:
         self.leave()
@@ -29,8 +29,8 @@ class _Later(ModuleType):
 
 
 @contextmanager
-def held_back(*names: str) -> Iterator[None]:
-    """``import`` of these modules costs nothing inside; modules that are loaded or not installed stay as they are."""
+def defer_imports(*names: str) -> Iterator[None]:
+    """Delay imports of these modules until their first use; modules already loaded or not installed are unaffected."""
     waiting = [_Later(name) for name in names if name not in sys.modules and find_spec(name) is not None]
     sys.modules.update({module.__name__: module for module in waiting})
     try:
@@ -40,13 +40,13 @@ def held_back(*names: str) -> Iterator[None]:
             module.leave()
 
 
-with held_back("scipy.stats", "pandas"):
+with defer_imports("scipy.stats", "pandas"):
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 
 class FeatureSelector(TransformerMixin):  # type: ignore[misc]
-    """The methods of scikit-learn's ``SelectorMixin``, for a class that writes ``_get_support_mask``.
+    """The methods of scikit-learn's ``SelectorMixin``, for a class that defines ``_get_support_mask``.
 
     The mixin is imported when one of them is called: its package takes 1 s.
     """

@@ -1,4 +1,4 @@
-"""``Features``: X as the compiled products take it, dense or CSR, never copied."""
+"""``Features``: X for the compiled products, dense or CSR, never copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a block of code makes this process grow, as the operating system counts it, and how much there is left.
+"""How much a block of code makes this process grow, as the operating system counts it, and how much memory is left.
 
 Counted are the pages resident in memory, whoever asked for them: NumPy, compiled kernels, LightGBM and PyTorch alike. A
 tracer of Python's allocator would not see the last three. The figure is the highest point inside the block less the
@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-SPARED = 0.1  # of what is free, for everybody else
+SPARED = 0.1  # of the free memory, for other processes
 RESET_PEAK = "5"  # proc(5), /proc/pid/clear_refs
 
 
 class PeakGrowth:
-    """``with PeakGrowth() as growth: …``; then ``growth.bytes``, or None where the system does not tell."""
+    """``with PeakGrowth() as growth: …``; then ``growth.bytes``, or None if the system does not say."""
 
     bytes: int | None = None
 
@@ -50,14 +50,14 @@ def _resident(field: str) -> int:
 
 
 def available() -> int | None:
-    """Bytes that could be asked for without swapping, within the limit of the container; None where nobody tells."""
+    """Bytes that could be asked for without swapping, within the limit of the container; None if unknown."""
     found = [_free_in_machine(), _free_in_container(Path("/sys/fs/cgroup"))]
     known = [value for value in found if value is not None]
     return min(known) if known else None
 
 
 def workers_that_fit(wanted: int, each: int | None, free: int | None) -> int:
-    """How many of the ``wanted`` workers there is memory for, one at least, if each needs ``each`` bytes."""
+    """How many of the ``wanted`` workers fit in memory if each needs ``each`` bytes; at least one."""
     if not each or free is None:
         return wanted
     return max(1, min(wanted, int((1 - SPARED) * free / each)))
@@ -70,7 +70,7 @@ def _free_in_machine() -> int | None:
 
 
 def _free_in_container(folder: Path) -> int | None:
-    """The limit of the control group less what it uses; files that are only cached can be dropped."""
+    """The limit of the control group minus its use; cached files do not count, as they can be dropped."""
     with suppress(OSError, ValueError):
         limit = (folder / "memory.max").read_text().strip()
         used = int((folder / "memory.current").read_text())

@@ -1,14 +1,14 @@
 """One pass over queries: runs of queries per thread, chunks of features that fit in the cache.
 
-Every loss that is a sum over queries is driven from here, whatever it computes inside a query. What it brings is a
-*fill*: ``fill(scores, first, last, values, gradient)`` takes the scores of the rows of the queries ``first`` to
-``last − 1`` and writes the value of each of these queries to ``values[q]`` and, for these rows, the gradient by score.
-It must be safe to call from several threads for different queries.
+Every loss that is a sum over queries runs here, whatever it computes inside a query. It provides a *fill*:
+``fill(scores, first, last, values, gradient)`` takes the scores of the rows of the queries ``first`` to ``last − 1``,
+and writes the value of each of these queries to ``values[q]`` and, for these rows, the gradient by score. It must be
+safe to call from several threads for different queries.
 
-The queries are cut into one piece per thread, a piece into chunks whose features fit in the cache. For each chunk the
-scores, the loss and the product of features and coefficients follow each other, so every feature is read from memory
-once. Each thread sums a gradient of its own; these are added in the order of the queries, so a result depends on the
-number of threads in the last digits, and on nothing else.
+The queries are split into one run per thread, a run into chunks whose features fit in the cache. Each chunk goes
+through scores, loss and the product of features and coefficients in turn, so every feature is read from memory once.
+Each thread sums a gradient of its own; these are added in the order of the queries, so only the last digits of a result
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def values_and_gradient(fill: Fill, offsets: Array, scores: Array, threads: int 
     """The value of each query, and the gradient of each by the scores of its rows: (n_queries,), (n_rows,)."""
     values, c = np.empty(len(offsets) - 1), np.empty(int(offsets[-1]))
 
-    def piece(first: int, last: int) -> None:
+    def task(first: int, last: int) -> None:
         rows = slice(int(offsets[first]), int(offsets[last]))
         fill(scores[rows], first, last, values, c[rows])
 
-    run_in_threads(offsets, threads, piece)
+    run_in_threads(offsets, threads, task)
     return values, c
 
 
@@ -52,11 +52,11 @@ def gradient_and_curvature(
     """The gradient by the score of each row, and the second derivative by the same score: (n_rows,), (n_rows,)."""
     gradient, curvature = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
 
-    def piece(first: int, last: int) -> None:
+    def task(first: int, last: int) -> None:
         rows = slice(int(offsets[first]), int(offsets[last]))
         fill(scores[rows], first, last, gradient[rows], curvature[rows])
 
-    run_in_threads(offsets, threads, piece)
+    run_in_threads(offsets, threads, task)
     return gradient, curvature
 
 
@@ -79,7 +79,7 @@ def risk_of_features(
     scores = np.empty(int(offsets[-1])) if want_scores else None
     step = max(1, min(CHUNK_ROWS, int(CHUNK_BYTES / max(features.row_bytes, 1.0))))
 
-    def piece(first: int, last: int) -> Array:
+    def task(first: int, last: int) -> Array:
         cuts = chunks(offsets, first, last, step)
         longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
         own_scores, own_c, gradient = np.empty(longest), np.empty(longest), np.zeros(features.n_features)
@@ -94,7 +94,7 @@ def risk_of_features(
             features.add_gradient(c, lo, hi, gradient)
         return gradient
 
-    gradient = np.sum(run_in_threads(offsets, threads, piece), axis=0)
+    gradient = np.sum(run_in_threads(offsets, threads, task), axis=0)
     total = float(values.sum()) if weights is None else float(weights @ values)
     return total, gradient, scores
 
@@ -112,7 +112,7 @@ def risk_along(
     values = np.empty(len(offsets) - 1)
     weights = np.ones(len(values)) if weights is None else weights
 
-    def piece(first: int, last: int) -> float:
+    def task(first: int, last: int) -> float:
         slope = 0.0
         cuts = chunks(offsets, first, last, CHUNK_ROWS)
         longest = max(int(offsets[b] - offsets[a]) for a, b in pairwise(cuts))
@@ -127,7 +127,7 @@ def risk_along(
             slope += float(weights[a:b] @ np.add.reduceat(c, offsets[a:b] - lo))
         return slope
 
-    slopes = run_in_threads(offsets, threads, piece)
+    slopes = run_in_threads(offsets, threads, task)
     return float(weights @ values), float(sum(slopes))
 
 
@@ -140,10 +140,10 @@ def apply_gradient(features: Features, coefficients: Array, *, threads: int | No
         return gradient
 
     cuts = even_cuts(features.n_rows, threads_for(features.n_rows, threads))
-    return np.asarray(np.sum(each(piece, cuts), axis=0))
+    return np.asarray(np.sum(run_each(piece, cuts), axis=0))
 
 
-# -- pieces and chunks -------------------------------------------------------------------------------------------------
+# -- runs of queries and rows-------------------------------------------------------------------------------------------
 
 
 def threads_for(work: float, threads: int | None = None, per_thread: float = ROWS_PER_THREAD) -> int:
@@ -154,7 +154,7 @@ def threads_for(work: float, threads: int | None = None, per_thread: float = ROW
 def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
     """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_threads = threads_for(int(offsets[-1]), threads)
-    return [piece(0, len(offsets) - 1)] if n_threads == 1 else each(piece, cuts_of_equal_work(offsets, n_threads))
+    return [piece(0, len(offsets) - 1)] if n_threads == 1 else run_each(piece, cuts_of_equal_work(offsets, n_threads))
 
 
 def even_cuts(n: int, n_parts: int) -> list[int]:
@@ -169,11 +169,11 @@ def cuts_of_equal_work(work: Array, n_parts: int) -> list[int]:
     return sorted(set(cuts))
 
 
-def each(piece: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
-    """``piece`` for every run between two cuts, each in a thread of its own."""
+def run_each(task: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:
+    """``task`` for every run between two cuts, each in a thread of its own."""
     runs = list(pairwise(cuts))
     if len(runs) == 1:
-        return [piece(*runs[0])]
+        return [task(*runs[0])]
     with ThreadPoolExecutor(len(runs) - 1) as pool:
-        waiting = [pool.submit(piece, *run) for run in runs[1:]]
-        return [piece(*runs[0]), *(future.result() for future in waiting)]
+        waiting = [pool.submit(task, *run) for run in runs[1:]]
+        return [task(*runs[0]), *(future.result() for future in waiting)]

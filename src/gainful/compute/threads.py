@@ -1,6 +1,6 @@
 """How many threads to use, and how they wait: one place for numba, OpenMP (LightGBM) and PyTorch.
 
-Nothing here is left changed: environment variables and OpenMP's settings are put back where they were.
+Environment variables and OpenMP's settings are always restored.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 SPINS = 30_000  # about 0.1 ms of waiting before a thread sleeps; libgomp's own 300,000 stall a busy machine
-WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")  # who sets one of them has chosen how threads wait
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")  # a user who sets one has chosen how threads wait
 
 _MOST: ContextVar[int | None] = ContextVar("most threads", default=None)
 
 
 @contextmanager
-def at_most(n: int) -> Iterator[None]:
-    """Use at most ``n`` threads inside, for those who run several computations at once."""
+def limit_threads(n: int) -> Iterator[None]:
+    """Use at most ``n`` threads inside, for callers that run several computations at once."""
     before = _MOST.set(n)
     try:
         yield
@@ -34,7 +34,7 @@ def at_most(n: int) -> Iterator[None]:
         _MOST.reset(before)
 
 
-def _capped(count: int) -> int:
+def _cap(count: int) -> int:
     most = _MOST.get()
     return count if most is None else min(count, most)
 
@@ -43,7 +43,7 @@ def _capped(count: int) -> int:
 
 
 def allowed_cores() -> int:
-    """The cores this process may use: those of its affinity, fewer where its control group has a smaller quota."""
+    """The cores this process may use: its affinity, or the quota of its control group if that is smaller."""
     quota = _quota_here()
     return _affinity() if quota is None else max(1, min(_affinity(), math.ceil(quota)))
 
@@ -59,7 +59,7 @@ def _cores_of_affinity() -> int:
 
 
 def physical_cores(logical: Collection[int], root: Path) -> int:
-    """How many physical cores these logical ones belong to; as many where ``root`` does not say."""
+    """The number of physical cores behind these logical ones; the same number if ``root`` does not say."""
     try:
         return len({(root / f"cpu{i}" / "topology" / "thread_siblings_list").read_text().strip() for i in logical})
     except OSError:
@@ -72,7 +72,7 @@ def _quota_here() -> float | None:
 
 
 def cpu_quota(membership: Path, root: Path) -> float | None:
-    """The processors' worth of time that control groups allow, the smallest on the way up; None without a limit.
+    """The number of processors that the control groups allow, the smallest on the way up; None without a limit.
 
     ``membership`` lists the groups of the process, as in /proc/self/cgroup; their files lie under ``root``. Inside a
     container the listed path may be the host's, and the group's own files then lie at the root.
@@ -121,7 +121,7 @@ def _quota_v1(folder: Path) -> float | None:
 
 
 def thread_count() -> int:
-    """Threads for our own kernels: the cores this process may use; fewer inside :func:`at_most`.
+    """Threads for our own kernels: the cores this process may use; fewer inside :func:`limit_threads`.
 
     ``NUMBA_NUM_THREADS`` and ``numba.set_num_threads`` win over the cores. Asking numba itself would start its own
     pool, which the kernels here never run on; where that pool is OpenMP's, the count of every other user of OpenMP in
@@ -135,43 +135,43 @@ def thread_count() -> int:
     started = getattr(parallel, "_is_initialized", True)  # set_num_threads starts it, so its limit is seen
     count = int(numba.get_num_threads()) if started else most
     chosen = "NUMBA_NUM_THREADS" in os.environ or count != most
-    return _capped(count if chosen else min(count, allowed_cores()))
+    return _cap(count if chosen else min(count, allowed_cores()))
 
 
 def openmp_threads(n_jobs: int | None, worth: float) -> int:
-    """Threads for LightGBM, where the work is worth so many of them.
+    """Threads for LightGBM, for work that keeps ``worth`` threads busy.
 
-    A count of ``n_jobs`` is taken as it is, -1 is all cores this process may use. None is as many of them, or of
-    ``OMP_NUM_THREADS`` where that is set, as the work is worth. What is free just now must not matter: sums over rows
-    are cut into one part per thread, and have to round the same every time.
+    A positive ``n_jobs`` is used as it is, -1 means all cores this process may use. None means ``worth``, but at most
+    these cores, or ``OMP_NUM_THREADS`` if that is set. The present load must not matter: sums over rows are split into
+    one part per thread, and have to round the same every time.
     """
     if n_jobs is not None:
         return n_jobs if n_jobs > 0 else allowed_cores()
-    return _capped(max(1, int(min(_told_openmp() or allowed_cores(), worth))))
+    return _cap(max(1, int(min(_openmp_setting() or allowed_cores(), worth))))
 
 
-def is_open(n_jobs: int | None) -> bool:
-    """Whether the number of threads was left to us."""
-    return n_jobs is None and _told_openmp() is None
+def _is_count_free(n_jobs: int | None) -> bool:
+    """Whether the user left the number of threads to gainful."""
+    return n_jobs is None and _openmp_setting() is None
 
 
-def _told_openmp() -> int | None:
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(told) if told.isdigit() and int(told) > 0 else None
+def _openmp_setting() -> int | None:
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(setting) if setting.isdigit() and int(setting) > 0 else None
 
 
 @contextmanager
-def few_enough(torch: Any) -> Iterator[None]:
-    """Train a net on as many of PyTorch's threads as bring something, and put their number back.
+def limit_torch_threads(torch: Any) -> Iterator[None]:
+    """Train a net on as many of PyTorch's threads as help, and restore their number.
 
-    Its weights depend on that number in the last digits, so load does not matter here: all allowed cores, but one
-    thread where there are only two cores, which took less time than two with every net tried. A number that the user
-    chose, by ``OMP_NUM_THREADS`` or other than PyTorch's own, is left alone. PyTorch's own is that of the logical
-    cores, or of the physical ones where it is built with MKL.
+    The last digits of the weights depend on that number, so load does not matter here: all allowed cores, but one
+    thread if there are only two cores, which was faster than two with every net tried. A number that the user chose, by
+    ``OMP_NUM_THREADS`` or any other than PyTorch's default, is not changed. That default is the number of logical
+    cores, or of physical ones if PyTorch is built with MKL.
     """
     before, cores = int(torch.get_num_threads()), allowed_cores()
     wanted = 1 if cores <= 2 else cores
-    chosen = _told_openmp() is not None or before not in (_affinity(), _cores_of_affinity())
+    chosen = _openmp_setting() is not None or before not in (_affinity(), _cores_of_affinity())
     if chosen or wanted >= before:
         yield
         return
@@ -187,10 +187,10 @@ def few_enough(torch: Any) -> Iterator[None]:
 
 @contextmanager
 def short_waits(environ: Any = os.environ) -> Iterator[None]:
-    """Import a library with OpenMP inside, and its waiting threads spin for a short while only before they sleep.
+    """Import a library that uses OpenMP inside this block, and its waiting threads spin only briefly before they sleep.
 
-    GNU's OpenMP reads its settings once, when it is loaded. Where a process has loaded it before, or the user has set
-    how threads wait, nothing changes.
+    GNU's OpenMP reads its settings once, when it is loaded. If it is loaded already, or the user has set how threads
+    wait, nothing changes.
     """
     if any(name in environ for name in WAITING):
         yield
@@ -205,8 +205,8 @@ def short_waits(environ: Any = os.environ) -> Iterator[None]:
 class CallerAlone:
     """Runs the parallel loops of an OpenMP library on the calling thread alone, one part after the other.
 
-    The loops are cut into the same parts as ever, so results are those of all threads to the last bit. ``library`` is
-    a ctypes library that is linked with OpenMP; where its OpenMP cannot do this, ``possible`` is False.
+    The loops are split into the same parts as ever, so results are those of all threads to the last bit. ``library`` is
+    a ctypes library linked with OpenMP; if its OpenMP cannot do this, ``possible`` is False.
     """
 
     def __init__(self, library: Any):
@@ -221,7 +221,7 @@ class CallerAlone:
         assert self._set is not None
         with self._lock:
             before = int(self._get())
-            if before == 0 and self._inside:  # an old library has one setting for all threads: another set it to 0
+            if before == 0 and self._inside:  # old libraries share one setting: another thread set it to 0
                 before = self._before
             self._before = before
             self._inside += 1
@@ -234,23 +234,23 @@ class CallerAlone:
                 self._set(before)
 
 
-_caller_alone = cache(CallerAlone)  # one for each library: trainings in several threads share what to restore
+_caller_alone = cache(CallerAlone)  # one per library: trainings in several threads share the value to restore
 
 Clock = Callable[[], float]
 
 
 class Pace:
-    """Chooses before each step whether it runs on all threads or on one, by how long the last steps took.
+    """Chooses before each step whether it runs on all threads or on one, by the duration of recent steps.
 
-    In every parallel loop all threads wait for the slowest. Beside other processes one of them is often without a
-    core, and a step on all threads may take twenty times as long as on one. The way that seems slower is tried again
-    after ``PATIENCE`` times its own duration. Steps on one thread also tell whether the machine is busy: then wall
-    clock and processor time of the thread differ. A change starts the comparison anew.
+    In every parallel loop all threads wait for the slowest. On a busy machine one of them often has no core, and a step
+    on all threads may take twenty times as long as on one. The slower way is tried again after ``PATIENCE`` times its
+    own duration. Steps on one thread also show whether the machine is busy: then wall clock and processor time of the
+    thread differ. When that changes, the comparison starts over.
     """
 
     PATIENCE = 30.0
-    BUSY, QUIET = 0.3, 0.1  # share of the time without a core from which the machine is called so
-    JUDGED = 3  # steps on all threads before they are judged on a quiet machine: the first wakes the threads
+    BUSY, QUIET = 0.3, 0.1  # share of time without a core: above BUSY the machine is busy, below QUIET quiet again
+    JUDGED = 3  # steps on all threads before judging them on a quiet machine: the first wakes the threads
     STALL = 0.5  # seconds that a first step on all threads may lose on a busy machine: hundreds of loops, a slice each
 
     def __init__(self, alone: CallerAlone, wall: Clock = time.perf_counter, processor: Clock = time.thread_time):
@@ -270,7 +270,7 @@ class Pace:
         self._learn(together, self._wall() - wall, self._processor() - processor)
 
     def all_threads(self) -> bool:
-        """Whether the next step shall use all threads."""
+        """Whether the next step uses all threads."""
         seconds = {way: statistics.median(recent) for way, recent in self._recent.items()}
         if False not in seconds:
             return False
@@ -288,7 +288,7 @@ class Pace:
         if not together:
             self._notice_load(passed, worked)
         recent = self._recent.setdefault(together, deque(maxlen=5))
-        if self._waited.get(together, 0.0) > 0.0:  # what was measured before the other way was taken is old
+        if self._waited.get(together, 0.0) > 0.0:  # measured before the other way ran: out of date
             recent.clear()
         recent.append(passed)
         self._waited[together] = 0.0
@@ -304,7 +304,7 @@ class Pace:
             self._waited.clear()
 
 
-def paced(library: Any, n_jobs: int | None, n_threads: int) -> Callable[[], AbstractContextManager[None]]:
-    """What to put around each step of a training: a :class:`Pace` where the number of threads is ours to choose."""
+def step_context(library: Any, n_jobs: int | None, n_threads: int) -> Callable[[], AbstractContextManager[None]]:
+    """Makes the context of each step of a training: a :class:`Pace` if gainful may choose the number of threads."""
     alone = _caller_alone(library)
-    return Pace(alone).step if n_threads > 1 and is_open(n_jobs) and alone.possible else nullcontext
+    return Pace(alone).step if n_threads > 1 and _is_count_free(n_jobs) and alone.possible else nullcontext

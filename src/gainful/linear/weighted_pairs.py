@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.features import Features
-from gainful.compute.query_loop import cuts_of_equal_work, each, even_cuts, threads_for
+from gainful.compute.query_loop import cuts_of_equal_work, even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade
 from gainful.data.query_weights import query_shares
@@ -65,7 +65,7 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
         features.scores(weights, lo, hi, out[lo:hi])
 
     n_parts = threads_for(features.n_rows * features.row_bytes / 8.0, threads, WORK_PER_THREAD)
-    each(piece, even_cuts(features.n_rows, n_parts))
+    run_each(piece, even_cuts(features.n_rows, n_parts))
     return out
 
 
@@ -160,7 +160,7 @@ class WeightedPairs:
     def _run_in_threads(self, piece: Callable[[int, int], Any]) -> list[Any]:
         """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
         work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
-        return each(piece, cuts_of_equal_work(work, threads_for(work[-1], self.threads, WORK_PER_THREAD)))
+        return run_each(piece, cuts_of_equal_work(work, threads_for(work[-1], self.threads, WORK_PER_THREAD)))
 
 
 def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
@@ -178,7 +178,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 
     values = X.size if dense else X.nnz
     cuts = cuts_of_equal_work(offsets, threads_for(float(values), threads, WORK_PER_THREAD))
-    return np.asarray(np.logical_or.reduce(each(piece, cuts)))
+    return np.asarray(np.logical_or.reduce(run_each(piece, cuts)))
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:

@@ -1,4 +1,4 @@
-"""What metrics leave open: the choices there are, and which of them each tool makes."""
+"""What the formulas of metrics leave open: the choices, and which of them each tool makes."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ RANGES: Mapping[str, tuple[float, float, str]] = {
     "relevant": (math.ulp(0.0), sys.float_info.max, "a number above 0"),
     "max_grade": (math.ulp(0.0), 1000.0, "a number above 0, at most 1000"),
 }
-ONLY_WITH_K = ("short", "divisor")  # they say what a cut-off changes
+ONLY_WITH_K = ("short", "divisor")  # without a cut-off they change nothing
 PRINTED_IF_CHANGED = ("short", "divisor")
-#: The choice made where nothing is said.
+#: The defaults.
 DEFAULTS: Mapping[str, Any] = {
     "p": 0.8,
     "gain": "exp2",
@@ -53,8 +53,8 @@ DEFAULTS: Mapping[str, Any] = {
 
 _ALL = "all metrics"
 
-#: Tool → metric → the conventions that differ from the defaults; those of ``all metrics`` hold for every metric, also
-#: for one that the tool does not have.
+#: Tool → metric → the conventions that differ from the defaults; those of ``all metrics`` hold for every metric, even
+#: one that the tool lacks.
 CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "letor3": {_ALL: {"ties": "input", "discount": "letor"}},
     "letor4": {_ALL: {"ties": "input", "discount": "letor", "short": "zero"}},
@@ -72,7 +72,7 @@ def options_of(kind: str, k: int | None) -> tuple[str, ...]:
 
 
 def defaults_of(kind: str) -> dict[str, Any]:
-    """The conventions of the metric ``kind`` where nothing is said."""
+    """The default conventions of the metric ``kind``."""
     return {**DEFAULTS, "divisor": "k"} if kind == "p" else dict(DEFAULTS)
 
 
@@ -88,8 +88,8 @@ def conventions_of(tool: str, kind: str) -> dict[str, Any]:
 # -- one choice --------------------------------------------------------------------------------------------------------
 
 
-def checked(owner: str, kind: str, name: str, value: Any) -> Any:
-    """The convention ``name`` of a metric in the form the metric keeps it, from what a user gave."""
+def parse_convention(owner: str, kind: str, name: str, value: Any) -> Any:
+    """A user's value for the convention ``name``, checked and in the form that the metric keeps."""
     if name in ("gain", "discount"):
         return _table(owner, name, value)
     if name in RANGES:

@@ -6,10 +6,10 @@ Conventions
 entry point has one signature. An entry point fills ``out[first:last]``, one value per query, and NaN for a query
 without a relevant document; :func:`over_queries` gives each thread a run of queries.
 
-Ranking is a stage of its own, so that all metrics share it: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
+Ranking is a separate stage that all metrics share: ``rank_top`` down to rank INSERTION_DEPTH, by insertion
 into a short list, ``rank_all`` for deeper ones, by sorting. ``order[at + r]``, where at = offsets[q] − offsets[first],
-is the row at rank r, from 0. ``counts[q − first]`` ranks are filled: more than asked for where a block of equal
-scores reaches past the last, as all of it is given.
+is the row at rank r, from 0. ``counts[q − first]`` ranks are filled: more than asked for if a block of equal
+scores reaches past the last, because blocks stay whole.
 
 Ties. Every metric is written over *blocks* of consecutive ranks whose documents may stand in any order: runs of equal
 scores when ties are averaged, single documents otherwise. The formulas for a block of one document are the textbook

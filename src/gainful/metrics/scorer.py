@@ -1,4 +1,4 @@
-"""Metrics as scikit-learn takes them for ``scoring=``: with the query of every row, or not at all."""
+"""Metrics for scikit-learn's ``scoring=``, which always know the query of every row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSING = (
 class QueryScorer(BaseEstimator):  # type: ignore[misc]
     """A metric as a scorer: ``scorer(estimator, X, y, qid=qid)`` gives its mean over the queries. See :func:`scorer`.
 
-    With metadata routing on it asks for ``qid`` by itself; ``set_score_request(sample_weight=True)`` lets it ask for
+    With metadata routing it requests ``qid`` by itself; ``set_score_request(sample_weight=True)`` makes it request
     weights too.
     """
 
@@ -37,7 +37,7 @@ class QueryScorer(BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else self._weights(sample_weight, qid, len(scores))
         return self.metric(scores, y, qid=qid, query_weights=weights)
 
-    __call__ = score  # scikit-learn calls a scorer, but reads from a method of this name what it asks for
+    __call__ = score  # scikit-learn calls a scorer, but reads its metadata requests from a method of this name
 
     def __repr__(self) -> str:
         bound = "" if self.qid is None else ", qid=…"
@@ -49,7 +49,9 @@ class QueryScorer(BaseEstimator):  # type: ignore[misc]
             raise DataError(MISSING.format(name=self.metric.name))
         labels = [part.index for part in (X, y) if hasattr(part, "iloc")]
         if not labels:
-            raise DataError("qid is bound by the labels of rows, but neither X nor y is of pandas, so they have none")
+            raise DataError(
+                "qid is bound by the labels of rows, but neither X nor y is a pandas object, so there are none"
+            )
         index = labels[0]
         if not index.equals(labels[-1]):
             raise DataError("X and y have different row labels, so the query of a row is not known; give both the same")
@@ -84,5 +86,5 @@ def scorer(spec: str | Metric, *, qid: Any = None, **conventions: Any) -> QueryS
         if not (hasattr(qid, "iloc") and hasattr(qid, "index") and getattr(qid, "ndim", 0) == 1):
             raise ParameterError.of("scorer", "qid", "a pandas Series with the labels of the rows", type(qid).__name__)
         if not qid.index.is_unique:
-            raise ParameterError("qid of scorer must have a label of its own for each row, had some twice")
+            raise ParameterError("qid of scorer must have unique row labels, had duplicates")
     return QueryScorer(metric(spec, **conventions), qid)

@@ -1,7 +1,7 @@
 """``Metric``: a metric with its conventions, as a value.
 
-A metric prints as it is typed and parses back: ``metric(str(m)) == m``. What is left open by the usual formulas (gain,
-discount, ties, queries without relevant documents) is part of the value, so no figure stands without it.
+A metric prints as it is typed and parses back: ``metric(str(m)) == m``. What the usual formulas leave open (gain,
+discount, ties, queries without relevant documents) is part of the value, so every figure states it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
     PRINTED_IF_CHANGED,
-    checked,
     conventions_of,
     defaults_of,
     options_of,
+    parse_convention,
     show,
 )
 
@@ -40,7 +40,7 @@ SHAPE = "like 'ndcg@10', 'map', 'rbp(0.8)' or 'ndcg@10(gain=linear, ties=input)'
 class Metric:
     """A ranking metric with its conventions: immutable, hashable, comparable. Build it with :func:`metric`.
 
-    Conventions that the metric does not have are None. Larger is better, for all of them.
+    Conventions that the metric does not have are None. Larger is better for all metrics.
     """
 
     kind: str
@@ -95,8 +95,8 @@ class Metric:
         """The mean over queries, weighted where there are weights; NaN when every query is skipped.
 
         ``y`` holds one grade per row and ``qid`` the query of each row, in any order; or ``y`` is a
-        :class:`~gainful.data.dataset.RankingData` or :class:`~gainful.ShardedData`, which brings its queries,
-        weights and document ids itself.
+        :class:`~gainful.data.dataset.RankingData` or :class:`~gainful.ShardedData`, which has its own queries,
+        weights and document ids.
         ``query_weights`` has one weight per query, in order of first appearance.
         """
         values = self.per_query(scores, y, qid=qid, doc_ids=doc_ids)
@@ -233,7 +233,7 @@ def metric(
 
 
 def headings(metrics: Iterable[Metric]) -> dict[Metric, str]:
-    """What to call each metric in a table: its short name, or the full text where two different ones share it."""
+    """The heading of each metric in a table: its short name, or the full text if two different metrics share that."""
     distinct = list(dict.fromkeys(metrics))
     names = [m.name for m in distinct]
     return {m: m.name if names.count(m.name) == 1 else str(m) for m in distinct}
@@ -253,7 +253,7 @@ def mean_over_queries(values: Array, query_weights: Any = None) -> float:
 
 
 def measure_blocks(metric: Metric, data: Dataset, score: Task, *arguments: Any) -> float:
-    """The mean of a metric for the scores ``score(block, *arguments)``; each block is measured where it is."""
+    """The mean of a metric over the scores ``score(block, *arguments)``; each block is evaluated where it is."""
     values = np.concatenate(data.map(_measure, metric, score, PerBlock((arguments,) * data.n_blocks)))
     return mean_over_queries(values, data.query_weights)
 
@@ -315,7 +315,7 @@ def _build(kind: str, k: int | None, given: Mapping[str, Any], tool: Any) -> Met
             raise UnknownNameError.among("convention", name, (*known, "convention"), owner=f"metric {head!r}")
     base = defaults_of(kind) if tool is None else conventions_of(tool, kind)
     owner = f"metric {head!r}"
-    chosen = {name: checked(owner, kind, name, given.get(name, base[name])) for name in known}
+    chosen = {name: parse_convention(owner, kind, name, given.get(name, base[name])) for name in known}
     return Metric(kind, k, **chosen)
 
 
@@ -336,7 +336,7 @@ def _checked_scores(scores: Any, n_rows: int) -> Array:
 
 
 def _by_document(scores: Array, offsets: Array, doc_ids: Array) -> Array:
-    """An order of the rows in which documents with equal scores in a query stand by descending id, compared as text."""
+    """The order of rows that sorts documents with equal scores in a query by descending id, compared as text."""
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((-scores, query))
     again = (scores[order[1:]] == scores[order[:-1]]) & (query[order[1:]] == query[order[:-1]])
@@ -351,7 +351,7 @@ def _by_document(scores: Array, offsets: Array, doc_ids: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _discounts(discount: str | tuple[float, ...], depth: int) -> Array:
-    """Discounts of the ranks 1…depth, fewer where a table ends before."""
+    """Discounts of the ranks 1…depth, fewer if a table is shorter."""
     ranks = np.arange(1.0, depth + 1.0)
     if isinstance(discount, tuple):
         return np.array(discount[:depth])

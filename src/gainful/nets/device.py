@@ -1,4 +1,4 @@
-"""Where tensors live: PyTorch on use, and the names of devices. Nothing here imports PyTorch before it is asked for."""
+"""Where tensors live: PyTorch on use, and the names of devices. PyTorch is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gainful.errors import MissingExtraError, ParameterError
 from gainful.parameters.constraints import Constraint
 
 CUDA = re.compile(r"cuda(:\d+)?")
-TENSORS_ON_CPU = "torch-cpu"  # the route of a GPU on a machine that has none: for tests
+TENSORS_ON_CPU = "torch-cpu"  # takes the GPU code path on the CPU, for tests
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class DeviceName(Constraint):
 
 
 def pytorch(what: str) -> Any:
-    """The module ``torch``, or the error that says how to get it."""
+    """The module ``torch``; without it, an error that says how to install it."""
     try:
-        return _loaded()
+        return _load()
     except ImportError:
         raise MissingExtraError.of(what, "PyTorch", "neural") from None
 
 
-def _loaded() -> Any:
+def _load() -> Any:
     with short_waits():
         import torch
     return torch
 
 
 def chosen_device(owner: str, device: str) -> str:
-    """The device that a name stands for, checked to be there: "cpu" or a GPU."""
+    """The device that a name stands for, "cpu" or a GPU; an error if it does not exist."""
     if device in ("cpu", TENSORS_ON_CPU):
         return device
     if device == "auto":
@@ -60,7 +60,7 @@ def chosen_device(owner: str, device: str) -> str:
 
 def _n_gpus() -> int:
     try:
-        torch = _loaded()
+        torch = _load()
     except ImportError:
         return 0
     return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0

@@ -17,10 +17,10 @@ from gainful.training.monitor import Monitor
 
 
 class NetState:
-    """The moving parts of one training, written down at the end of an epoch and put back.
+    """The state of one training, recorded at the end of each epoch and restored on resuming.
 
-    Ctrl-C may come within an epoch. So every epoch is written down in memory, and to the file when it is time or when
-    training was interrupted.
+    Ctrl-C may come within an epoch. So the state after every epoch is kept in memory, and saved when a checkpoint is
+    due or training was interrupted.
     """
 
     def __init__(self, net: Any, optimizer: Steps, order: np.random.Generator, seed: int, monitor: Monitor):
@@ -28,10 +28,10 @@ class NetState:
         self.latest: dict[str, Any] | None = None
 
     def after_epoch(self, kept: list[Array]) -> None:
-        """Write down where training stands; ``kept`` are the weights of the best epoch."""
+        """Record the state; ``kept`` are the weights of the best epoch."""
         if self.monitor.checkpoint is None:
             return
-        self.latest = self._written(kept)
+        self.latest = self._snapshot(kept)
         if self.monitor.checkpoint.due():
             self.monitor.checkpoint.save(self.latest)
 
@@ -39,7 +39,7 @@ class NetState:
         if self.monitor.checkpoint is not None and self.monitor.interrupted and self.latest is not None:
             self.monitor.checkpoint.save(self.latest)
 
-    def _written(self, kept: list[Array]) -> dict[str, Any]:
+    def _snapshot(self, kept: list[Array]) -> dict[str, Any]:
         arrays = {f"weights_{i}": weight for i, weight in enumerate(self.net.arrays())}
         arrays |= {f"kept_{i}": weight for i, weight in enumerate(kept)}
         for i, memory in enumerate(self.optimizer.memories()):
@@ -51,8 +51,8 @@ class NetState:
             "monitor": self.monitor.record(),
         }
 
-    def put_back(self, state: Mapping[str, Any]) -> list[Array]:
-        """Be as when the state was written; answers with the weights of the best epoch."""
+    def restore(self, state: Mapping[str, Any]) -> list[Array]:
+        """Restore a recorded state; returns the weights of the best epoch."""
         with torch.no_grad():
             for i, weight in enumerate(self.net.weights):
                 weight.copy_(torch.from_numpy(state[f"weights_{i}"]))

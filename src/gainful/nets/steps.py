@@ -1,7 +1,7 @@
 """Adam, AdamW and SGD on the weights of a net.
 
-The arithmetic is PyTorch's. Its optimizer classes are left out: their first step imports the whole of
-``torch._dynamo``, more than 1 s, to tell a compiler about themselves that is not in use.
+The arithmetic is PyTorch's. Its optimizer classes are not used: their first step imports all of ``torch._dynamo``,
+more than 1 s, to register with a compiler that is not in use.
 
 This module imports PyTorch: import it on use.
 """
@@ -22,13 +22,13 @@ Memory = dict[str, Tensor]
 
 
 class Group:
-    """Some weights that share a weight decay, and what the optimizer remembers of each."""
+    """Weights with the same weight decay, and what the optimizer remembers about each."""
 
     def __init__(self, weights: Sequence[Tensor], weight_decay: float):
         self.weights, self.weight_decay = list(weights), weight_decay
         self.memories: list[Memory] = []
 
-    def kept(self, name: str) -> list[Tensor]:
+    def memory_of(self, name: str) -> list[Tensor]:
         return [memory[name] for memory in self.memories]
 
     def gradients(self) -> list[Tensor]:
@@ -56,7 +56,7 @@ class Steps:
                 self._adam(group)
 
     def _sgd(self, group: Group) -> None:
-        buffers: list[Tensor | None] = [*group.kept("momentum_buffer")] or [None] * len(group.weights)
+        buffers: list[Tensor | None] = [*group.memory_of("momentum_buffer")] or [None] * len(group.weights)
         sgd(
             group.weights, group.gradients(), buffers, lr=self.learning_rate, weight_decay=group.weight_decay,
             momentum=MOMENTUM, dampening=0.0, nesterov=True, maximize=False,
@@ -67,7 +67,8 @@ class Steps:
         if not group.memories:
             group.memories = [self._no_memory(weight) for weight in group.weights]
         (adamw if self.optimizer == "adamw" else adam)(
-            group.weights, group.gradients(), group.kept("exp_avg"), group.kept("exp_avg_sq"), [], group.kept("step"),
+            group.weights, group.gradients(), group.memory_of("exp_avg"), group.memory_of("exp_avg_sq"), [],
+            group.memory_of("step"),
             fused=self.fused or None, amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate,
             weight_decay=group.weight_decay, eps=EPSILON, maximize=False,
         )  # fmt: skip
@@ -79,19 +80,19 @@ class Steps:
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def memories(self) -> list[Memory]:
-        """What is remembered of each weight, group by group; empty before the first step."""
+        """The memory of each weight, group by group; empty before the first step."""
         return [memory for group in self.groups for memory in group.memories]
 
     def remember(self, memories: Mapping[int, Memory]) -> None:
-        """Go on as after the step that left these memories, numbered as :meth:`memories` lists them."""
+        """Continue from these memories, numbered as :meth:`memories` lists them."""
         place = 0
         for group in self.groups:
             group.memories = []
             for weight in group.weights:
                 if place in memories:
-                    group.memories.append(self._placed(memories[place], weight))
+                    group.memories.append(self._to_device(memories[place], weight))
                 place += 1
 
-    def _placed(self, memory: Memory, weight: Tensor) -> Memory:
+    def _to_device(self, memory: Memory, weight: Tensor) -> Memory:
         here = weight.device if self.fused else torch.device("cpu")
         return {name: value.to(here if name == "step" else weight.device) for name, value in memory.items()}

@@ -1,12 +1,12 @@
 """Nets of fully connected layers on PyTorch, trained on any loss.
 
-A loss is not differentiated here: it gives its gradient by score, which goes back through the net. On the CPU that is
-the compiled loss; on a GPU its tensor form where it has one (:mod:`gainful.losses.tensors`), else the compiled one by a
-round trip of one number per row.
+A loss is not differentiated here: it gives its gradient by score, which is propagated back through the net. On the
+CPU that is the compiled loss; on a GPU its tensor form if it has one (:mod:`gainful.losses.tensors`), else the compiled
+one by a round trip of one number per row.
 
-The queries are shuffled once and cut into batches; each epoch takes the batches in a new order. So a loss is tied to
+The queries are shuffled once and cut into batches; each epoch takes the batches in a new order. So a loss is bound to
 the grades of each batch once. Batches are gathered from X as they come and standardised there: X is not copied, except
-to a GPU. Everything random comes from generators of this module's own; PyTorch's global state is left alone.
+to a GPU. All random numbers come from this module's own generators; PyTorch's global state does not change.
 
 This module imports PyTorch: import it on use.
 """
@@ -41,7 +41,7 @@ from gainful.training.monitor import Monitor
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu,
 }  # fmt: skip
-MEMORY_SHARE = 0.6  # of a GPU's free memory that X may take; beyond, batches are sent as they come
+MEMORY_SHARE = 0.6  # of a GPU's free memory that X may take; if it needs more, batches are sent one by one
 SCORE_ROWS = 1 << 17  # rows scored together on a GPU
 ORDER, DROPOUT = 1, 2  # streams of random numbers
 
@@ -128,7 +128,7 @@ def first_weights(n_features: int, settings: NetSettings, dtype: torch.dtype, de
 
 
 def own_seed(seed: int, stream: int) -> int:
-    """The seed of one of several streams of random numbers that have nothing in common."""
+    """The seed of one of several independent streams of random numbers."""
     return int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
 
 
@@ -142,11 +142,11 @@ class BatchLoss(Protocol):
         """Scores (n,) → values (m,), gradient (n,)."""
 
     def stage(self, iteration: int, total: int) -> None:
-        """Where training stands, 1 … ``total``, for a loss that changes on the way."""
+        """Set the iteration, 1 … ``total``, for a loss that changes during training."""
 
 
 class HostLoss:
-    """The compiled loss of one batch, on scores that may come from anywhere."""
+    """The compiled loss of one batch; scores may be on any device."""
 
     def __init__(self, loss: Loss, y: Array, offsets: Array):
         self.offsets, self.threads, self.staged = read_only(offsets), loss.entry.threads, loss.staged
@@ -241,8 +241,8 @@ def train_net(
 ) -> list[Array]:
     """The weights of the best epoch on the validation data, or of the last one without such data.
 
-    ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss is
-    not itself before its schedule has passed the middle: only later epochs are measured.
+    ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss
+    reaches its final form only in the second half of its schedule, so only those epochs are measured.
     """
     found = None if monitor.checkpoint is None else monitor.checkpoint.state
     if found is not None:  # random_state may have drawn another seed
@@ -252,7 +252,7 @@ def train_net(
     optimizer = _optimizer(net, settings)
     order = np.random.default_rng([settings.seed, ORDER])
     state = NetState(net, optimizer, order, settings.seed, monitor)
-    kept = net.arrays() if found is None else state.put_back(found)
+    kept = net.arrays() if found is None else state.restore(found)
     done = settings.epochs if monitor.out_of_patience else len(monitor.history)
     with monitor:
         for epoch in range(done + 1, settings.epochs + 1):
@@ -264,7 +264,7 @@ def train_net(
                 break
             judged = not loss.staged or epoch > 0.5 * settings.epochs
             validation = _validation(net, inputs, monitor, validate, weights) if judged else None
-            # As the monitor will judge; before it is told, since Ctrl-C may come from its callback.
+            # The monitor decides the same way; but Ctrl-C may come from its callback, so decide before calling it.
             if validation is None or np.isnan(validation) or validation > monitor.best_value:
                 kept = weights
             stop = monitor.step(objective=objective, validation=validation)
@@ -276,7 +276,7 @@ def train_net(
 
 
 def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monitor) -> bool:
-    """Whether this epoch ended in numbers that are none; an error where no measured epoch came before it."""
+    """Whether this epoch ended in NaN or infinite numbers; an error if no epoch was measured before it."""
     sound = all(np.isfinite(weight).all() for weight in weights)
     if np.isfinite(objective) and sound:
         return False
@@ -285,8 +285,8 @@ def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monit
     if not np.isfinite(monitor.best_value):
         raise DataError(f"{what} in epoch {epoch}; {advice}")
     warnings.warn(
-        f"{what} in epoch {epoch}, and training stopped; kept is epoch {monitor.best_iteration}, the best on the "
-        f"validation data; {advice}",
+        f"{what} in epoch {epoch}, and training stopped; the model is that of epoch {monitor.best_iteration}, "
+        f"the best on the validation data; {advice}",
         ConvergenceWarning,
         stacklevel=2,
     )
@@ -302,7 +302,7 @@ def _validation(
 
 
 def run_epoch(net: Net, batches: Batches, optimizer: Any, order: Array) -> float:
-    """One step per batch; the mean loss of the queries as each was met."""
+    """One step per batch; returns the mean loss of the queries, each before the step of its batch."""
     total = torch.zeros((), dtype=torch.float64, device=net.device)
     for place in order.tolist():
         batch = batches.all[place]
@@ -327,6 +327,6 @@ def scores_of(net: Net, X: Any, inputs: Inputs) -> Array:
 
 
 def _optimizer(net: Net, settings: NetSettings) -> Steps:
-    """Weight decay is on the matrices only: a bias has nothing to be shrunk for."""
+    """Weight decay applies to the matrices only, not to biases."""
     groups = [Group(net.weights[::2], settings.weight_decay), Group(net.weights[1::2], 0.0)]
     return Steps(settings.optimizer, groups, settings.learning_rate)

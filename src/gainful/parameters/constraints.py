@@ -1,7 +1,7 @@
-"""What a ranker's parameters may be: one small vocabulary for checks, messages, command line and documentation.
+"""Constraints on parameters: one small vocabulary for checks, messages, command line and documentation.
 
-A ranker declares ``parameters = {"C": Real(0, open_low=True, help="…"), …}``. From that one table come the error for a
-bad value, the reading of ``--set C=10`` and the list that ``gainful rankers NAME`` prints.
+A ranker declares a field ``C: float = parameter(1.0, Real(low=0, open_low=True, help="…"))``. Its constraint gives the
+error for a bad value, parses ``--set C=10``, and appears in the list that ``gainful rankers NAME`` prints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gainful.errors import GainfulError, ParameterError, UnknownKeywordError, Un
 
 @dataclass(frozen=True)
 class Constraint:
-    """What one parameter may be. ``help`` is one line for people."""
+    """The values one parameter accepts. ``help`` is one line of documentation."""
 
     help: str = ""
 
@@ -29,7 +29,7 @@ class Constraint:
         raise TypeError(f"{type(self).__name__} does not say what it expects")
 
     def parse(self, text: str) -> Any:
-        """The value a command-line text stands for; any ValueError means it stands for none."""
+        """The value of a command-line text; raises ValueError for a text that is not one."""
         return json.loads(text)
 
 
@@ -176,7 +176,7 @@ class ListOf(Constraint):
     """A list, tuple or array of one or more values that ``inner`` accepts; ``[1, 10, 100]`` on the command line."""
 
     inner: Constraint = Constraint()
-    empty: bool = False  # whether none at all will do
+    empty: bool = False  # whether it may be empty
 
     def accepts(self, value: Any) -> bool:
         if not isinstance(value, (list, tuple)) and getattr(value, "ndim", None) != 1:
@@ -230,7 +230,7 @@ class MetricSpec(Constraint):
 
 @dataclass(frozen=True)
 class Settings(Constraint):
-    """A mapping from names (or numbers, if they may be) to values, handed on as it is."""
+    """A mapping from names (or numbers, if ``numbers``) to values, passed on as it is."""
 
     numbers: bool = False
 
@@ -257,7 +257,7 @@ class Seed(Constraint):
 
 
 def parameter(default: Any, constraint: Constraint) -> Any:
-    """A field of an estimator that is a dataclass: its default, what it may be, and its help, declared in one place."""
+    """A field of a dataclass estimator: its default, constraint and help, declared in one place."""
     return field(default=default, metadata={"constraint": constraint})
 
 

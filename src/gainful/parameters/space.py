@@ -1,4 +1,4 @@
-"""Where good parameters are looked for: one small vocabulary of ranges, declared next to each ranker's class.
+"""Search spaces: one small vocabulary of ranges, declared next to each ranker's class.
 
 A ranker declares ``space = {"C": Range(1e-2, 1e3, log=True, why="…"), …}``. From that table come the draws of a random
 search, the points of a grid, the distributions of Optuna and what ``gainful tune`` says it is going to try. A value of
@@ -15,18 +15,18 @@ from typing import Any
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.parameters.constraints import Constraint, split_outside_brackets
 
-DIGITS = 4  # significant ones of a number drawn: more would only be harder to read
+DIGITS = 4  # significant digits of a drawn number: more would only be harder to read
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values one parameter may be tried at. ``why`` is a word on the choice of the range."""
+    """The values to try for one parameter. ``why`` explains the choice of the range."""
 
     _: KW_ONLY
     why: str = ""
 
     def at(self, u: float) -> Any:
-        """The value at the share 0 ≤ u < 1 of the dimension: uniform shares give uniform values."""
+        """The value at the fraction 0 ≤ u < 1 of the dimension: uniform fractions give uniform values."""
         raise TypeError(f"{type(self).__name__} does not say how to draw")
 
     def points(self, n: int) -> list[Any]:
@@ -34,7 +34,7 @@ class Dimension:
         raise TypeError(f"{type(self).__name__} does not say how to divide")
 
     def contains(self, value: Any) -> bool:
-        """Whether a parameter that stands at ``value`` can be tuned within this dimension."""
+        """Whether a parameter with this value can be tuned within this dimension."""
         raise TypeError(f"{type(self).__name__} does not say what it holds")
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class IntRange(Dimension):
         _check_ends(self, self.low, self.high, self.log)
 
     def at(self, u: float) -> int:
-        # Each whole number owns the stretch of ½ around it, so that the ends are drawn as often as the others.
+        # Each integer owns the interval of ±½ around it, so that the ends are drawn as often as the others.
         value = round(_between(self.low - 0.5, self.high + 0.5, self.log, u))
         return int(min(max(value, self.low), self.high))
 
@@ -172,7 +172,7 @@ def _parse_range(owner: str, name: str, constraint: Constraint, where: str) -> D
         raise ParameterError.of(
             "--space", name, "LOW..HIGH or LOW..HIGH:log with numbers for LOW and HIGH", where
         ) from None
-    middle = 0.382 * ends[0] + 0.618 * ends[1]  # no whole number by chance
+    middle = 0.382 * ends[0] + 0.618 * ends[1]  # not an integer by chance
     if constraint.accepts(middle):
         return Range(*ends, log=scale == "log")
     for end in ends:

@@ -139,7 +139,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,  # the caller of fit, behind its decorator
             )
         if monitor.checkpoint is not None and not monitor.interrupted:
-            monitor.checkpoint.ended()
+            monitor.checkpoint.finish()
         for callback in tuple(AFTER_FIT):
             callback(self)
         return self
@@ -198,9 +198,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         X = open_path(X)
         if is_dask(X):
-            from gainful.cluster import predicted
+            from gainful.cluster import predict_lazily
 
-            return predicted(self, X)
+            return predict_lazily(self, X)
         if isinstance(X, Dataset) and X.whole is None:
             self._check_columns(X.n_features, X.feature_names)
             return np.concatenate(X.map(_scores_of, self))

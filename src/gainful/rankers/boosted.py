@@ -19,14 +19,14 @@ from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 @dataclass(repr=False, eq=False)
 class LossTrees(TreeRanker):
-    """Base of the tree rankers that descend a loss of the registry. A subclass says which, in ``_loss``."""
+    """Base of the tree rankers that minimise a registered loss; a subclass names it in ``_loss``."""
 
     _: KW_ONLY
     gradient_scale: float | str = parameter(
         "auto",
         Either(
             of=(Choice(of=("auto",)), Real(low=0, open_low=True)),
-            help='factor on gradients; "auto" brings the first ones to the size of 1',
+            help='factor on gradients; "auto" scales the first ones to size 1',
         ),
     )
     start_trees: int = parameter(
@@ -55,10 +55,10 @@ class LossTrees(TreeRanker):
             start_trees=self.start_trees,
         )
         found = scale is None or scale == "auto"
-        recipe = ObjectiveFactory(
+        factory = ObjectiveFactory(
             make, self.start_trees + 1 if found else None, self.loss_.staged or self.start_trees > 0
         )
-        grown = self._grow(data, grades, monitor, recipe=recipe)
+        grown = self._grow(data, grades, monitor, factory=factory)
         self.gradient_scale_ = grown if found else float(scale)  # type: ignore[arg-type]
 
     def _pack(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class BoostedRanker(LossTrees):
         it is; "auto" is newton where possible
     gradient_scale : factor on the gradients (and curvatures); "auto" makes the first gradient's root mean square 1, or
         the first curvature's mean
-    start_trees : the first so many trees fit the grades by squared error: a start for losses that have no gradient
+    start_trees : this many first trees fit the grades by squared error: a start for losses that have no gradient
         where all scores are equal
 
     Attributes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.compute.query_loop import each, even_cuts, threads_for
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
@@ -149,7 +149,7 @@ class FidelityLoss:
         def piece(first: int, last: int) -> float:
             return float(kernel(scores, *arrays, first, last, *self._roots, self._pairs.work(), potentials))
 
-        return float(sum(each(piece, self._cuts))), potentials
+        return float(sum(run_each(piece, self._cuts))), potentials
 
     def sides(self, scores: Array, above: Array) -> tuple[float, float]:
         """W₊ and W₋ of the weak ranker that is 1 for the rows in ``above``."""
@@ -162,5 +162,5 @@ class FidelityLoss:
             sides = kernel(scores, *arrays, first, last, *self._roots, above, self._pairs.work())
             return float(sides[0]), float(sides[1])
 
-        found = each(piece, self._cuts)
+        found = run_each(piece, self._cuts)
         return sum(more for more, _ in found), sum(less for _, less in found)

@@ -25,7 +25,7 @@ from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 
 class PullingPairs:
-    """What GBRank's trees fit. A pair i ≻ j with o_i < o_j + τ pulls o_i towards o_j + τ and o_j towards o_i − τ.
+    """The targets of GBRank's trees. A pair i ≻ j with o_i < o_j + τ pulls o_i towards o_j + τ and o_j towards o_i − τ.
 
     "gradient": a leaf moves by the mean distance to these targets, so that Σ [τ − (o_i − o_j)]₊² falls. "average": a
     leaf is the mean target itself, t_m, and h_m = (m·h_{m−1} + η·t_m)/(m + 1). As (m + 1)·h_m = m·h_{m−1} + η·t_m, the
@@ -88,7 +88,7 @@ class GBRank(TreeRanker):
                 f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
             )
         make = partial(PullingPairs, tau=float(self.tau), update=self.update)
-        self._grow(data, grades, monitor, recipe=ObjectiveFactory(make))
+        self._grow(data, grades, monitor, factory=ObjectiveFactory(make))
         self.update_ = self.update
 
     def _factor(self) -> float:

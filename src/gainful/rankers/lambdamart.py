@@ -47,7 +47,7 @@ class LambdaMART(TreeRanker):
     sigmoid: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the pair loss"))
     normalize: bool = parameter(True, Flag(help="LightGBM's normalisation of the lambdas"))
 
-    def _owned(self) -> dict[str, tuple[str, ...]]:
+    def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {
             "gain": ("label_gain",),
             "truncation": ("lambdarank_truncation_level",),
@@ -78,7 +78,7 @@ class LambdaMART(TreeRanker):
 
 
 def ranks_among(distinct: Array, data: RankingData) -> Array:
-    """Labels 0, 1, … for the distinct grades in order: with the gain of each, all lambdarank looks at."""
+    """Labels 0, 1, … for the distinct grades in order: with their gains, all that lambdarank uses."""
     return np.searchsorted(distinct, data.y).astype(np.float64)
 
 
@@ -88,5 +88,5 @@ def gains_of(distinct: Array, gain: str) -> Array:
         return distinct
     if distinct[-1] <= LARGEST_PLAIN_GRADE:
         return np.asarray(np.exp2(distinct) - 1.0)
-    # NDCG looks at ratios of gains only, so all may be divided by 2^(highest grade)
+    # NDCG depends on ratios of gains only, so all may be divided by 2^(highest grade)
     return np.asarray(np.exp2(distinct - distinct[-1]) - np.exp2(-distinct[-1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gainful.compute.query_loop import each, even_cuts, threads_for
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only
@@ -59,7 +59,7 @@ class LineMeasure:
                     kernels.gains_along(*line, *rest, self._discounts, *room, out)
             return out
 
-        found = each(piece, even_cuts(self._data.n_queries, threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
+        found = run_each(piece, even_cuts(self._data.n_queries, threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
         return np.asarray(np.sum(found, axis=0) + self._constant)
 
     def _workspaces(self) -> tuple[Array, Array]:

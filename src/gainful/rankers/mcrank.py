@@ -20,7 +20,7 @@ from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probab
 from gainful.trees.grow import predict_rows
 from gainful.trees.objective_factory import ObjectiveFactory, grades
 
-MOST_CLASSES = 500  # trees an iteration; beyond, one would wait for nothing a regression does not give
+MOST_CLASSES = 500  # trees per iteration; with more classes, regression does as well in less time
 
 
 @dataclass(repr=False, eq=False)
@@ -36,7 +36,7 @@ class McRank(TreeRanker):
     - "regression": one tree an iteration, least squares on T(g).
 
     Grades may be any non-negative numbers: only their order makes the classes, and T their value. A grade that is
-    absent between others is no class. One distinct grade gives constant scores.
+    absent between others is not a class. One distinct grade gives constant scores.
 
     These come on top of the parameters and attributes of every :class:`TreeRanker`.
 
@@ -62,7 +62,7 @@ class McRank(TreeRanker):
         "grade", Choice(of=("grade", "gain"), help="what the expectation is taken of: g or 2^g − 1")
     )
     max_classes: int | None = parameter(
-        None, Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="merge neighbouring grades above so many")
+        None, Maybe(inner=Integer(low=2, high=MOST_CLASSES), help="maximum number of classes; more grades are merged")
     )
     _: KW_ONLY
     # the paper's settings for its artificial data and its first set of web data
@@ -70,7 +70,7 @@ class McRank(TreeRanker):
     n_leaves: int = 10
     learning_rate: float = 0.05
 
-    def _owned(self) -> dict[str, tuple[str, ...]]:
+    def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {"max_classes": ("num_class", "num_classes")}
 
     # -- training ------------------------------------------------------------------------------------------------------
@@ -96,19 +96,19 @@ class McRank(TreeRanker):
             params = {"objective": "multiclass", "num_class": self._grades.n}
             self._grow(data, partial(_classes, self._grades), monitor, params=params)
         else:
-            recipe = ObjectiveFactory(partial(cumulative_logits, self._grades))
+            factory = ObjectiveFactory(partial(cumulative_logits, self._grades))
             params = {"num_class": self._grades.n - 1}
-            self._grow(data, grades, monitor, params=params, recipe=recipe)
+            self._grow(data, grades, monitor, params=params, factory=factory)
 
     def _grades_of(self, data: Dataset) -> Grades:
-        """The classes of these grades; those of the trees there are where training goes on."""
+        """The classes of these grades; with a warm start, those of the existing trees."""
         tally = Tally.of_data(data)
         if self.warm_start and hasattr(self, "booster_"):
             strange = self._grades.stranger(tally.grades)
             if strange is not None:
                 raise DataError(
                     f"grade {strange:g} is not among those the trees to go on from were grown with; set "
-                    "warm_start=False to begin anew"
+                    "warm_start=False to start afresh"
                 )
             return self._grades
         n_distinct = len(tally.grades)
@@ -169,7 +169,7 @@ class McRank(TreeRanker):
         if self.mode == "regression":
             return None
         return (
-            f"the expected relevance of McRank in {self.mode} mode is no sum of trees, so it has no contributions; "
+            f"the expected relevance of McRank in {self.mode} mode is not a sum of trees, so it has no contributions; "
             'see class_contributions, or choose mode="regression"'
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gainful.compute.randomness import seed_from
-from gainful.compute.threads import few_enough
+from gainful.compute.threads import limit_torch_threads
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.data.spread import feature_spread
@@ -115,7 +115,7 @@ class NeuralRanker(Ranker):
         monitor.total = self.epochs
         if monitor.valid is not None and not chosen.staged:
             monitor.patience = self.early_stopping
-        with few_enough(torch):
+        with limit_torch_threads(torch):
             weights = train_net(
                 chosen,
                 data,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.compute.query_loop import each, even_cuts, threads_for
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, Columns
@@ -130,5 +130,5 @@ def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]
     def piece(first: int, last: int) -> float:
         return float(kernel(scores, *arrays, first, last, pairs.work(), potentials))
 
-    losses = each(piece, even_cuts(len(pairs.shares), threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
+    losses = run_each(piece, even_cuts(len(pairs.shares), threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
     return float(sum(losses)), potentials

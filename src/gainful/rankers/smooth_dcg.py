@@ -38,7 +38,7 @@ class SmoothDCG(LossTrees):
         cut-off down or the "best"-ranked only
     regression : of "reg-shf": weight of the squared error beside DCG
     gradient_scale : factor on the gradients; "auto" makes the root mean square of the first one 1
-    start_trees : the first so many trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
+    start_trees : this many first trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
         it has next to no gradient
 
     Attributes
@@ -56,7 +56,7 @@ class SmoothDCG(LossTrees):
     k: int | None = parameter(20, Maybe(inner=Integer(low=1), help="cut-off; None for none"))
     target: str = parameter("ndcg", Choice(of=("ndcg", "dcg"), help="whether each query is divided by its best DCG"))
     tied: str = parameter(
-        "all", Choice(of=("all", "best"), help="of those tied in grade at place k, which the moving cut-off heeds")
+        "all", Choice(of=("all", "best"), help="which documents tied in grade at rank k the moving cut-off considers")
     )
     regression: float = parameter(
         0.1, Real(low=0, open_low=True, help="of reg-shf: weight of the squared error beside DCG")

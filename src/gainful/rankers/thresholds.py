@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import each, even_cuts, threads_for
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
 from gainful.parameters.constraints import Choice, Either, Integer
@@ -72,7 +72,7 @@ class Codes:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
             threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
-        each(piece, even_cuts(n_features, threads_for(self.codes.size, per_thread=VALUES_PER_THREAD)))
+        run_each(piece, even_cuts(n_features, threads_for(self.codes.size, per_thread=VALUES_PER_THREAD)))
         return sums, places
 
 

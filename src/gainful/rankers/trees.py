@@ -1,4 +1,4 @@
-"""What all rankers of boosted trees share: parameters, scores, importances, contributions, going on, model files."""
+"""What all rankers of boosted trees share: parameters, scores, importances, contributions, warm starts, model files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gainful.trees.grow import (
     training_threads,
 )
 from gainful.trees.objective_factory import Labels, ObjectiveFactory
-from gainful.trees.query_sampling import refuse_not_resumed
+from gainful.trees.query_sampling import refuse_unresumable
 from gainful.trees.row_chunks import join_blocks
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss", "num_class", "num_classes")
@@ -62,10 +62,10 @@ class TreeRanker(Ranker):
     bins : histogram bins a feature is cut into; "exact" keeps every distinct value apart
     monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
     categorical : features that hold categories (whole numbers ≥ 0), by number or name
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many trees; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
-    warm_start : a further ``fit`` goes on from the trees of the best iteration, up to ``n_trees`` in all
-    engine_params : LightGBM parameters handed on as they are (extra_trees, max_depth, …)
+    warm_start : another ``fit`` continues from the trees of the best iteration, up to ``n_trees`` in all
+    engine_params : LightGBM parameters, passed on as they are (extra_trees, max_depth, …)
     n_jobs : threads; None for as many as are useful now, -1 for all cores that this process may use
     random_state : seed; the same seed gives the same model
 
@@ -111,9 +111,9 @@ class TreeRanker(Ranker):
         50, Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping")
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
-    warm_start: bool = parameter(False, Flag(help="fit again goes on from the trees there are, up to n_trees in all"))
+    warm_start: bool = parameter(False, Flag(help="another fit continues the trees so far, up to n_trees in all"))
     engine_params: Mapping[str, Any] | None = parameter(
-        None, Maybe(inner=Settings(), help="LightGBM parameters handed on as they are")
+        None, Maybe(inner=Settings(), help="LightGBM parameters, passed on as they are")
     )
     n_jobs: int | None = parameter(
         None, Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores")
@@ -122,12 +122,12 @@ class TreeRanker(Ranker):
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
-    def _owned(self) -> dict[str, tuple[str, ...]]:
-        """LightGBM's names of further parameters that this ranker sets itself."""
+    def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
+        """LightGBM's names for further parameters that this ranker sets itself."""
         return {}
 
     def _threads(self) -> int | None:
-        """``n_jobs`` as our own kernels take it: None for as many as the data are worth."""
+        """``n_jobs`` for our own kernels: None for as many as the data deserve."""
         return self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None
 
     def _lightgbm_params(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class TreeRanker(Ranker):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             owner=type(self).__name__,
-            also_owned={**self._owned(), "another ranker": OBJECTIVE_NAMES},
+            also_owned={**self._own_lightgbm_names(), "another ranker": OBJECTIVE_NAMES},
             engine_params=self.engine_params,
         )
 
@@ -153,16 +153,16 @@ class TreeRanker(Ranker):
         monitor: Monitor,
         *,
         params: Mapping[str, Any] | None = None,
-        recipe: ObjectiveFactory | None = None,
+        factory: ObjectiveFactory | None = None,
     ) -> float | None:
         """Grow ``booster_``: with an objective of ours, or with LightGBM's named in ``params``.
 
-        Returns the scale of the gradients, where the objective has one and a tree has asked for it.
+        Returns the scale of the gradients, if the objective has one and a tree used it.
         """
         if monitor.valid is not None:
             monitor.patience = self.early_stopping
         if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
-            raise DataError("eval_set is on a cluster and X is not; give both there, or both here")
+            raise DataError("eval_set is on a cluster and X is not; put both on the cluster, or neither")
         start = self._trees_to_go_on_from(data, monitor)
         settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
         about: dict[str, Any] = {
@@ -175,10 +175,10 @@ class TreeRanker(Ranker):
         if data.whole is None:
             from gainful.trees.cluster.train import grow_on_cluster
 
-            about |= {"recipe": recipe, "threads": self._threads()}
+            about |= {"factory": factory, "threads": self._threads()}
             booster, scale = grow_on_cluster(data, labels, self.n_trees, settings, monitor, **about)
         else:
-            objective = None if recipe is None else recipe.make(data.whole, threads=self._threads())
+            objective = None if factory is None else factory.make(data.whole, threads=self._threads())
             booster = grow_trees(
                 data.whole,
                 labels(data.whole),
@@ -195,30 +195,30 @@ class TreeRanker(Ranker):
         return scale
 
     def _trees_to_go_on_from(self, data: Dataset, monitor: Monitor) -> Any:
-        """With ``warm_start``, the trees of the best iteration so far; the monitor then counts on from there."""
+        """With ``warm_start``, the trees of the best iteration so far; the monitor counts on from them."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
         from gainful.trees.lightgbm_library import lgb
 
         if data.n_features != self.booster_.num_feature():
             raise DataError(
-                f"X has {data.n_features} features, but the trees to go on from were grown with "
-                f"{self.booster_.num_feature()}; set warm_start=False to begin anew"
+                f"X has {data.n_features} features, but the trees to continue were grown with "
+                f"{self.booster_.num_feature()}; set warm_start=False to start afresh"
             )
         start = lgb.Booster(model_str=self.booster_.model_to_string(num_iteration=self.best_iteration_))
         grown = start.current_iteration()
         if grown >= self.n_trees:
             raise ParameterError(
-                f"n_trees of {type(self).__name__} must be above the {grown} trees there are to go on from, was "
+                f"n_trees of {type(self).__name__} must be above the {grown} trees to continue, was "
                 f"{self.n_trees}; it counts all trees"
             )
         value = None
         if monitor.valid is not None:
-            value = self._measured(start, monitor)
+            value = self._measure(start, monitor)
         monitor.resume(getattr(self, "history_", []), grown, value)
         return start
 
-    def _measured(self, trees: Any, monitor: Monitor) -> float:
+    def _measure(self, trees: Any, monitor: Monitor) -> float:
         """The validation metric of these trees."""
         if monitor.valid.whole is None:
             text = trees.model_to_string()
@@ -226,7 +226,7 @@ class TreeRanker(Ranker):
         return monitor.evaluate(self._to_scores(predict_rows(trees, monitor.valid.X, trees.current_iteration())))
 
     def _start_facts(self, data: Dataset) -> dict[str, Any]:
-        # LightGBM grows other trees with another number; on a cluster it is the workers that have it
+        # the trees depend on it; on a cluster the workers decide it
         threads = self._threads() if data.whole is None else training_threads(self.n_jobs, data.whole)
         facts = {"number of threads": threads}
         if not self.warm_start or not hasattr(self, "booster_"):
@@ -236,14 +236,14 @@ class TreeRanker(Ranker):
 
     def _refuse_checkpoint(self) -> None:
         super()._refuse_checkpoint()
-        refuse_not_resumed(self.engine_params, type(self).__name__)
+        refuse_unresumable(self.engine_params, type(self).__name__)
 
     def _in_one_block(self, data: Dataset) -> Dataset:
         # LightGBM reads the blocks of this process one after the other
         return join_blocks(data) if data.is_local else data
 
     def _to_scores(self, predicted: Array) -> Array:
-        """Scores of rows from what LightGBM predicts for them: the same, unless a subclass says otherwise."""
+        """Scores from LightGBM's predictions: the same unless a subclass overrides it."""
         return predicted
 
     # -- features by name ----------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class TreeRanker(Ranker):
             )
         raise ParameterError.of(
             type(self).__name__, parameter, f"features 0 … {data.n_features - 1}"
-            + (" or their names" if names is not None else " (the data has no names of features)"), feature,
+            + (" or their names" if names is not None else " (the data has no feature names)"), feature,
         )  # fmt: skip
 
     # -- use -----------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class TreeRanker(Ranker):
 
         self.best_iteration_ = int(state["best_iteration"])
         if not 0 <= self.best_iteration_ <= check_booster_text(state["booster"], self.n_features_in_):
-            raise ValueError("best_iteration is none of the iterations")
+            raise ValueError("best_iteration is not one of the iterations")
         self.booster_ = first_iterations(lgb.Booster(model_str=state["booster"]), self.best_iteration_)
 
 

@@ -1,7 +1,7 @@
-"""Checkpoints: what a long training has reached, in a file, so that the same training can go on from there.
+"""Checkpoints: the state of a long training in a file, from which the same training can resume.
 
 A checkpoint belongs to one training: a class of rankers, its parameters, the data and the version of gainful. It is a
-container (:mod:`gainful.persistence.container`), replaced whole each time, and nothing in it is executed.
+container (:mod:`gainful.persistence.container`), replaced whole each time, and reading it executes no code.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gainful.persistence.container import LONG_TEXT, Kind, pack, read_container,
 from gainful.persistence.jsonable import plain
 
 KIND = Kind("gainful-checkpoint", 1, "checkpoint", level=1)
-MAX_BYTES = 1 << 36  # unpacked; whoever trains trusts the file
-SAMPLED_ROWS = 1024  # of X, by which data are known again
-MOST_DIFFERENCES = 3  # told
+MAX_BYTES = 1 << 36  # unpacked; the file is the user's own
+SAMPLED_ROWS = 1024  # of X, to recognise the data
+MOST_DIFFERENCES = 3  # named in an error
 
 
 class CheckpointWarning(UserWarning):
@@ -36,13 +36,13 @@ class CheckpointWarning(UserWarning):
 
 
 class Checkpoint:
-    """A file that training writes every so many seconds, and from which the same training goes on.
+    """A file that training writes every few seconds, and from which the same training can resume.
 
     Hand it to ``fit(..., checkpoint=)``, or just a path. A training that ends well deletes it, unless ``keep``.
 
-    A solver asks :meth:`due` after an iteration and then calls :meth:`save` with all it needs to go on; where it finds
-    ``state`` not None, that is what it saved. A state maps names (letters, digits, _) to arrays of numbers, texts, and
-    whatever JSON holds; numbers keep every bit.
+    A solver asks :meth:`due` after an iteration and then calls :meth:`save` with all it needs to resume. If ``state``
+    is not None when it starts, that is what it saved. A state maps names (letters, digits, _) to arrays of numbers,
+    texts, and whatever JSON holds; numbers keep every bit.
 
     Parameters
     ----------
@@ -62,21 +62,21 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def open(self, training: Mapping[str, Any]) -> None:
-        """Begin a training known by these facts, or find ``state`` of the same; the file of another is refused."""
+        """Begin a training with these facts, or load its ``state``; the file of another training is an error."""
         refuse_unwritable(self.path)
         self._training, self.state, self._last = plain(dict(training)), None, time.monotonic()
         if not os.path.lexists(self.path):
             return
         manifest, state = read_container(KIND, self.path, MAX_BYTES)
         there = manifest.get("training")
-        told = list(_differences(there if isinstance(there, dict) else {}, self._training))
-        if told:
-            more = f" and {len(told) - MOST_DIFFERENCES} more" if len(told) > MOST_DIFFERENCES else ""
+        differences = list(_differences(there if isinstance(there, dict) else {}, self._training))
+        if differences:
+            more = f" and {len(differences) - MOST_DIFFERENCES} more" if len(differences) > MOST_DIFFERENCES else ""
             raise GainfulError(
-                f"{self.path} is the checkpoint of another training: {'; '.join(told[:MOST_DIFFERENCES])}{more}. "
-                "Delete it to begin anew, or name another file"
+                f"{self.path} is the checkpoint of another training: "
+                f"{'; '.join(differences[:MOST_DIFFERENCES])}{more}. Delete it to start afresh, or name another file"
             )
-        self.state = {name: _restored(value) for name, value in state.items()}
+        self.state = {name: _decode(value) for name, value in state.items()}
 
     def due(self) -> bool:
         """Whether it is time to save."""
@@ -84,15 +84,15 @@ class Checkpoint:
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Replace the file. Where that fails, a warning says so: training is worth more than its checkpoint."""
-        held = {name: value if _is_member(value) else _exact(value) for name, value in state.items()}
+        held = {name: value if _is_member(value) else _encode(value) for name, value in state.items()}
         try:
             write_container(KIND, self.path, pack(KIND, {"training": self._training}, held))
         except FormatError as error:
             warnings.warn(f"the checkpoint is not up to date: {error}", CheckpointWarning, stacklevel=2)
         self._last = time.monotonic()
 
-    def ended(self) -> None:
-        """The training has ended well."""
+    def finish(self) -> None:
+        """Call when the training has ended well."""
         if not self.keep:
             self.remove()
 
@@ -103,7 +103,7 @@ class Checkpoint:
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any], of: str = "") -> Iterator[str]:
-    """Lines that say what is not the same."""
+    """One line for each difference."""
     for name in sorted({*there, *here}):
         a, b = there.get(name), here.get(name)
         if isinstance(a, dict) and isinstance(b, dict):
@@ -119,36 +119,36 @@ def _is_member(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, str) and len(value) > LONG_TEXT)
 
 
-def _exact(value: Any) -> Any:
-    """A value as JSON, in which NaN and the infinities have no place of their own."""
+def _encode(value: Any) -> Any:
+    """A value as JSON, which has no NaN and no infinities."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if isinstance(value, Mapping):
-        return {str(name): _exact(item) for name, item in value.items()}
+        return {str(name): _encode(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_exact(item) for item in value]
+        return [_encode(item) for item in value]
     return value
 
 
-def _restored(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, list):
-        return [_restored(item) for item in value]
+        return [_decode(item) for item in value]
     if isinstance(value, dict):
         if set(value) == {"float"}:
             return float(value["float"])
-        return {name: _restored(item) for name, item in value.items()}
+        return {name: _decode(item) for name, item in value.items()}
     return value
 
 
-# -- data known again --------------------------------------------------------------------------------------------------
+# -- recognising data --------------------------------------------------------------------------------------------------
 
 
 def data_facts(data: Any) -> dict[str, Any]:
-    """What data are known again by: counts, and checksums of grades, queries, weights and a sample of the rows.
+    """Facts that identify data: counts, and checksums of grades, queries, weights and a sample of the rows.
 
-    Data in blocks are asked block by block, where they are.
+    Blocks compute their checksums where they are.
     """
     facts = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
     parts = [block_digest(data.whole)] if data.whole is not None else data.map(block_digest)

@@ -16,7 +16,7 @@ from gainful.training.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class Progress:
-    """What a progress callback is told after each iteration. Returning True from the callback stops training."""
+    """What a progress callback receives after each iteration. Returning True from the callback stops training."""
 
     iteration: int
     total: int | None
@@ -36,7 +36,7 @@ AFTER_FIT: list[Callable[[Any], object]] = []
 class Monitor:
     """Watches one fit.
 
-    A loop runs inside ``with monitor:`` and calls :meth:`step` once an iteration; ``step`` says when to stop. Ctrl-C
+    A loop runs inside ``with monitor:`` and calls :meth:`step` once per iteration; ``step`` says when to stop. Ctrl-C
     inside the block, after at least one finished iteration, ends training instead of raising: the ranker keeps
     ``best_iteration`` and ``interrupted`` is set.
     """
@@ -52,7 +52,7 @@ class Monitor:
     interrupted: bool = False
     stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
-    checkpoint: Checkpoint | None = None  # where the solver finds what it saved, and saves
+    checkpoint: Checkpoint | None = None  # from which a solver resumes, and to which it saves
     journal: Any = None  # a gainful.linear.journal.Journal, of solvers that keep one
 
     def __enter__(self) -> Monitor:
@@ -72,7 +72,7 @@ class Monitor:
             self.journal.closed = True
 
     def resume(self, history: Sequence[Mapping[str, Any]], iterations: int, validation: float | None) -> None:
-        """Go on from a model of so many iterations, which scores ``validation`` on the validation data."""
+        """Continue from a model of ``iterations`` iterations, which scores ``validation`` on the validation data."""
         known = [dict(row) for row in history[:iterations]]
         blank = {"objective": None, "gap": None, "validation": None, "seconds": None}
         self.history[:] = [known[i] if i < len(known) else {"iteration": i + 1, **blank} for i in range(iterations)]
@@ -86,13 +86,13 @@ class Monitor:
         return {"history": [dict(row) for row in self.history], "seconds": seconds, **best}
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Be as when the record was made; its seconds count on."""
+        """Restore a record; the clock continues from its seconds."""
         self.history[:] = [dict(row) for row in record["history"]]
         self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
         self.started = time.perf_counter() - float(record["seconds"])
 
     def elapsed(self) -> float:
-        """Seconds of training so far; while a solver hears old answers again, those when it first heard them."""
+        """Seconds of training so far; while a solver replays recorded evaluations, the recorded seconds."""
         old = None if self.journal is None else self.journal.old_seconds()
         return time.perf_counter() - self.started if old is None else float(old)
 
@@ -136,5 +136,5 @@ class Monitor:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the best iteration is so long past that training stops."""
+        """Whether the best iteration is at least ``patience`` iterations ago."""
         return self.patience is not None and len(self.history) - self.best_iteration >= self.patience

@@ -21,21 +21,21 @@ class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     """Replaces every feature by the number of the bin its value falls into: 0, 1, 2, … from low to high.
 
     Along the sorted values of a feature, a bin opens at the first value that has none and takes all values up to one
-    bin length above it. The length is the smallest with which ``n_bins`` bins suffice, so nothing is spent where there
+    bin length above it. The length is the smallest with which ``n_bins`` bins suffice, so no bin is spent where there
     are no data, and a feature of few distinct values keeps them all. A value between two bins, or outside the range of
     training, goes to the nearest bin.
 
-    A feature with missing values (NaN) in training is cut into one bin less, and they get the code after the last bin.
-    Where a feature had none, a missing value is refused.
+    A feature with missing values (NaN) in training gets one bin less, and they get the code after the last bin. If a
+    feature had none, a missing value is an error.
 
-    Trees see the order of values only, so the codes can stand for the features; put ``bins="exact"`` rankers behind it
-    to keep the bins as they are::
+    Trees use only the order of values, so the codes can replace the features; rankers with ``bins="exact"`` keep these
+    bins::
 
         make_pipeline(AdaptiveBinner(256), LambdaMART(bins="exact"))
 
     Parameters
     ----------
-    n_bins : most bins of a feature, 2 … 65,536; codes are uint8 up to 256 and uint16 above
+    n_bins : maximum number of bins per feature, 2 … 65,536; codes are uint8 up to 256 and uint16 above
     start_length : bin length tried first. 0 keeps distinct values apart while they are few enough; the paper starts
         near 1e-10, which also merges values that differ by rounding.
 
@@ -43,7 +43,7 @@ class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     ----------
     lengths_ : (n_features,), the bin length found for each feature
     bin_edges_ : for each feature the ascending thresholds between its bins; a value on one belongs to the lower bin
-    n_bins_ : (n_features,), bins of each feature, that of missing values not counted
+    n_bins_ : (n_features,), bins of each feature, not counting that of missing values
     has_missing_ : (n_features,), whether the feature has a code for missing values
     """
 

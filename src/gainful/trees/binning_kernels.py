@@ -47,7 +47,7 @@ def smallest_length(values, most, start):
     if len(values) <= 1 or _fits(values, start, most):
         return start
     high = min(values[-1] - values[0], 1.7e308)
-    if not _fits(values, high, most):  # the range itself is beyond the largest number
+    if not _fits(values, high, most):  # the range itself overflows
         return np.inf
     low = high / 2
     while low > start and _fits(values, low, most):

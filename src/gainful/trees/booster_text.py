@@ -1,10 +1,10 @@
-"""LightGBM's model text, checked before LightGBM sees it.
+"""Checks LightGBM's model text before LightGBM reads it.
 
-LightGBM trusts what it wrote: a child index out of range makes it read memory that is not its own, and a child that is
-its own ancestor makes it score for ever. :func:`check_booster_text` lets pass only texts in which
+LightGBM trusts its input: a child index out of range makes it read foreign memory, and a child that is its own ancestor
+makes it loop for ever. :func:`check_booster_text` accepts only texts in which
 
 - the header has the keys, counts and sizes that LightGBM writes, and the sizes are those of the trees that follow;
-- every array of a tree has the length that its numbers of leaves and categories ask for, and holds finite numbers;
+- every array of a tree has the length that follows from its leaves and categories, and holds finite numbers;
 - every node but the root is the child of exactly one node before it, so that a tree is a tree;
 - split features, categories and the features of linear leaves exist.
 """
@@ -98,18 +98,18 @@ def _check_objective(objective: bytes | None, classes: int) -> None:
     if objective is None:
         return
     if not OBJECTIVE.fullmatch(objective):
-        raise BadBoosterText("its objective is none")
+        raise BadBoosterText("its objective is not readable")
     kind, *settings = objective.split(b" ")
-    told = [setting.partition(b":")[2] for setting in settings if setting.startswith(b"num_class:")]
+    given = [setting.partition(b":")[2] for setting in settings if setting.startswith(b"num_class:")]
     if kind.startswith(b"multiclass"):
-        if told != [b"%d" % classes]:
+        if given != [b"%d" % classes]:
             raise BadBoosterText("its numbers of classes disagree")
-    elif told or classes != 1:
+    elif given or classes != 1:
         raise BadBoosterText("its objective has one class, its trees have more")
 
 
 def _check_tail(tail: bytes) -> None:
-    """What follows the trees: importances, parameters, and categories of a frame, of which there are none."""
+    """The text after the trees: importances, parameters, and the categories of a frame, which must be empty."""
     end, _, rest = tail.partition(b"\n\n")
     if end != b"end of trees":
         raise BadBoosterText("its trees do not end where their sizes say")
@@ -194,7 +194,7 @@ def _check_linear(tree: Mapping[bytes, bytes], n_leaves: int, n_features: int, p
         return
     if tree[b"is_linear"] != b"1":
         raise BadBoosterText(f"tree {place} does not say whether its leaves are constants")
-    spaced = {name: b" ".join(tree.get(name, b"").split()) for name in LINEAR}  # leaves are parted by further spaces
+    spaced = {name: b" ".join(tree.get(name, b"").split()) for name in LINEAR}  # extra spaces separate leaves
     _numbers(spaced, b"leaf_const", n_leaves)
     counts = _integers(spaced, b"num_features", n_leaves)
     features = _integers(spaced, b"leaf_features", None)
@@ -230,7 +230,7 @@ def _count(fields: Mapping[bytes, bytes], name: bytes, low: int, high: int = LAR
 def _integers(
     fields: Mapping[bytes, bytes], name: bytes, size: int | None = None, *, empty: bool = False, high: int = LARGEST
 ) -> Ints:
-    values: Ints = _parsed(fields.get(name, b""), name, INTEGER_LETTERS, np.int64)
+    values: Ints = _parse_numbers(fields.get(name, b""), name, INTEGER_LETTERS, np.int64)
     if len(values) and not -high - 1 <= values.min() <= values.max() <= high:
         raise BadBoosterText(f"{name.decode()} holds numbers out of range")
     _check_size(values, name, size, empty)
@@ -238,15 +238,15 @@ def _integers(
 
 
 def _numbers(fields: Mapping[bytes, bytes], name: bytes, size: int, *, empty: bool = False) -> Any:
-    values = _parsed(fields.get(name, b""), name, NUMBER_LETTERS, np.float64)
+    values = _parse_numbers(fields.get(name, b""), name, NUMBER_LETTERS, np.float64)
     if not np.isfinite(values).all():
         raise BadBoosterText(f"{name.decode()} holds an infinite number")
     _check_size(values, name, size, empty)
     return values
 
 
-def _parsed(text: bytes, name: bytes, letters: bytes, dtype: type) -> Any:
-    """The numbers of a line, parted by single spaces."""
+def _parse_numbers(text: bytes, name: bytes, letters: bytes, dtype: type) -> Any:
+    """The numbers of a line, separated by single spaces."""
     words = text.split(b" ") if text else []
     if text.translate(None, letters) or max(map(len, words), default=0) > LONGEST_NUMBER:
         raise BadBoosterText(f"{name.decode()} does not hold numbers of its kind")

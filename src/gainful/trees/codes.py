@@ -1,4 +1,4 @@
-"""Codes of bins (uint8, uint16) handed to LightGBM in blocks: it would turn them all into float32 at once.
+"""Bin codes (uint8, uint16), passed to LightGBM in blocks: it would convert them all to float32 at once.
 
 Loads LightGBM, so it is imported on use.
 """
@@ -32,7 +32,7 @@ class Blocks(lgb.Sequence):
 def bins_of_codes(X: Any, params: dict[str, Any]) -> lgb.Dataset:
     """A small data set with every code of every feature, from which LightGBM takes the bins of the large one.
 
-    To find one bin for each value in the data themselves it would draw all rows as a sample, twelve bytes a value.
+    To find one bin per value in the data itself it would sample all rows, twelve bytes per value.
     """
     columns = [distinct(X, j) for j in range(X.shape[1])]
     rows = np.arange(max(len(column) for column in columns))
@@ -40,7 +40,7 @@ def bins_of_codes(X: Any, params: dict[str, Any]) -> lgb.Dataset:
     return lgb.Dataset(values.astype(np.float32), params=params)
 
 
-# What LightGBM would derive from that small set but cannot: how often values occur.
+# Settings that depend on how often values occur, which that small set does not say.
 NOT_BY_FREQUENCY = {"feature_pre_filter": False, "enable_bundle": False, "is_enable_sparse": False}
 
 

@@ -17,7 +17,7 @@ LARGEST_PLAIN_GRADE = 30.0  # LightGBM keeps labels and gains of splits in float
 def relevance_of(grades: Array, kind: str, highest: float | None = None) -> Array:
     """T of each grade: the grade, or its gain 2^g − 1; above a highest grade of 30 divided by 2^(highest grade).
 
-    ``highest`` is the highest grade of all, where these are not all.
+    ``highest`` is the highest grade of all data, if these grades are a part.
     """
     if kind == "grade":
         return grades
@@ -73,7 +73,7 @@ class Grades:
 
     @classmethod
     def of(cls, y: Array, kind: str, most: int | None, weights: Array | None) -> Self:
-        """Each distinct grade a class; where there are more than ``most``, merged to classes of about equal size."""
+        """One class per distinct grade; more than ``most`` grades are merged into classes of about equal size."""
         return cls.of_tally(Tally.of(y, weights), kind, most)
 
     @classmethod
@@ -135,7 +135,7 @@ class Grades:
 def _start(share: Array) -> Array:
     """The log odds of Pr(g ≥ k), k ≥ 2, where each class has its share."""
     above = np.cumsum(share[::-1])[::-1][1:]
-    # classes whose queries weigh nothing would have infinite odds
+    # classes whose queries have weight 0 would have infinite odds
     p = np.clip(above / share.sum(), 1e-15, 1.0 - 1e-15)
     return np.asarray(np.log(p) - np.log1p(-p))
 
@@ -144,7 +144,7 @@ class CumulativeLogits:
     """Gradients of K − 1 logistic models, one for each of Pr(g ≥ k), k = 2 … K, side by side in one booster.
 
     LightGBM grows the trees of an iteration each from its own column of gradients, so they are the trees that K − 1
-    boosters of their own would grow, but the binned features are there only once. Each model starts from ``start``,
+    boosters of their own would grow, but the binned features are stored only once. Each model starts from ``start``,
     the log odds of the training data, as LightGBM's ``binary`` does.
     """
 
@@ -171,7 +171,7 @@ class CumulativeLogits:
 
 
 def cumulative_logits(grades: Grades, data: RankingData, **_: Any) -> CumulativeLogits:
-    """Those of some queries. Their weights count as they are, and one thread does."""
+    """The objective of some queries. Weights are not rescaled, and one thread suffices."""
     return CumulativeLogits(grades.labels(data.y), grades.start, data.row_weights)
 
 

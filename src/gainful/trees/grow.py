@@ -1,7 +1,7 @@
 """Boosted trees: LightGBM, one iteration at a time.
 
-gainful owns the loop instead of calling ``lightgbm.train``: validation uses gainful's metrics with their conventions,
-Ctrl-C keeps what is grown, and an objective may change from one iteration to the next.
+gainful runs the loop itself instead of calling ``lightgbm.train``: validation uses gainful's metrics with their
+conventions, Ctrl-C keeps the trees so far, and an objective may change from one iteration to the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.compute.estimators import ConvergenceWarning
 from gainful.compute.randomness import seed_from
-from gainful.compute.threads import openmp_threads, paced
+from gainful.compute.threads import openmp_threads, step_context
 from gainful.data.dataset import RankingData
 from gainful.data.frames import CODES, without_codes
 from gainful.data.rows import Array
@@ -23,20 +23,20 @@ from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
 from gainful.trees.query_sampling import (
     QuerySample,
-    n_models_drawn_for,
+    n_sampled_models,
     never_all_one,
-    pass_feature_samples,
-    taken_from,
+    replace_bagging,
+    skip_feature_samples,
 )
 from gainful.trees.row_chunks import ChunkedMatrix, chunks_of, distinct
 
-# What a custom objective is asked after each tree: the scores of the training rows and the number of the tree to grow,
-# from 1, trees of an earlier training counted in. It answers with gradient and curvature of each row.
+# Called before each tree with the scores of the training rows and the number of the tree to grow (from 1, including
+# trees of an earlier training); returns gradient and curvature of each row.
 Objective = Callable[[Array, int], tuple[Array, Array]]
 
-MOST_BINS = 65_536  # two bytes a value
-FEW_ROWS = 1000  # a thread is worth waking to score so many
-VALUES_PER_THREAD = 20_000  # and to grow trees on so many stored values of X
+MOST_BINS = 65_536  # two bytes per value
+FEW_ROWS = 1000  # per thread when scoring: fewer are not worth a thread
+VALUES_PER_THREAD = 20_000  # stored values of X per thread when growing trees
 
 
 def lightgbm_params(
@@ -54,7 +54,7 @@ def lightgbm_params(
     owner: str,
     also_owned: Mapping[str, tuple[str, ...]] | None = None,
 ) -> dict[str, Any]:
-    """LightGBM's parameters for gainful's. ``engine_params`` adds its own; those gainful owns are refused there."""
+    """LightGBM's parameters for gainful's. ``engine_params`` adds to them, but must not set those that gainful sets."""
     params: dict[str, Any] = {
         "num_leaves": int(n_leaves),
         "learning_rate": float(learning_rate),
@@ -122,15 +122,15 @@ def grow_trees(
     objective : gradients from gainful; without it ``params`` names an objective of LightGBM's
     categorical : features that hold categories
     exact_bins : one bin for each distinct value of a feature
-    start : a booster to go on from; its trees count
-    to_scores : from what LightGBM predicts for the validation rows to one score per row
-    n_jobs : threads; None for as many as are useful from tree to tree
+    start : a booster to continue; its trees count
+    to_scores : turns LightGBM's predictions for the validation rows into one score per row
+    n_jobs : threads; None for as many as are useful at each tree
     """
     from gainful.trees.lightgbm_library import lgb, native
 
     monitor.total = n_trees
     n_threads = training_threads(n_jobs, data)
-    step = paced(native, n_jobs, n_threads)
+    step = step_context(native, n_jobs, n_threads)
     params = params | {"num_threads": n_threads}
     growth = Growth(data, params, monitor, objective, start)
     params = growth.params
@@ -141,8 +141,8 @@ def grow_trees(
         train, valid = _training_and_validation(data, labels, params, monitor, categorical, exact_bins, growth)
         booster = _new_booster(params, train, valid, growth)
         if growth.start is None and objective is not None and not _can_split(train):
-            # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
-            _say_if_leaves_are_too_large(data, params)
+            # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
+            warn_if_leaves_are_too_large(data, params)
             return booster
         with monitor:
             for _ in growth.trees(n_trees):
@@ -166,16 +166,16 @@ def grow_trees(
 
 
 def training_threads(n_jobs: int | None, data: RankingData) -> int:
-    """The threads that the sums of a training are cut for, which its trees depend on in the last digits."""
+    """The number of threads that sums are split over; the last digits of the trees depend on it."""
     values = data.X.nnz if hasattr(data.X, "indptr") else data.n_rows * data.n_features
     return openmp_threads(n_jobs, values / VALUES_PER_THREAD)
 
 
 class Growth:
-    """How far growing is: the tree to grow, what is drawn for it, and what a checkpoint holds of it.
+    """The state of a training: the tree to grow, its sample, and what a checkpoint holds.
 
-    Trees are numbered from 1, those of ``start`` counted in. ``first`` is the last number before this training,
-    ``start`` the booster to go on from: the one given, or that of the checkpoint.
+    Trees are numbered from 1, including those of ``start``. ``first`` is the last number before this training,
+    ``start`` the booster to continue: the one given, or that of the checkpoint.
     """
 
     def __init__(
@@ -184,12 +184,12 @@ class Growth:
         self.monitor, self.objective = monitor, objective
         self.first = 0 if start is None else start.current_iteration()
         found = None if monitor.checkpoint is None else monitor.checkpoint.state
-        # going on from a model must not draw the samples of its trees again; None as random_state draws a seed
+        # continuing a model must not draw the samples of its trees again; random_state=None drew a seed
         self.seed = (params["seed"] + self.first) % 2**31 if found is None else int(found["seed"])
         self.tree, self.start, self.measured_before = self.first, start, -1
         if found is not None:
             self._resume(found)
-        self.params, self.sample = taken_from(params | {"seed": self.seed}, data)
+        self.params, self.sample = replace_bagging(params | {"seed": self.seed}, data)
         if objective is not None:
             self.params = self.params | {"objective": "none"}
         self.row_weights = data.row_weights
@@ -203,7 +203,7 @@ class Growth:
             self.objective.restore(found["objective"])  # type: ignore[union-attr]
 
     def trees(self, n_trees: int) -> Iterator[int]:
-        """The numbers of the trees to grow; none where training had ended already."""
+        """The numbers of the trees to grow; none if training had ended already."""
         if not self.monitor.out_of_patience:
             for number in range(self.tree + 1, n_trees + 1):
                 self.tree, self.measured_before = number, len(self.monitor.history)
@@ -214,7 +214,7 @@ class Growth:
         if self.objective is not None:
             return bool(booster.update(fobj=self._gradients))
         if self.sample is not None:
-            # LightGBM's objectives look at the weights in the data set anew for every tree
+            # LightGBM's objectives read the weights of the data set again for every tree
             train.set_weight(self._sampled_weights(self.sample))
         return bool(booster.update())
 
@@ -231,7 +231,7 @@ class Growth:
         return never_all_one(rows if self.row_weights is None else rows * self.row_weights)
 
     def first_weights(self) -> Array | None:
-        """The weights of the rows as LightGBM shall see them before the first tree."""
+        """The weights of the rows that LightGBM gets before the first tree."""
         if self.objective is not None or self.sample is None:
             return self.row_weights
         return never_all_one(np.ones(int(self.sample.counts.sum())) if self.row_weights is None else self.row_weights)
@@ -243,7 +243,7 @@ class Growth:
             self._save(booster, self.tree)
 
     def save_if_interrupted(self, booster: Any) -> None:
-        """Ctrl-C may come in the middle of a tree: what is kept ends with the last one that was measured."""
+        """Ctrl-C may come in the middle of a tree: the checkpoint ends with the last one that was measured."""
         if self.monitor.checkpoint is not None and self.monitor.interrupted:
             measured = len(self.monitor.history) > self.measured_before
             self._save(booster, self.tree if measured else self.tree - 1)
@@ -271,7 +271,7 @@ def _training_and_validation(
     exact_bins: bool,
     growth: Growth,
 ) -> tuple[Any, Any]:
-    """LightGBM's data sets, the second None without validation data."""
+    """LightGBM's data sets for training and validation; the second is None without validation data."""
     # categories are binned by how often they occur
     in_blocks = exact_bins and data.X.dtype in CODES and not categorical
     bins = None
@@ -280,11 +280,11 @@ def _training_and_validation(
 
         params |= NOT_BY_FREQUENCY
         bins = bins_of_codes(data.X, params)
-    train = _dataset(data, labels, params, categorical, bins, in_blocks, growth, growth.first_weights())
+    train = make_dataset(data, labels, params, categorical, bins, in_blocks, growth, growth.first_weights())
     if monitor.valid is None:
         return train, None
     valid = monitor.valid
-    return train, _dataset(
+    return train, make_dataset(
         valid, np.zeros(valid.n_rows), params, categorical, train, in_blocks, growth, valid.row_weights
     )
 
@@ -295,7 +295,7 @@ def draws_at_random(params: Mapping[str, Any]) -> bool:
     return any(float(params.get(name, 1.0)) < 1.0 for name in shares) or bool(params.get("extra_trees"))
 
 
-def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
+def warn_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -> None:
     least = int(params["min_data_in_leaf"])
     if data.n_rows < 2 * least:
         warnings.warn(
@@ -307,14 +307,14 @@ def _say_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -
 
 
 def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
-    """A live booster, which holds the trees to go on from. The data sets bring the scores of these."""
+    """A booster that starts with the trees to continue. The data sets hold their scores."""
     from gainful.trees.lightgbm_library import lgb
 
     for one in (train, valid):
         if one is not None:
             one.construct()
     if growth.start is not None:
-        # LightGBM has no public way to take over trees but to let it predict all rows at once
+        # LightGBM's only public way to continue trees predicts all rows at once
         grown = lgb.basic._InnerPredictor.from_booster(booster=growth.start, pred_parameter={})
         for one in (train, valid):
             if one is not None:
@@ -323,8 +323,8 @@ def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth)
     if valid is not None:
         booster.add_valid(valid, "valid")
     if growth.tree > growth.first and float(params.get("feature_fraction", 1.0)) < 1.0:
-        drawn_for = n_models_drawn_for(params, train, booster.num_model_per_iteration())
-        pass_feature_samples(booster, (growth.tree - growth.first) * drawn_for)
+        n_sampled = n_sampled_models(params, train, booster.num_model_per_iteration())
+        skip_feature_samples(booster, (growth.tree - growth.first) * n_sampled)
     return booster
 
 
@@ -369,9 +369,9 @@ def first_iterations(booster: Any, iterations: int) -> Any:
 
 
 def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None, **how: Any) -> Array:
-    """What the first so many iterations predict, put through LightGBM's own objective where it has a link."""
+    """Predictions by the first iterations, through the link of LightGBM's own objective if it has one."""
     if isinstance(X, ChunkedMatrix):
-        return np.concatenate([predict_rows(booster, part, iterations, n_jobs, **how) for part in X.parts])
+        return np.concatenate([predict_rows(booster, chunk, iterations, n_jobs, **how) for chunk in X.chunks])
     how = {"num_threads": openmp_threads(n_jobs, X.shape[0] / FEW_ROWS)} | how
     if X.dtype in CODES:
         from gainful.trees.codes import predict_blocks
@@ -381,11 +381,11 @@ def predict_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = Non
 
 
 def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | None = None) -> Array:
-    """SHAP values of the first so many iterations, (n_rows, models · (n_features + 1)), base last; dense."""
+    """SHAP values of the first iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.trees.lightgbm_library import lgb
 
     rows = as_lightgbm(without_codes(X))
-    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # LightGBM would answer with a list of matrices
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # else LightGBM would return a list of matrices
     try:
         threads = openmp_threads(n_jobs, len(rows))
         found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, num_threads=threads)
@@ -395,7 +395,7 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
 
 
 def as_lightgbm(X: Any) -> Any:
-    """X in a form LightGBM knows: it takes SciPy's sparse matrices but not its sparse arrays. Nothing is copied."""
+    """X in a form LightGBM accepts: SciPy's sparse matrices, not its sparse arrays. Nothing is copied."""
     if isinstance(X, np.ndarray):
         return X
     from scipy import sparse
@@ -403,7 +403,7 @@ def as_lightgbm(X: Any) -> Any:
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
 
 
-def _dataset(
+def make_dataset(
     data: RankingData,
     labels: Array,
     params: dict[str, Any],
@@ -413,7 +413,7 @@ def _dataset(
     growth: Growth,
     weight: Array | None,
 ) -> Any:
-    """LightGBM's binned form of the data. It reads arrays where they are: mapped from files they stay there."""
+    """LightGBM's binned form of the data. It reads arrays in place: those mapped from files stay there."""
     from gainful.trees.lightgbm_library import lgb
 
     parts = [as_lightgbm(part) for part in chunks_of(data.X)]
@@ -421,7 +421,7 @@ def _dataset(
         from gainful.trees.codes import Blocks
 
         parts = [Blocks(part) for part in parts]
-    # the scores of the trees to go on from, one model after the other; added tree by tree, as when they were grown
+    # the scores of the trees to continue, one model after the other; summed tree by tree, as when they grew
     scores = None if growth.start is None else predict_rows(growth.start, data.X, -1, raw_score=True).ravel(order="F")
     return lgb.Dataset(
         parts if len(parts) > 1 else parts[0],

@@ -1,4 +1,4 @@
-"""LightGBM, loaded so that its threads soon sleep when they wait. Imported on use."""
+"""LightGBM, loaded so that its waiting threads soon sleep. Imported on use."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from gainful.compute.threads import short_waits
 with short_waits():
     import lightgbm as lgb
 
-native: Any = getattr(lgb.basic, "_LIB", None)  # not public: without it trees grow on all threads at all times
+native: Any = getattr(lgb.basic, "_LIB", None)  # not public: without it trees always grow on all threads
 
 __all__ = ["lgb", "native"]

@@ -1,6 +1,6 @@
-"""What growing on a cluster takes from LightGBM that is not public, in one place.
+"""The private names of LightGBM that growing on a cluster needs, in one place.
 
-A name that a later LightGBM has no more is told in a line that says which versions were tested. Loads LightGBM, so it
+If a later LightGBM lacks one, the error names the tested version. Loads LightGBM, so it
 is imported on use.
 """
 
@@ -21,7 +21,7 @@ TESTED = "4.7"
 
 
 def private(module: str, path: str) -> Any:
-    """What ``path``, a name with dots, is in a module of LightGBM's."""
+    """The object at ``path``, a dotted name, in a module of LightGBM."""
     try:
         return reduce(getattr, path.split("."), import_module(f"lightgbm.{module}"))
     except (ImportError, AttributeError):
@@ -32,7 +32,7 @@ def private(module: str, path: str) -> Any:
 
 
 def train_on_dask(**about: Any) -> Any:
-    """LightGBM's run over the workers of a cluster: a model, or the future of a part that failed."""
+    """Run LightGBM on the workers of a cluster: a model, or the future of a part that failed."""
     return private("dask", "_train")(**about)
 
 
@@ -49,17 +49,17 @@ def disconnect() -> None:
 
 
 def set_start(train: Any, trees: str) -> None:
-    """Let boosters of this data set begin with these trees, whose scores it has as its initial ones."""
-    private("basic", "Dataset._set_predictor")  # where there is none, neither is the attribute that it sets
+    """Let boosters of this data set start with these trees, whose scores are its initial scores."""
+    private("basic", "Dataset._set_predictor")  # it sets the attribute below: without it there is none
     booster = lgb.Booster(model_str=trees)
     start = private("basic", "_InnerPredictor").from_booster(booster=booster, pred_parameter={})
-    start.gainful_booster = booster  # which it looks into, but does not keep alive
+    start.gainful_booster = booster  # it uses the booster, but does not keep it alive
     train._predictor = start
 
 
 @contextmanager
-def logged_to(log: logging.Logger) -> Iterator[None]:
-    """``lightgbm.dask`` prints what it does; send that to a log for a while."""
+def log_to(log: logging.Logger) -> Iterator[None]:
+    """Send the messages of ``lightgbm.dask`` to a log instead of standard output."""
     basic: Any = import_module("lightgbm.basic")
     names = "_LOGGER", "_INFO_METHOD_NAME", "_WARNING_METHOD_NAME"
     before = {name: private("basic", name) for name in names}

@@ -20,23 +20,23 @@ from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.base import StagedFill
 
-# Gradients by score shrink as 1/n with the length n of a list. A root mean square below this part of 1/n is no start.
+# Gradients by score shrink as 1/n with the length n of a list. A root mean square below this times 1/n is flat.
 FLAT = 1e-3
 
 
 class LossObjective:
-    """Σ_q ω_q L_q of the scores, with ω_q of mean 1: what LightGBM asks before each tree.
+    """Σ_q ω_q L_q of the scores, with ω_q of mean 1: the objective that LightGBM calls before each tree.
 
-    A *Newton* step divides the gradient in a leaf by the curvature there, and is used where the loss knows its
+    A *Newton* step divides the gradient in a leaf by the curvature there; it is the default if the loss has a
     curvature. A *gradient* step fits the tree to the negative gradient itself; a gradient has no natural length, so
     ``scale`` stretches it: "auto" makes the root mean square of the first one 1 (of the first curvature the mean), in
     the unit of one document, so that ``l2`` and LightGBM's smallest leaf weight mean the same for every loss.
 
-    A loss that changes as training goes on does so over ``n_stages`` trees and then stays as it is.
+    A loss that changes during training does so over ``n_stages`` trees and then stays fixed.
 
-    Where ``data`` are a block of more, ``mean_weight`` is the mean weight of all queries.
+    If ``data`` is one block of several, ``mean_weight`` is the mean weight of all queries.
 
-    ``value`` is the objective at the scores last asked about, where the loss computes it along with its gradient.
+    ``value`` is the objective at the last scores, if the loss computes it along with its gradient.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LossObjective:
         return gradient, curvature
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """What a checkpoint saves."""
         return {"scale": self.scale}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ class LossObjective:
         return gradient, None
 
     def gradient_size(self, scores: Array, iteration: int) -> GradientSize:
-        """How large the first gradient is, before any scale."""
+        """The size of the first gradient, before scaling."""
         return self._size(*self._derivatives(read_only(np.ascontiguousarray(scores, dtype=np.float64)), iteration))
 
     def _size(self, gradient: Array, curvature: Array | None) -> GradientSize:
@@ -120,7 +120,7 @@ class LossObjective:
 
 @dataclass(frozen=True)
 class GradientSize:
-    """Sums over rows that tell how large a first gradient is; those of several blocks add up."""
+    """Sums over rows that measure the first gradient; those of several blocks add up."""
 
     n_rows: int
     n_queries: int

@@ -1,4 +1,4 @@
-"""What is drawn at random for each tree, so that a training that was stopped draws the same as one that was not."""
+"""Random samples for each tree, drawn so that a resumed training draws the same as one that was never stopped."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 
-# LightGBM's settings under which a tree depends on more than its number and the trees before it; shares of 1 do not.
+# LightGBM's settings with which a tree depends on more than its number and the trees before it; a share of 1 is fine.
 SHARES = ("feature_fraction_bynode", "sub_feature_bynode", "colsample_bynode", "pos_bagging_fraction", "pos_sub_row",
           "pos_subsample", "pos_bagging", "neg_bagging_fraction", "neg_sub_row", "neg_subsample",
           "neg_bagging")  # fmt: skip
-NOT_RESUMED = ("extra_trees", "extra_tree", "data_sample_strategy", "boosting", "boosting_type", "boost",
+UNRESUMABLE = ("extra_trees", "extra_tree", "data_sample_strategy", "boosting", "boosting_type", "boost",
                "use_quantized_grad", "linear_tree", "linear_trees", "cegb_penalty_split", "cegb_penalty_feature_lazy",
                "cegb_penalty_feature_coupled")  # fmt: skip
 LIGHTGBM_EPSILON = float(np.float32(1e-15))
 OFF = (None, False, 0, "gbdt", "gbrt", "bagging")
 
 
-def refuse_not_resumed(engine_params: Mapping[str, Any] | None, owner: str) -> None:
-    """Raise for settings with which a resumed training would grow other trees."""
+def refuse_unresumable(engine_params: Mapping[str, Any] | None, owner: str) -> None:
+    """Raise for settings with which a resumed training would grow different trees."""
     for name, value in (engine_params or {}).items():
-        if (name in SHARES and value != 1) or (name in NOT_RESUMED and value not in OFF):
+        if (name in SHARES and value != 1) or (name in UNRESUMABLE and value not in OFF):
             raise ParameterError(
-                f"engine_params of {owner} sets {name}={value!r}, with which LightGBM cannot go on from a checkpoint "
+                f"engine_params of {owner} sets {name}={value!r}, with which LightGBM cannot resume from a checkpoint "
                 "as if it had never stopped; leave it out, or train without checkpoint"
             )
 
 
 class QuerySample:
-    """A share of the queries, drawn anew for each tree from a seed and the number of the tree.
+    """A share of the queries, drawn for each tree from a seed and the number of the tree.
 
-    gainful draws for LightGBM: its own ``bagging_by_query`` (seen in 4.7) ends in wrong scores of the training rows for
-    shares above one half, and leaves out nothing where the gradients come from outside. Documents of queries that are
-    not drawn count for nothing in sums, but do count as documents of a leaf.
+    gainful draws for LightGBM: its own ``bagging_by_query`` (4.7) gives wrong scores of the training rows for shares
+    above one half, and has no effect with a custom objective. Documents of queries that are not drawn add nothing to
+    sums, but do count as documents of a leaf.
     """
 
     def __init__(self, data: RankingData, share: float, seed: int):
@@ -51,8 +51,8 @@ class QuerySample:
         return np.repeat(drawn, self.counts)
 
 
-def taken_from(params: dict[str, Any], data: RankingData) -> tuple[dict[str, Any], QuerySample | None]:
-    """LightGBM's parameters without its sampling of queries, and ours instead of it."""
+def replace_bagging(params: dict[str, Any], data: RankingData) -> tuple[dict[str, Any], QuerySample | None]:
+    """LightGBM's parameters without its sampling of queries, and our sample instead."""
     if not params.get("bagging_by_query"):
         return params, None
     rest = {name: value for name, value in params.items() if not name.startswith("bagging_")}
@@ -60,15 +60,15 @@ def taken_from(params: dict[str, Any], data: RankingData) -> tuple[dict[str, Any
 
 
 def never_all_one(weights: Array) -> Array:
-    """Weights as LightGBM keeps them: it forgets those that are all 1, and with them where its objectives look."""
+    """Weights that LightGBM keeps: it would drop weights that are all 1, and its objectives miss later ones."""
     kept = weights.astype(np.float32)
     if (kept == 1.0).all():
         kept[0] = np.nextafter(np.float32(1.0), np.float32(2.0))
     return kept
 
 
-def n_models_drawn_for(params: Mapping[str, Any], train: Any, n_models: int) -> int:
-    """The trees of an iteration that LightGBM draws features for, from its own data set.
+def n_sampled_models(params: Mapping[str, Any], train: Any, n_models: int) -> int:
+    """The number of trees per iteration for which LightGBM draws features, from its own data set.
 
     Its softmax grows none for a class that has no weight, or all of it.
     """
@@ -80,11 +80,11 @@ def n_models_drawn_for(params: Mapping[str, Any], train: Any, n_models: int) -> 
     return int(((shares > LIGHTGBM_EPSILON) & (shares < 1.0 - LIGHTGBM_EPSILON)).sum())
 
 
-def pass_feature_samples(booster: Any, n: int) -> None:
-    """Let the booster draw and forget the features of ``n`` trees.
+def skip_feature_samples(booster: Any, n: int) -> None:
+    """Let the booster draw the features of ``n`` trees and discard them.
 
-    LightGBM's generator of feature samples goes on from tree to tree and can be neither read nor set. But a change of
-    parameters, even to what they are, makes it draw a sample.
+    LightGBM's generator of feature samples runs on from tree to tree and can be neither read nor set. But any change of
+    parameters, even to the same values, makes it draw a sample.
     """
     for _ in range(n):
         booster.reset_parameter({"verbosity": -1})

@@ -1,4 +1,4 @@
-"""One set of bins for all blocks of a training set, so that every worker cuts the features at the same places.
+"""One set of bins for all blocks of a training set, so that every worker splits features at the same values.
 
 Left to itself, LightGBM finds the bins of a feature on one machine, from the rows that happen to be there. Here they
 are found once, from rows of all blocks, and each worker gets them as LightGBM's own binary form of a data set of one
@@ -24,13 +24,13 @@ from gainful.trees.codes import NOT_BY_FREQUENCY
 from gainful.trees.grow import as_lightgbm, bins_for
 from gainful.trees.lightgbm_library import lgb
 
-SAMPLE = 200_000  # rows that LightGBM looks at unless told otherwise
-MOST_VALUES = 1 << 27  # that are brought here for exact bins of categories: a GiB in float64
+SAMPLE = 200_000  # rows that LightGBM samples by default
+MOST_VALUES = 1 << 27  # collected here for exact bins of categories: 1 GiB in float64
 SAMPLE_NAMES = ("bin_construct_sample_cnt", "subsample_for_bin")
 
 
 @dataclass(frozen=True)
-class CommonBins:
+class SharedBins:
     """Bins of all features, packed; ``params`` are LightGBM's that go with them."""
 
     packed: bytes
@@ -38,7 +38,7 @@ class CommonBins:
     can_split: bool
 
     def dataset(self, params: Mapping[str, Any]) -> Any:
-        """A data set of LightGBM's that others can refer to."""
+        """A LightGBM data set that others can use as reference."""
         handle, path = tempfile.mkstemp(suffix=".bin")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -48,7 +48,7 @@ class CommonBins:
             os.unlink(path)
 
 
-def find_bins(data: Dataset, params: Mapping[str, Any], categorical: Sequence[int], exact: bool) -> CommonBins:
+def find_bins(data: Dataset, params: Mapping[str, Any], categorical: Sequence[int], exact: bool) -> SharedBins:
     """The bins, found here from rows or values that the blocks send."""
     source = data.source
     if exact and not categorical:
@@ -58,17 +58,17 @@ def find_bins(data: Dataset, params: Mapping[str, Any], categorical: Sequence[in
             f'bins="exact" with categorical brings all values from the cluster here, and {data.n_rows:,} rows of '
             f"{data.n_features:,} features are more than {MOST_VALUES:,} values; give bins a number"
         )
-    # categories are binned by how often they occur, so for one bin each all rows are looked at
-    rows = _sampled_rows(data, data.n_rows if exact else _sample_size(params), params)
-    return _bins_of_rows(source.map(_sampled, source.data, rows), params, categorical, data.n_rows, exact)
+    # categories are binned by frequency, so one bin each needs all rows
+    rows = _draw_rows(data, data.n_rows if exact else _sample_size(params), params)
+    return _bins_of_rows(source.map(_sample_rows, source.data, rows), params, categorical, data.n_rows, exact)
 
 
 def _sample_size(params: Mapping[str, Any]) -> int:
     return next((int(params[name]) for name in SAMPLE_NAMES if name in params), SAMPLE)
 
 
-def _sampled_rows(data: Dataset, n: int, params: Mapping[str, Any]) -> PerBlock:
-    """The rows of each block that are in the sample: None for all."""
+def _draw_rows(data: Dataset, n: int, params: Mapping[str, Any]) -> PerBlock:
+    """The sampled rows of each block; None for all."""
     if data.n_rows <= n:
         return PerBlock((None,) * data.n_blocks)
     rng = np.random.default_rng([int(params.get("data_random_seed", 1)), n])
@@ -81,7 +81,7 @@ def _sampled_rows(data: Dataset, n: int, params: Mapping[str, Any]) -> PerBlock:
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def _sampled(data: RankingData, rows: Array | None) -> Any:
+def _sample_rows(data: RankingData, rows: Array | None) -> Any:
     return data.X if rows is None else data.X[rows]
 
 
@@ -90,7 +90,7 @@ def _distinct(data: RankingData) -> list[Array]:
 
 
 def _distinct_values(X: Any) -> list[Array]:
-    """The values of each feature; of a sparse one 0 too."""
+    """The values of each feature, including the zeros of a sparse one."""
     if isinstance(X, np.ndarray):
         return [np.unique(X[:, j]) for j in range(X.shape[1])]
     columns = X.tocsc()
@@ -100,7 +100,7 @@ def _distinct_values(X: Any) -> list[Array]:
 
 def _bins_of_rows(
     samples: list[Any], params: Mapping[str, Any], categorical: Sequence[int], n_rows: int, exact: bool
-) -> CommonBins:
+) -> SharedBins:
     parts = [as_lightgbm(without_codes(X)) for X in samples if X.shape[0]]
     n = sum(part.shape[0] for part in parts)
     more: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def _most_values(parts: list[Any]) -> int:
     return max(len(np.unique(np.concatenate(columns))) for columns in zip(*by_block, strict=True))
 
 
-def _exact_bins(distinct: list[list[Array]], params: Mapping[str, Any]) -> CommonBins:
+def _exact_bins(distinct: list[list[Array]], params: Mapping[str, Any]) -> SharedBins:
     """From a small data set that holds every value of every feature."""
     columns = [np.unique(np.concatenate(by_block)) for by_block in zip(*distinct, strict=True)]
     rows = np.arange(max(len(column) for column in columns))
@@ -125,7 +125,7 @@ def _exact_bins(distinct: list[list[Array]], params: Mapping[str, Any]) -> Commo
     return _pack([without_codes(values)], dict(params) | more, ())
 
 
-def _pack(parts: list[Any], params: dict[str, Any], categorical: Sequence[int]) -> CommonBins:
+def _pack(parts: list[Any], params: dict[str, Any], categorical: Sequence[int]) -> SharedBins:
     if len(parts) > 1 and not isinstance(parts[0], np.ndarray):
         from scipy import sparse
 
@@ -138,4 +138,4 @@ def _pack(parts: list[Any], params: dict[str, Any], categorical: Sequence[int]) 
         path = os.path.join(folder, "bins.bin")
         row.save_binary(path)
         with open(path, "rb") as file:
-            return CommonBins(file.read(), params, splits)
+            return SharedBins(file.read(), params, splits)

@@ -1,4 +1,4 @@
-"""Scores of rows tree by tree: what each tree adds is found in one pass over the rows."""
+"""Scores of rows after each tree, in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gainful.data.rows import Array, chunks
 from gainful.metrics import Metric
 from gainful.trees.grow import as_lightgbm, predict_rows
 
-ROWS = 1 << 15  # whose sums over all trees are held at once, of one model a tree
+ROWS = 1 << 15  # whose scores after every tree are in memory at once, with one model per tree
 
 ToScores = Callable[[Array], Array]
 
@@ -25,8 +25,8 @@ def start_scores(data: RankingData, trees: str) -> Array:
     return predict_rows(_booster(trees), data.X, -1, raw_score=True, **_threads_here())
 
 
-def added(data: RankingData, scores: Array | None, trees: str) -> Array:
-    """Raw scores after these trees, from those before: the sums that LightGBM has while it grows them."""
+def add_trees(data: RankingData, scores: Array | None, trees: str) -> Array:
+    """Raw scores after these trees, from those before: the same sums as LightGBM's while it grows them."""
     total: Array | None = None
     for rows, _, sums in _sums(data, scores, _booster(trees)):
         total = np.empty((data.n_rows, *sums.shape[2:])) if total is None else total
@@ -35,10 +35,10 @@ def added(data: RankingData, scores: Array | None, trees: str) -> Array:
     return total
 
 
-def measured(
+def measure_trees(
     data: RankingData, scores: Array | None, trees: str, metric: Metric, to_scores: ToScores
 ) -> tuple[Array, Array]:
-    """The metric of each query after each of the trees, (trees, n_queries), and the raw scores after all."""
+    """The metric of each query after each tree, (trees, n_queries), and the raw scores after the last."""
     values, total = np.empty((0, 0)), np.empty(0)
     for rows, queries, sums in _sums(data, scores, _booster(trees)):
         if not values.size:
@@ -58,11 +58,11 @@ def softmax(raw: Array) -> Array:
 
 
 def _threads_here() -> dict[str, int]:
-    """LightGBM's setting on a worker of a cluster: the threads that Dask gave it. Elsewhere all cores."""
+    """LightGBM's setting on a worker of a cluster: the threads that Dask gave it; elsewhere all cores."""
     distributed = sys.modules.get("distributed")
     try:
         return {} if distributed is None else {"num_threads": int(distributed.get_worker().state.nthreads)}
-    except ValueError:  # no worker
+    except ValueError:  # not on a worker
         return {}
 
 

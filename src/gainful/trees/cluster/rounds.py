@@ -1,9 +1,9 @@
-"""The rounds of one training on a Dask cluster: taking turns, looking after the workers, leaving none stuck.
+"""The rounds of one training on a Dask cluster: taking turns, watching the workers, freeing stuck ones.
 
 In a round the workers grow some trees together; ``lightgbm.dask`` finds out which worker holds which blocks, opens
-ports and starts them. A worker that waits in LightGBM's network does not come out of it by itself. So only one training
-at a time has a network on a cluster, a network that does not come about or loses a worker is given up, and the workers
-that wait in it are restarted by their nannies. Loads LightGBM and Dask, so it is imported on use.
+ports and starts them. A worker that waits in LightGBM's network never returns by itself. So only one training at a time
+has a network on a cluster; a network that does not form or loses a worker is abandoned, and the workers that wait in it
+are restarted by their nannies. Loads LightGBM and Dask, so it is imported on use.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import train_on_dask
 
 MOST_LOSSES = 3  # in a row, of the same round
-LOOK_EVERY = 1.0  # seconds between two looks at which workers there are
-ASK_EVERY = 10.0  # seconds after which they are asked even if none is missing: one may be back under its old address
-GRACE = 5.0  # seconds in which workers may find out by themselves
-NETWORK_SECONDS = 120.0  # in which all workers of a round must have come to its network
+LOOK_EVERY = 1.0  # seconds between two checks of which workers there are
+ASK_EVERY = 10.0  # seconds between reports even if none is missing: a worker may have restarted at its old address
+GRACE = 5.0  # seconds for workers to notice by themselves
+NETWORK_SECONDS = 120.0  # for all workers of a round to join its network
 RESTART_SECONDS = 30.0
-TURN = "gainful-trees"  # the name, on the scheduler, of who may have a network
+TURN = "gainful-trees"  # name of the semaphore, on the scheduler, that allows a network
 TURN_SECONDS = 1.0  # between two tries to get it
 
-BETWEEN_WORKERS = re.compile("socket|binding port|connect", re.IGNORECASE)  # in LightGBM's words
+BETWEEN_WORKERS = re.compile("socket|binding port|connect", re.IGNORECASE)  # in LightGBM's messages
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class WorkerLost(Exception):
 
 
 class Rounds:
-    """The rounds of the training ``key``. ``open`` while the last one has not ended well."""
+    """The rounds of the training ``key``. ``open`` until the last one has ended well."""
 
     def __init__(self, source: DaskBlocks, key: str, network: Mapping[str, Any]):
         self.source, self.key, self.network = source, key, dict(network)
@@ -59,35 +59,35 @@ class Rounds:
         self._turn = distributed.Semaphore(1, TURN, scheduler_rpc=self.client.scheduler, loop=self.client.loop)
         self._asking = False
 
-    def grow(self, scores: PerBlock, work: workers.RoundSpec) -> tuple[workers.Grown, list[dict[str, Any]]]:
-        """The trees of a round and what each worker tells of it; grown again where a worker is lost."""
+    def grow(self, scores: PerBlock, spec: workers.RoundSpec) -> tuple[workers.GrownTrees, list[dict[str, Any]]]:
+        """The trees of a round and the report of each worker; the round is repeated if a worker is lost."""
         last: WorkerLost | None = None
         for _ in range(MOST_LOSSES):
             self._wait_for(scores)
             self._take_turn()
             try:
-                grown = self._try(scores, work)
+                grown = self._try(scores, spec)
             except WorkerLost as lost:
                 last = lost
-                log.warning("%s; growing trees %d to %d again", lost, work.done + 1, work.last)
+                log.warning("%s; growing trees %d to %d again", lost, spec.done + 1, spec.last)
                 self._recover(lost)
             else:
                 self.open = False
                 self._end_turn()
                 return grown
         raise ClusterError(
-            f"trees {work.done + 1} to {work.last} did not grow in {MOST_LOSSES} rounds, the last time: {last}"
+            f"trees {spec.done + 1} to {spec.last} did not grow in {MOST_LOSSES} rounds, the last time: {last}"
         ) from last
 
     def _wait_for(self, scores: PerBlock) -> None:
-        """Wait until the scores are there: the round names them from another client, which may be ahead of ours."""
+        """Wait until the scores exist: the round refers to them from another client, which may be ahead of this one."""
         if any(isinstance(part, distributed.Future) for part in scores.parts):
-            self.source.map(_is_there, scores)
+            self.source.map(_wait, scores)
 
-    def _try(self, scores: PerBlock, work: workers.RoundSpec) -> tuple[workers.Grown, list[dict[str, Any]]]:
+    def _try(self, scores: PerBlock, spec: workers.RoundSpec) -> tuple[workers.GrownTrees, list[dict[str, Any]]]:
         self.number, self.complete, self.open = self.number + 1, False, True
-        work = replace(work, round=self.number)
-        attempt = Attempt(self._client(), self.source.data.parts, scores.parts, work, self.network)
+        spec = replace(spec, round=self.number)
+        attempt = Attempt(self._client(), self.source.data.parts, scores.parts, spec, self.network)
         self._watch(attempt)
         if attempt.error is not None:
             self._explain(attempt, attempt.error)
@@ -114,17 +114,17 @@ class Rounds:
         self._asking = False
 
     def _end_turn(self) -> None:
-        if self._asking:  # interrupted while it asked: the answer may still come
+        if self._asking:  # interrupted while waiting: the turn may still be granted
             time.sleep(1.5 * TURN_SECONDS)
             self._asking = False
-        with suppress(Exception):  # that it has none, or that the scheduler is gone
+        with suppress(Exception):  # it may have none, or the scheduler may be gone
             if self.client.status == "running":
                 self._turn.release()
 
-    # -- looking after workers -----------------------------------------------------------------------------------------
+    # -- watching the workers ------------------------------------------------------------------------------------------
 
     def _watch(self, attempt: Attempt) -> None:
-        """Wait for the round. LightGBM may wait for a lost worker for ever, so look after the workers meanwhile."""
+        """Wait for the round. LightGBM may wait for a lost worker for ever, so watch the workers meanwhile."""
         gone: set[str] = set()
         asked, short_since, begun = time.monotonic(), None, None
         attempt.start()
@@ -147,26 +147,26 @@ class Rounds:
     def _is_short(self, parts: Sequence[Mapping[str, Any]], some_gone: bool) -> bool:
         """Whether workers that take part in this round are missing."""
         if not parts:
-            return some_gone and not any(self.client.processing().values())  # else Dask still brings the data together
+            return some_gone and not any(self.client.processing().values())  # else Dask still collects the data
         here, machines = len(parts), int(parts[0]["machines"])
         self.complete = self.complete or here >= machines
-        return here < machines and (some_gone or self.complete)  # else one is late, busy with something else
+        return here < machines and (some_gone or self.complete)  # else one may be late, busy with something else
 
     def _reports_of_round(self) -> list[dict[str, Any]]:
         return [one for one in self._reports().values() if one["round"] == self.number]
 
     def _reports(self) -> dict[str, dict[str, Any]]:
-        told = self.client.run(workers.report_of, self.key, on_error="ignore")
-        return {address: report for address, report in told.items() if report is not None}
+        answers = self.client.run(workers.report, self.key, on_error="ignore")
+        return {address: report for address, report in answers.items() if report is not None}
 
     def _explain(self, attempt: Attempt, error: BaseException) -> None:
-        """Raise what a failed round means."""
+        """Raise the error that a failed round stands for."""
         if isinstance(error, distributed.KilledWorker):
             raise error
         gone = attempt.before - set(self.client.nthreads())
         if gone:
             raise WorkerLost(f"worker {min(gone)} was lost") from error
-        if _is_of_the_round(error):
+        if _is_transient(error):
             raise WorkerLost(f"workers lost one another ({first_line(error)})") from error
         self._free(f"a round failed ({type(error).__name__}: {first_line(error)})", error)
         raise error
@@ -184,9 +184,9 @@ class Rounds:
             raise ClusterError(f"{lost}, and none is left") from error
 
     def _free(self, why: str, cause: BaseException | None, whole_may_stay: bool = False) -> None:
-        """Restart the workers that do not come out of LightGBM by themselves.
+        """Restart the workers that do not return from LightGBM by themselves.
 
-        ``whole_may_stay``: where all workers of the round are still at it, it ends by itself, and nobody waits.
+        ``whole_may_stay``: a round that is still running on all its workers may finish by itself.
         """
         self.open = False
 
@@ -209,7 +209,7 @@ class Rounds:
         try:
             self.client.restart_workers(found, timeout=RESTART_SECONDS)
         except Exception as error:
-            if not stuck():  # they are free; that they have not come back in time shows later, if nobody does
+            if not stuck():  # they are free; if none comes back, a later step reports it
                 log.warning("%s", first_line(error))
                 return
             raise ClusterError(
@@ -224,8 +224,8 @@ class Rounds:
             return list(dask_scheduler.clients)
 
         def stuck() -> list[str]:
-            told = self.client.run(workers.drop_orphans, known_clients, on_error="ignore")
-            growing = [(address, *one) for address, those in told.items() for one in those or ()]
+            answers = self.client.run(workers.drop_orphans, known_clients, on_error="ignore")
+            growing = [(address, *one) for address, those in answers.items() for one in those or ()]
             together = {key: sum(key == other for _, other, _ in growing) for _, key, _ in growing}
             return sorted({address for address, key, machines in growing if together[key] < machines})
 
@@ -233,8 +233,8 @@ class Rounds:
         self._restart(stuck, "a training whose client is gone left workers behind", None)
 
     def close(self) -> None:
-        """Leave nothing on the workers, whatever has happened. A second Ctrl-C does not keep it from that."""
-        with _uninterrupted():
+        """Leave nothing on the workers, whatever has happened; a second Ctrl-C does not interrupt this."""
+        with _ignore_interrupts():
             self._close_own()
             if self.open:
                 try:
@@ -243,7 +243,7 @@ class Rounds:
                     log.warning("%s", first_line(error))
             self._end_turn()
             refreshing = getattr(self._turn, "refresh_callback", None)
-            if refreshing is not None:  # the loop of the client would go on with it
+            if refreshing is not None:  # else the client's event loop would keep calling it
                 self.client.loop.add_callback(refreshing.stop)
             with suppress(Exception):
                 self.client.run(workers.forget, self.key, on_error="ignore")
@@ -255,20 +255,20 @@ class Rounds:
             self._own = None
 
 
-def _is_there(_: Any) -> None:
-    """A task that is done when its argument is."""
+def _wait(_: Any) -> None:
+    """A task that ends when its argument exists."""
 
 
-def _is_of_the_round(error: BaseException) -> bool:
-    """Whether the next round may do without this error: it is about connections or lost keys, not about the work."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether another round may succeed: the error is about connections or lost keys, not about the objective."""
     if isinstance(error, lgb.basic.LightGBMError):
         return bool(BETWEEN_WORKERS.search(str(error)))
     return isinstance(error, distributed.CancelledError)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C does nothing meanwhile. It is the main thread that gets it, so elsewhere there is nothing to do."""
+def _ignore_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C meanwhile. Only the main thread receives it, so other threads need nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -280,32 +280,32 @@ def _uninterrupted() -> Iterator[None]:
 
 
 class Attempt(threading.Thread):
-    """One try at a round: ``lightgbm.dask`` runs in a thread of its own, so that the workers can be looked after."""
+    """One try at a round: ``lightgbm.dask`` runs in a thread of its own, so that this one can watch the workers."""
 
     def __init__(
         self,
         client: Any,
         blocks: Sequence[Any],
         scores: Sequence[Any],
-        work: workers.RoundSpec,
+        spec: workers.RoundSpec,
         network: Mapping[str, Any],
     ):
         super().__init__(daemon=True)
-        self.client, self.blocks, self.scores, self.work, self.network = client, blocks, scores, work, dict(network)
+        self.client, self.blocks, self.scores, self.spec, self.network = client, blocks, scores, spec, dict(network)
         self.before = set(client.nthreads())
         self.held: tuple[Any, list[Any], list[Any]] = (None, [], [])
-        self.grown: workers.Grown | None = None
+        self.grown: workers.GrownTrees | None = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            with self.client.as_current():  # lightgbm.dask waits by the current client, whichever it was given
-                self.grown = self._trained().grown
+            with self.client.as_current():  # lightgbm.dask waits with the current client, not the one it was given
+                self.grown = self._train().grown
         except BaseException as error:
             self.error = error
 
-    def _trained(self) -> Any:
-        data, labels = self._parts()
+    def _train(self) -> Any:
+        data, labels = self._blocks_as_array()
         try:
             model = train_on_dask(
                 client=self.client, data=data, label=labels, params=self.network, model_factory=workers.WorkerTrees
@@ -318,23 +318,23 @@ class Attempt(threading.Thread):
                 "machines in engine_params must name a host and port for each worker that holds blocks, as "
                 f'"host1:12400,host2:12400"; the workers are at {hosts}'
             ) from None
-        # it gives back the future of a part that failed
+        # a future if a part failed
         return model.result() if isinstance(model, distributed.Future) else model
 
-    def _parts(self) -> tuple[Any, Any]:
-        """The blocks as the rows of an array, one of each block."""
+    def _blocks_as_array(self) -> tuple[Any, Any]:
+        """The blocks as a Dask array, one row per block."""
         import dask.array
         from dask import delayed
 
         def ours(there: Any) -> Any:
             return distributed.Future(there.key, self.client) if isinstance(there, distributed.Future) else there
 
-        work = self.client.scatter(self.work, hash=False)
-        # a graph knows futures by name only; nobody else holds these
-        self.held = work, [ours(block) for block in self.blocks], [ours(scores) for scores in self.scores]
-        part = delayed(workers.as_part, pure=False)
+        spec = self.client.scatter(self.spec, hash=False)
+        # a graph refers to futures by name; without these references they would be released
+        self.held = spec, [ours(block) for block in self.blocks], [ours(scores) for scores in self.scores]
+        part = delayed(workers.pack_block, pure=False)
         rows = [
-            dask.array.from_delayed(part(i, block, scores, work), (1, 1), dtype=object)
+            dask.array.from_delayed(part(i, block, scores, spec), (1, 1), dtype=object)
             for i, (block, scores) in enumerate(zip(*self.held[1:], strict=True))
         ]
         return dask.array.concatenate(rows), dask.array.zeros(len(rows), chunks=1)

@@ -1,4 +1,4 @@
-"""LightGBM's settings on a cluster: those of the network between workers, and those that a cluster cannot do."""
+"""LightGBM's settings on a cluster: those of the network between workers, and those that do not work there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TREE_LEARNERS = ("tree_learner", "tree", "tree_type", "tree_learner_type")
 NETWORK = (*MACHINES, *PORTS, "time_out", *TREE_LEARNERS)
 LEARNERS = ("data", "data_parallel", "voting", "voting_parallel")
 
-# With these the trees of a cluster would be wrong, or the setting would do nothing there; by reason.
+# On a cluster these would give wrong trees or have no effect; by reason.
 REFUSED = {
     "linear models in leaves are fitted to the rows of one worker": ("linear_tree", "linear_trees"),
     "the mean label that trees start from would not be transformed": ("reg_sqrt",),
@@ -25,7 +25,7 @@ OFF = (None, False, 0, "", "false", "False", "0", "-")
 
 
 def network_of(params: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the network, taken out of LightGBM's parameters; what a cluster cannot do is refused."""
+    """The settings of the network, removed from LightGBM's parameters; raises for settings that a cluster lacks."""
     for why, names in REFUSED.items():
         for name in names:
             if params.get(name) not in OFF:
@@ -33,7 +33,7 @@ def network_of(params: dict[str, Any]) -> dict[str, Any]:
     for name in GOSS:
         if params.get(name) == "goss":
             raise ParameterError(
-                f'engine_params must not set {name}="goss" on a cluster: LightGBM begins it anew each round; use '
+                f'engine_params must not set {name}="goss" on a cluster: LightGBM starts it afresh each round; use '
                 "subsample= instead"
             )
     network = {name: params.pop(name) for name in NETWORK if name in params}

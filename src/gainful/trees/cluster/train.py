@@ -1,7 +1,7 @@
 """Growing trees on a Dask cluster, in rounds (:mod:`gainful.trees.cluster.rounds`).
 
-After a round the trees are here, the validation blocks are scored tree by tree where they are, and a checkpoint may be
-written. Loads LightGBM and Dask, so it is imported on use.
+After a round the trees come back, the validation blocks are scored tree by tree where they are, and a checkpoint may
+be written. Loads LightGBM and Dask, so it is imported on use.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gainful.training.monitor import Monitor
 from gainful.trees.cluster import workers
 from gainful.trees.cluster.rounds import Rounds
 from gainful.trees.cluster.settings import network_of
-from gainful.trees.grow import _say_if_leaves_are_too_large, draws_at_random
+from gainful.trees.grow import draws_at_random, warn_if_leaves_are_too_large
 from gainful.trees.lightgbm_library import lgb
-from gainful.trees.lightgbm_private import logged_to
+from gainful.trees.lightgbm_private import log_to
 from gainful.trees.objective import GradientSize, natural_scale
 from gainful.trees.objective_factory import Labels, ObjectiveFactory
-from gainful.trees.query_sampling import refuse_not_resumed
+from gainful.trees.query_sampling import refuse_unresumable
 from gainful.trees.row_chunks import in_chunks
-from gainful.trees.shared_bins import CommonBins, find_bins
-from gainful.trees.sums import ToScores, added, measured, softmax, start_scores
+from gainful.trees.shared_bins import SharedBins, find_bins
+from gainful.trees.sums import ToScores, add_trees, measure_trees, softmax, start_scores
 
 ROUND_TREES = 25
 
@@ -47,33 +47,33 @@ def grow_on_cluster(
     params: dict[str, Any],
     monitor: Monitor,
     *,
-    recipe: ObjectiveFactory | None = None,
+    factory: ObjectiveFactory | None = None,
     categorical: Sequence[int] = (),
     exact_bins: bool = False,
     start: Any = None,
     to_scores: ToScores | None = None,
     threads: int | None = None,
 ) -> tuple[Any, float | None]:
-    """A booster of at most ``n_trees`` iterations, in memory here, and the scale of the gradients where it was found.
+    """A booster of at most ``n_trees`` iterations, and the scale of the gradients if it was found here.
 
     Parameters
     ----------
     data : blocks on a cluster
     labels : of a block, (n_rows,): what LightGBM's own objectives see
-    recipe : gradients from gainful; without it ``params`` names an objective of LightGBM's
+    factory : gradients from gainful; without it ``params`` names an objective of LightGBM's
     categorical, exact_bins, start, to_scores : as in :func:`gainful.trees.grow.grow_trees`
-    threads : of each worker; None for as many as Dask gave it
+    threads : per worker; None for as many as Dask gave it
     """
     monitor.total = n_trees
     network = network_of(params)
-    growth = ClusterGrowth(data, labels, params, network, monitor, recipe, start, threads)
-    growth.to_scores = to_scores or _itself
-    with logged_to(log), growth.clear_errors():
+    growth = ClusterGrowth(data, labels, params, network, monitor, factory, start, threads)
+    growth.to_scores = to_scores or _identity
+    with log_to(log), growth.clear_errors():
         growth.rounds.clear_orphans()
         growth.find_bins(categorical, exact_bins)
-        if start is None and recipe is not None and not growth.bins.can_split:
-            # LightGBM takes no gradients for trees without a split: no tree, and all scores are 0
-            _say_if_leaves_are_too_large(data, params)  # type: ignore[arg-type]
+        if start is None and factory is not None and not growth.bins.can_split:
+            # LightGBM accepts no gradients for trees without a split: no trees, and all scores are 0
+            warn_if_leaves_are_too_large(data, params)  # type: ignore[arg-type]
             return growth.empty_booster(), None
         with monitor:
             growth.run(n_trees)
@@ -82,13 +82,13 @@ def grow_on_cluster(
 
 
 class ClusterGrowth:
-    """How far growing is, here; trees are numbered from 1, those of ``start`` counted in.
+    """The state of a training on a cluster; trees are numbered from 1, including those of ``start``.
 
     ``trees`` is the text of all trees so far, ``tree`` the number of the last one tried. ``scores`` and
     ``valid_scores`` are the raw scores of the rows by these trees, kept with the blocks.
     """
 
-    bins: CommonBins
+    bins: SharedBins
     to_scores: ToScores
 
     def __init__(
@@ -98,12 +98,12 @@ class ClusterGrowth:
         params: dict[str, Any],
         network: dict[str, Any],
         monitor: Monitor,
-        recipe: ObjectiveFactory | None,
+        factory: ObjectiveFactory | None,
         start: Any,
         threads: int | None,
     ):
         self.data, self.labels = data, labels
-        self.monitor, self.recipe, self.threads = monitor, recipe, threads
+        self.monitor, self.factory, self.threads = monitor, factory, threads
         self.valid = None if monitor.valid is None else in_chunks(monitor.valid)
         self.key = uuid.uuid4().hex
         self.rounds = Rounds(data.source, self.key, network)  # type: ignore[arg-type]
@@ -113,12 +113,12 @@ class ClusterGrowth:
         self.scale: float | None = None
         self.seed = (int(params["seed"]) + self.first) % 2**31
         self._resume()
-        self.params = params | {"seed": self.seed} | ({} if recipe is None else {"objective": "none"})
-        # with 0 LightGBM may split off a leaf that its estimate of documents has as empty, and stop on it
+        self.params = params | {"seed": self.seed} | ({} if factory is None else {"objective": "none"})
+        # with 0 LightGBM may split off a leaf whose estimated number of documents is 0, and stop there
         self.params["min_data_in_leaf"] = max(1, int(params["min_data_in_leaf"]))
         self.scores = self._start_scores(data)
         self.valid_scores = None if self.valid is None else self._start_scores(self.valid)
-        self.age = 0  # rounds since the scores were last computed as a whole
+        self.age = 0  # rounds since the scores were last computed from scratch
 
     def _start_scores(self, data: Dataset) -> PerBlock:
         if self.trees is None:
@@ -142,32 +142,32 @@ class ClusterGrowth:
 
     def _end_of_round(self, n_trees: int) -> int:
         last = min(self.tree + ROUND_TREES, n_trees)
-        if self.recipe is not None and self.recipe.scale_from is not None:
-            return min(last, self.recipe.scale_from - 1)
+        if self.factory is not None and self.factory.scale_from is not None:
+            return min(last, self.factory.scale_from - 1)
         return last
 
     def _find_scale(self) -> None:
-        """Where the next tree is the one that sets the scale: find it over all blocks."""
-        if self.recipe is None or self.recipe.scale_from is None or self.tree + 1 < self.recipe.scale_from:
+        """Set the scale, over all blocks, if the next tree is the one that sets it."""
+        if self.factory is None or self.factory.scale_from is None or self.tree + 1 < self.factory.scale_from:
             return
-        sizes = self.data.map(_gradient_size, self.scores, self.recipe, self._mean_weight(), self.tree + 1)
+        sizes = self.data.map(_gradient_size, self.scores, self.factory, self._mean_weight(), self.tree + 1)
         total = sizes[0]
         for size in sizes[1:]:
             total = total + size
         self._set_scale(natural_scale(total))
 
     def _set_scale(self, scale: float) -> None:
-        assert self.recipe is not None
-        self.scale, self.recipe = scale, self.recipe.scaled(scale)
+        assert self.factory is not None
+        self.scale, self.factory = scale, self.factory.with_scale(scale)
 
     def _mean_weight(self) -> float:
         return self.data.total_weight / self.data.n_queries
 
-    def _take(self, grown: workers.Grown, values: Sequence[float | None]) -> bool:
-        """Take over what a round has grown, and measure it tree by tree. True when training should stop."""
+    def _take(self, grown: workers.GrownTrees, values: Sequence[float | None]) -> bool:
+        """Add the trees of a round, and measure them one by one. True when training should stop."""
         self.ended = grown.ended
         if not grown.numbers:
-            self.tree = self.work.last
+            self.tree = self.spec.last
             return False
         self.trees, before = grown.trees, len(self.monitor.history)
         booster = lgb.Booster(model_str=grown.trees)
@@ -177,26 +177,26 @@ class ClusterGrowth:
             self.tree = number
             if self.monitor.step(objective=value, validation=validation):
                 return True
-        self.tree = self.work.last
+        self.tree = self.spec.last
         self._add(new)
         return False
 
     def _add(self, new: str) -> None:
-        """Bring the scores of the training rows up to date, without a history that grows for ever."""
+        """Update the scores of the training rows, without an ever longer chain of additions."""
         self.age += 1
         if self.age > self.data.source.longest_history:
             self.scores, self.age = self._start_scores(self.data), 0
         else:
-            self.scores = self.data.map_resident(added, self.scores, new)
+            self.scores = self.data.map_resident(add_trees, self.scores, new)
 
     def _validate(self, new: str, n: int) -> Sequence[float | None]:
         """The validation metric after each of ``n`` new trees."""
         if self.valid is None:
             return [None] * n
         source = self.valid.source
-        to_scores = Predicted(self.to_scores, self.params["objective"] == "multiclass")
+        to_scores = RawToScores(self.to_scores, self.params["objective"] == "multiclass")
         arguments = source.data, self.valid_scores, new, self.monitor.metric, to_scores
-        values, self.valid_scores = source.map_both(measured, *arguments)
+        values, self.valid_scores = source.map_both(measure_trees, *arguments)
         if self.age + 1 > source.longest_history:
             self.valid_scores = self._start_scores(self.valid)
         weights = self.valid.query_weights
@@ -204,28 +204,28 @@ class ClusterGrowth:
 
     # -- a round -------------------------------------------------------------------------------------------------------
 
-    def _round(self, last: int) -> tuple[workers.Grown, Sequence[float | None]]:
+    def _round(self, last: int) -> tuple[workers.GrownTrees, Sequence[float | None]]:
         """Trees up to number ``last``, and the objective at each."""
-        self.work = self._work(last)
-        grown, reports = self.rounds.grow(self.scores, self.work)
+        self.spec = self._round_spec(last)
+        grown, reports = self.rounds.grow(self.scores, self.spec)
         for report in reports:
             if report["failure"] is not None:
                 raise report["failure"].error()
         return grown, self._values(reports)
 
-    def _work(self, last: int) -> workers.RoundSpec:
+    def _round_spec(self, last: int) -> workers.RoundSpec:
         params = self.params
-        if _begins_anew(params):
-            # what LightGBM draws within a booster begins anew each round; with another seed it is not drawn again
+        if _restarts_each_round(params):
+            # LightGBM's random draws start over with each round's booster; another seed avoids drawing the same again
             params = params | {"seed": (self.seed + self.tree) % 2**31}
-        changes = self.recipe is not None and self.recipe.changes
+        changes = self.factory is not None and self.factory.changes
         return workers.RoundSpec(
             key=self.key,
             client=self.rounds.client.id,
             params=params,
             bins=self.bins,
             labels=self.labels,
-            make=None if self.recipe is None else self.recipe.make,
+            make=None if self.factory is None else self.factory.make,
             mean_weight=self._mean_weight(),
             categorical=self.categorical,
             start=self.trees,
@@ -239,7 +239,7 @@ class ClusterGrowth:
         )
 
     def _base(self) -> float | None:
-        """The mean label, where a regression begins with it."""
+        """The mean label, if a regression starts from it."""
         begins = self.params["objective"] == "regression" and self.params.get("boost_from_average", True)
         if self.trees is not None or not begins:
             return None
@@ -254,7 +254,7 @@ class ClusterGrowth:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Leave nothing on the workers and keep what is known, whatever happens; say in one line what did."""
+        """Whatever happens, leave nothing on the workers, save a checkpoint, and report errors in one line."""
         try:
             with plain_errors():
                 yield
@@ -290,7 +290,7 @@ class ClusterGrowth:
         self.tree, self.trees, self.seed = int(found["tree"]), found["trees"], int(found["seed"])
         self.monitor.restore(found["monitor"])
         scale = (found["objective"] or {}).get("scale")
-        if scale is not None and self.recipe is not None and self.recipe.scale_from is not None:
+        if scale is not None and self.factory is not None and self.factory.scale_from is not None:
             self._set_scale(float(scale))
 
     def save_if_due(self) -> None:
@@ -315,8 +315,8 @@ class ClusterGrowth:
         )
 
 
-class Predicted:
-    """From raw scores to one score a row."""
+class RawToScores:
+    """Turns raw scores into one score per row."""
 
     def __init__(self, to_scores: ToScores, has_classes: bool):
         self.to_scores, self.has_classes = to_scores, has_classes
@@ -325,14 +325,14 @@ class Predicted:
         return self.to_scores(softmax(raw) if self.has_classes else raw)
 
 
-def _itself(predicted: Array) -> Array:
+def _identity(predicted: Array) -> Array:
     return predicted
 
 
 def _gradient_size(
-    data: RankingData, scores: Array | None, recipe: ObjectiveFactory, mean_weight: float, tree: int
+    data: RankingData, scores: Array | None, factory: ObjectiveFactory, mean_weight: float, tree: int
 ) -> GradientSize:
-    objective: Any = recipe.make(data, mean_weight=mean_weight, threads=1)
+    objective: Any = factory.make(data, mean_weight=mean_weight, threads=1)
     size: GradientSize = objective.gradient_size(np.zeros(data.n_rows) if scores is None else scores, tree)
     return size
 
@@ -344,15 +344,15 @@ def _label_sums(data: RankingData, labels: Labels) -> tuple[float, float]:
     return float(weights @ y), float(weights.sum())
 
 
-def _begins_anew(params: Mapping[str, Any]) -> bool:
-    """Whether LightGBM draws or keeps something in a booster that the next round's booster knows nothing of."""
+def _restarts_each_round(params: Mapping[str, Any]) -> bool:
+    """Whether a booster of LightGBM has random draws or a state that the next round's booster does not continue."""
     try:
-        refuse_not_resumed(params, "")
+        refuse_unresumable(params, "")
     except ParameterError:
         return True
     return False
 
 
 def _is_lost_connection(error: BaseException) -> bool:
-    """Whether Dask says by it that the scheduler is gone. Errors of files have a number."""
+    """Whether it means that the scheduler is gone. Errors of files have an errno."""
     return isinstance(error, TimeoutError) or (isinstance(error, OSError) and error.errno is None)

@@ -30,34 +30,34 @@ from gainful.data.sharded import ShardedData
 from gainful.errors import GainfulError
 from gainful.metrics import metric
 from gainful.training.monitor import Monitor
-from gainful.trees.grow import Growth, Objective, _dataset
+from gainful.trees.grow import Growth, Objective, make_dataset
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import connect, disconnect, set_start
 from gainful.trees.objective_factory import Labels
-from gainful.trees.query_sampling import QuerySample, pass_feature_samples
+from gainful.trees.query_sampling import QuerySample, skip_feature_samples
 from gainful.trees.row_chunks import join_blocks
-from gainful.trees.shared_bins import CommonBins
+from gainful.trees.shared_bins import SharedBins
 
-Make = Callable[..., Objective]  # of data, mean_weight= and threads=
+Make = Callable[..., Objective]  # called with data, mean_weight= and threads=
 
 
 @dataclass(frozen=True)
 class RoundSpec:
-    """What the workers are told of a round, all the same.
+    """A round, the same for all workers.
 
-    ``first`` trees were there before this training, ``done`` is the number of the last one tried and ``last`` that of
-    the last one to try; ``start`` is the text of the trees so far.
+    ``first`` trees existed before this training, ``done`` is the number of the last tree tried and ``last`` that of the
+    last one to try; ``start`` is the text of the trees so far.
 
-    ``client`` is the one that asks for it, ``queries`` are the numbers of queries of all blocks.
+    ``client`` asks for the round; ``queries`` is the number of queries of each block.
 
-    ``base``: LightGBM begins a regression with the mean label, and takes the mean of the workers' means for it; so it
-    is told the true one, and the first tree has it added to its leaves, as it would do itself.
+    ``base``: LightGBM starts a regression from the mean label, but takes the mean of the workers' means for it. So
+    gainful passes the true mean and adds it to the leaves of the first tree, as LightGBM would.
     """
 
     key: str
     client: str
     params: dict[str, Any]
-    bins: CommonBins
+    bins: SharedBins
     labels: Labels
     make: Make | None
     mean_weight: float
@@ -74,18 +74,18 @@ class RoundSpec:
 
 
 @dataclass(frozen=True)
-class Part:
+class ScoredBlock:
     """A block, with the raw scores of its rows by the trees so far."""
 
     number: int
     data: RankingData
     scores: Array | None
-    work: RoundSpec
+    spec: RoundSpec
 
 
 @dataclass
 class WorkerState:
-    """What a worker keeps from round to round, and what it tells of the last one."""
+    """What a worker keeps from round to round, and its report on the last one."""
 
     numbers: tuple[int, ...]
     data: RankingData
@@ -98,14 +98,14 @@ class WorkerState:
     failure: Failure | None = None
 
     def report(self) -> dict[str, Any]:
-        told = ("numbers", "round", "machines", "growing", "values", "failure")
+        fields = ("numbers", "round", "machines", "growing", "values", "failure")
         about = {"rows": self.data.n_rows, "queries": self.data.n_queries}
-        return {name: getattr(self, name) for name in told} | about
+        return {name: getattr(self, name) for name in fields} | about
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of a worker, in a form that can always be sent: some errors cannot be made again elsewhere."""
+    """An error on a worker, in a form that can always be sent: some errors cannot be unpickled."""
 
     pickled: bytes
     kind: str
@@ -122,7 +122,7 @@ class Failure:
         return cls(pickled, type(error).__name__, str(error), trace)
 
     def error(self) -> BaseException:
-        """The error itself where that can be, else its words; with a note that says where it came about."""
+        """The error itself if it can be unpickled, else its message; with the traceback of the worker as a note."""
         found: Any = None
         with suppress(Exception):
             found = pickle.loads(self.pickled)
@@ -134,57 +134,57 @@ class Failure:
 
 
 SURELY_SOME = 50.0  # queries expected in a sample: the chance of none is exp(−50)
-_STANDING: dict[tuple[str, str], WorkerState] = {}  # by worker, as several may live in one process, and by training
+_STATES: dict[tuple[str, str], WorkerState] = {}  # by worker, as several may live in one process, and by training
 
 
-# -- asked by the client -----------------------------------------------------------------------------------------------
+# -- called by the client ----------------------------------------------------------------------------------------------
 
 
-def report_of(key: str, dask_worker: Any = None) -> dict[str, Any] | None:
-    """How far this worker is; None where it has no part in the training."""
-    standing = _STANDING.get((dask_worker.address, key))
-    return None if standing is None else standing.report()
+def report(key: str, dask_worker: Any = None) -> dict[str, Any] | None:
+    """The report of this worker; None if it has no part in the training."""
+    state = _STATES.get((dask_worker.address, key))
+    return None if state is None else state.report()
 
 
 def forget(key: str, dask_worker: Any = None) -> None:
-    _STANDING.pop((dask_worker.address, key), None)
+    _STATES.pop((dask_worker.address, key), None)
 
 
 def drop_orphans(clients: Collection[str], dask_worker: Any = None) -> list[tuple[str, int]]:
-    """Forget trainings whose client is none of these. Those that are still at it are told: key and machines."""
+    """Forget trainings whose client is not among these; returns key and machines of those that are still growing."""
     growing = []
-    for (address, key), standing in list(_STANDING.items()):
-        if address == dask_worker.address and standing.client not in clients:
-            if standing.growing:
-                growing.append((key, standing.machines))
+    for (address, key), state in list(_STATES.items()):
+        if address == dask_worker.address and state.client not in clients:
+            if state.growing:
+                growing.append((key, state.machines))
             else:
-                _STANDING.pop((address, key), None)
+                _STATES.pop((address, key), None)
     return growing
 
 
-def as_part(number: int, data: RankingData, scores: Array | None, work: RoundSpec) -> Array:
-    """A part in the form that ``lightgbm.dask`` joins: an array, so that nothing of the data is copied."""
+def pack_block(number: int, data: RankingData, scores: Array | None, spec: RoundSpec) -> Array:
+    """A block in the form that ``lightgbm.dask`` joins: an array, so that nothing of the data is copied."""
     holder = np.empty((1, 1), dtype=object)
-    holder[0, 0] = Part(number, data, scores, work)
+    holder[0, 0] = ScoredBlock(number, data, scores, spec)
     return holder
 
 
 class WorkerTrees:
-    """What ``lightgbm.dask`` takes for a model of its own: it is made on each worker, told the network, and fitted."""
+    """Poses as a model of ``lightgbm.dask``, which makes one on each worker, with the network, and fits it."""
 
     def __init__(self, **network: Any):
         self.network = network
         self._other_params: dict[str, Any] = {}
-        self.grown: Grown | None = None
+        self.grown: GrownTrees | None = None
 
-    def fit(self, parts: Array, _: Array, **nothing: Any) -> WorkerTrees:
-        self.grown = grow_round(sorted(parts[:, 0], key=lambda part: part.number), self.network)
+    def fit(self, blocks: Array, _: Array, **nothing: Any) -> WorkerTrees:
+        self.grown = grow_round(sorted(blocks[:, 0], key=lambda block: block.number), self.network)
         return self
 
 
 @dataclass(frozen=True)
-class Grown:
-    """The trees after a round; those of the round by number. ``ended``: no further tree finds a split."""
+class GrownTrees:
+    """The trees after a round, and the numbers of those grown in it. ``ended``: no further tree finds a split."""
 
     trees: str
     numbers: tuple[int, ...]
@@ -194,53 +194,53 @@ class Grown:
 # -- a round -----------------------------------------------------------------------------------------------------------
 
 
-def grow_round(parts: Sequence[Part], network: Mapping[str, Any]) -> Grown:
-    """This worker's share of a round. LightGBM's network belongs to the thread, so others do not disturb it."""
-    work = parts[0].work
-    standing = _standing_of(work, parts)
-    standing.round, standing.machines, standing.growing = work.round, int(network["num_machines"]), True
+def grow_round(blocks: Sequence[ScoredBlock], network: Mapping[str, Any]) -> GrownTrees:
+    """This worker's part in a round. LightGBM's network belongs to the thread, so other threads do not disturb it."""
+    spec = blocks[0].spec
+    state = _worker_state(spec, blocks)
+    state.round, state.machines, state.growing = spec.round, int(network["num_machines"]), True
     try:
-        return _grow(work, parts, standing, network)
+        return _grow(spec, blocks, state, network)
     finally:
-        standing.growing = False
+        state.growing = False
 
 
-def _standing_of(work: RoundSpec, parts: Sequence[Part]) -> WorkerState:
-    here, numbers = str(get_worker().address), tuple(part.number for part in parts)
-    there = _STANDING.get((here, work.key))
+def _worker_state(spec: RoundSpec, blocks: Sequence[ScoredBlock]) -> WorkerState:
+    here, numbers = str(get_worker().address), tuple(block.number for block in blocks)
+    there = _STATES.get((here, spec.key))
     if there is None or there.numbers != numbers:
-        data = join_blocks(ShardedData(LocalBlocks([part.data for part in parts])))
-        there = _STANDING[here, work.key] = WorkerState(numbers, data, work.client)
+        data = join_blocks(ShardedData(LocalBlocks([block.data for block in blocks])))
+        there = _STATES[here, spec.key] = WorkerState(numbers, data, spec.client)
     return there
 
 
-def _grow(work: RoundSpec, parts: Sequence[Part], standing: WorkerState, network: Mapping[str, Any]) -> Grown:
-    threads = work.threads or int(network["num_threads"])
-    objective = None if work.make is None else GuardedObjective(work, standing.data, threads)
-    params = work.params | work.bins.params | {"num_threads": threads, "tree_learner": network["tree_learner"]}
-    growth = _growth(work, parts, standing.data, params, objective)
-    bins = work.bins.dataset(growth.params) if standing.train is None else None
-    with _connected(network):
-        if standing.train is None:
-            standing.train = _binned(work, standing.data, growth, bins)
-            standing.data = _without_features(standing.data)  # they are Dask's to keep or to spill
-        booster = _booster(work, parts, standing.train, growth, network)
+def _grow(spec: RoundSpec, blocks: Sequence[ScoredBlock], state: WorkerState, network: Mapping[str, Any]) -> GrownTrees:
+    threads = spec.threads or int(network["num_threads"])
+    objective = None if spec.make is None else GuardedObjective(spec, state.data, threads)
+    params = spec.params | spec.bins.params | {"num_threads": threads, "tree_learner": network["tree_learner"]}
+    growth = _growth(spec, blocks, state.data, params, objective)
+    bins = spec.bins.dataset(growth.params) if state.train is None else None
+    with _join_network(network):
+        if state.train is None:
+            state.train = _bin_data(spec, state.data, growth, bins)
+            state.data = _without_features(state.data)  # they are Dask's to keep or to spill
+        booster = _booster(spec, blocks, state.train, growth, network)
         values: list[float | None] = []
         numbers: list[int] = []
         ended = False
-        for number in growth.trees(work.last):
+        for number in growth.trees(spec.last):
             before = booster.current_iteration()
-            if growth.update(booster, standing.train) and booster.current_iteration() == before:
-                ended = not work.another_may_split
+            if growth.update(booster, state.train) and booster.current_iteration() == before:
+                ended = not spec.another_may_split
                 if ended:
                     break
                 continue
             numbers.append(number)
             values.append(None if objective is None else objective.total)
-        if work.base is not None:
-            _add_to_first_tree(booster, work.base)
-        standing.values, standing.failure = values, None if objective is None else objective.failure
-        return Grown(booster.model_to_string(), tuple(numbers), ended)
+        if spec.base is not None:
+            _add_to_first_tree(booster, spec.base)
+        state.values, state.failure = values, None if objective is None else objective.failure
+        return GrownTrees(booster.model_to_string(), tuple(numbers), ended)
 
 
 def _without_features(data: RankingData) -> RankingData:
@@ -254,34 +254,40 @@ def _without_features(data: RankingData) -> RankingData:
 
 
 def _growth(
-    work: RoundSpec, parts: Sequence[Part], data: RankingData, params: dict[str, Any], objective: Objective | None
+    spec: RoundSpec,
+    blocks: Sequence[ScoredBlock],
+    data: RankingData,
+    params: dict[str, Any],
+    objective: Objective | None,
 ) -> Growth:
     growth = Growth(data, params, Monitor(metric("ndcg@10")), objective, None)
-    growth.first, growth.tree = work.first, work.done
+    growth.first, growth.tree = spec.first, spec.done
     if growth.sample is not None:
-        counts = {part.number: part.data.counts for part in parts}
-        growth.sample = BlockSample(counts, work.queries, float(params["bagging_fraction"]), int(params["seed"]))
+        counts = {block.number: block.data.counts for block in blocks}
+        growth.sample = BlockSample(counts, spec.queries, float(params["bagging_fraction"]), int(params["seed"]))
     return growth
 
 
-def _binned(work: RoundSpec, data: RankingData, growth: Growth, bins: Any) -> Any:
+def _bin_data(spec: RoundSpec, data: RankingData, growth: Growth, bins: Any) -> Any:
     in_blocks = data.X.dtype in CODES
     weight = growth.first_weights()
-    labels = work.labels(data)
-    return _dataset(data, labels, growth.params, work.categorical, bins, in_blocks, growth, weight).construct()
+    labels = spec.labels(data)
+    return make_dataset(data, labels, growth.params, spec.categorical, bins, in_blocks, growth, weight).construct()
 
 
-def _booster(work: RoundSpec, parts: Sequence[Part], train: Any, growth: Growth, network: Mapping[str, Any]) -> Any:
-    """A live booster that holds the trees so far."""
-    if work.base is not None:
-        train.set_init_score(np.full(train.num_data(), work.base))
-    if work.start is not None:
-        scores = [part.scores for part in parts if part.scores is not None]
+def _booster(
+    spec: RoundSpec, blocks: Sequence[ScoredBlock], train: Any, growth: Growth, network: Mapping[str, Any]
+) -> Any:
+    """A booster that holds the trees so far and can grow more."""
+    if spec.base is not None:
+        train.set_init_score(np.full(train.num_data(), spec.base))
+    if spec.start is not None:
+        scores = [block.scores for block in blocks if block.scores is not None]
         train.set_init_score(np.concatenate(scores).ravel(order="F"))  # one model after the other
-        set_start(train, work.start)
+        set_start(train, spec.start)
     booster = lgb.Booster(growth.params | {"num_machines": int(network["num_machines"])}, train)
-    if work.done > work.first and float(growth.params.get("feature_fraction", 1.0)) < 1.0:
-        pass_feature_samples(booster, (work.done - work.first) * booster.num_model_per_iteration())
+    if spec.done > spec.first and float(growth.params.get("feature_fraction", 1.0)) < 1.0:
+        skip_feature_samples(booster, (spec.done - spec.first) * booster.num_model_per_iteration())
     return booster
 
 
@@ -293,11 +299,11 @@ def _add_to_first_tree(booster: Any, base: float) -> None:
 
 
 @contextmanager
-def _connected(network: Mapping[str, Any]) -> Iterator[None]:
-    """LightGBM's network between the workers, for the time of a round."""
+def _join_network(network: Mapping[str, Any]) -> Iterator[None]:
+    """LightGBM's network between the workers, for one round."""
     several = int(network["num_machines"]) > 1
     if several:
-        with _without_chatter():
+        with _silence_lightgbm():
             connect(network)
     try:
         yield
@@ -307,28 +313,28 @@ def _connected(network: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _without_chatter() -> Iterator[None]:
-    """LightGBM prints that it listens, whatever its verbosity, and a local worker shares its output with the user.
+def _silence_lightgbm() -> Iterator[None]:
+    """Hide LightGBM's notice that it listens, which it prints whatever its verbosity; a local worker shares our stdout.
 
-    It does so from a thread of its own, past its callback for messages. So what is printed meanwhile is set aside, and
-    all but LightGBM's lines are printed after it.
+    LightGBM prints from a thread of its own, bypassing its logger. So standard output is captured meanwhile, and
+    everything but LightGBM's lines is printed afterwards.
     """
-    with _ASIDE_LOCK:
-        if not _ASIDE:
+    with _CAPTURE_LOCK:
+        if not _CAPTURED:
             sys.stdout.flush()
-            _ASIDE.append(CapturedStdout())
-        _ASIDE[0].users += 1
+            _CAPTURED.append(CapturedStdout())
+        _CAPTURED[0].users += 1
     try:
         yield
     finally:
-        with _ASIDE_LOCK:
-            _ASIDE[0].users -= 1
-            if _ASIDE[0].users == 0:
-                _ASIDE.pop().end()
+        with _CAPTURE_LOCK:
+            _CAPTURED[0].users -= 1
+            if _CAPTURED[0].users == 0:
+                _CAPTURED.pop().end()
 
 
 class CapturedStdout:
-    """The standard output of this process, written to a file; ``users`` are the threads that want it so."""
+    """The standard output of this process, redirected to a file; ``users`` counts the threads that need it."""
 
     def __init__(self) -> None:
         self.users, self.before = 0, os.dup(1)
@@ -346,17 +352,17 @@ class CapturedStdout:
             kept = kept[os.write(1, kept) :]
 
 
-_ASIDE_LOCK, _ASIDE = threading.Lock(), list[CapturedStdout]()
+_CAPTURE_LOCK, _CAPTURED = threading.Lock(), list[CapturedStdout]()
 
 
 class GuardedObjective:
-    """The objective of a worker's rows. After an error its gradients are 0: all workers must come to the round's end.
+    """A worker's objective. After an error its gradients are 0, since all workers must reach the end of the round.
 
     ``total`` is the objective's value times the number of queries, which adds up over workers.
     """
 
-    def __init__(self, work: RoundSpec, data: RankingData, threads: int):
-        self.work, self.data, self.threads = work, data, threads
+    def __init__(self, spec: RoundSpec, data: RankingData, threads: int):
+        self.spec, self.data, self.threads = spec, data, threads
         self.failure: Failure | None = None
         self.objective: Objective | None = None
 
@@ -364,8 +370,8 @@ class GuardedObjective:
         if self.failure is None:
             try:
                 if self.objective is None:
-                    assert self.work.make is not None
-                    self.objective = self.work.make(self.data, mean_weight=self.work.mean_weight, threads=self.threads)
+                    assert self.spec.make is not None
+                    self.objective = self.spec.make(self.data, mean_weight=self.spec.mean_weight, threads=self.threads)
                 return self.objective(scores, iteration)
             except Exception as error:
                 self.failure = Failure.of(error)
@@ -378,10 +384,10 @@ class GuardedObjective:
 
 
 class BlockSample(QuerySample):
-    """A share of the queries of all blocks: each is drawn or not by its place in its block, wherever that is.
+    """A share of the queries of all blocks; whether a query is drawn depends on its position in its block alone.
 
-    ``counts`` are the documents of the queries of each block here, by number, ``queries`` those numbers of queries of
-    all blocks. At least one query is drawn of all.
+    ``counts``: documents per query of each block here, by block number; ``queries``: the number of queries of each
+    block anywhere. At least one query is drawn.
     """
 
     def __init__(self, counts: Mapping[int, Array], queries: Sequence[int], share: float, seed: int):
@@ -398,7 +404,7 @@ class BlockSample(QuerySample):
         return np.random.default_rng([self.seed, tree, block]).random(self.queries[block])
 
     def _below(self, tree: int) -> float:
-        """Queries with numbers below this are drawn: the share, or the least number where none is below that."""
+        """Queries with numbers below this are drawn: the share, or just above the smallest number if that is larger."""
         if self.share * sum(self.queries) > SURELY_SOME:
             return self.share
         lowest = min(self._numbers_of(tree, block).min() for block in range(len(self.queries)) if self.queries[block])
