@@ -311,7 +311,7 @@ def test_bad_parameters(text, message):
 
 
 def test_gains_too_large_for_dcg():
-    with pytest.raises(DataError, match="a grade of 2000 is too large to sum; take target='ndcg'"):
+    with pytest.raises(DataError, match="a grade of 2000 is too large to sum; use target='ndcg'"):
         loss("sdcg", target="dcg")([0.0, 1.0], [2000.0, 1.0])
     assert loss("sdcg")([0.0, 1.0], [2000.0, 1.0])[0] > 0.0
 

@@ -246,7 +246,7 @@ def test_a_function_works_in_the_place_of_a_name(small, function, tmp_path):
     again = gainful.load(tmp_path / "own.gainful")
     assert np.array_equal(again.predict(small), bare.predict(small))
     assert again.loss == "custom:pair_logistic"
-    with pytest.raises(ParameterError, match="was a function where this model was trained"):
+    with pytest.raises(ParameterError, match="was a Python function when this model was trained"):
         again.fit(small)
 
 
