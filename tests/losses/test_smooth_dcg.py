@@ -373,7 +373,7 @@ def test_several_Cs_and_one_iteration(parts):
 
 @pytest.mark.parametrize("solver", ["lbfgs", "bundle"])
 def test_solvers_that_cannot_follow_a_staged_loss_say_so(parts, solver):
-    message = f"solver='{solver}' cannot follow reg-shf-sdcg, which changes from .*; take solver='gradient'"
+    message = f"solver='{solver}' cannot follow reg-shf-sdcg, which changes from .*; use solver='gradient'"
     with pytest.raises(ParameterError, match=message):
         LinearRanker(loss="reg-shf-sdcg", solver=solver).fit(parts[0])
 
@@ -395,7 +395,7 @@ def test_stages_are_visited_in_order():
     stopped = descend_stages(stage, np.zeros(1), max_iter=4, visit=lambda w, value, gap: True)
     assert stopped.interrupted
     assert stopped.n_iter == 1
-    with pytest.raises(DataError, match="not finite where training starts"):
+    with pytest.raises(DataError, match="not finite at the start of training"):
         descend_stages(lambda m: lambda w: (math.inf, w), np.zeros(1))
     with pytest.raises(DataError, match="became infinite during training"):
         descend_stages(lambda m: lambda w: (0.0 if m == 1 else math.nan, w + 1.0), np.zeros(1))

@@ -267,7 +267,7 @@ def test_the_same_call_gives_the_same_bits(rng):
         ({"ties": "worst"}, "ties of RankingProblem"),
         ({"position_weights": []}, "position_weights of RankingProblem"),
         ({"position_weights": [1.0, 2.0]}, "numbers that never increase"),
-        ({"position_weights": [1.0, -1.0]}, "none negative"),
+        ({"position_weights": [1.0, -1.0]}, "non-negative numbers"),
         ({"position_weights": [0.0]}, "a first entry above 0"),
         ({"discount": [1.0, np.nan]}, "discount of RankingProblem"),
         ({"offsets": [0, 2]}, "offsets of RankingProblem"),
