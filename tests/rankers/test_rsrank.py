@@ -77,7 +77,7 @@ def test_theorem_1_one_minus_ndcg_is_at_most_the_weight_of_inverted_pairs(case):
     loss = 1.0 - dcg(grades, order) / best if best > 0 else 0.0
     assert loss <= inverted + 1e-12
     data = RankingData.from_rows(np.ones((len(grades), 1)), grades, np.zeros(len(grades)))
-    assert WeightedPairs(data).inverted(-ranks.astype(float))[0] == pytest.approx(inverted, abs=1e-12)
+    assert WeightedPairs(data).inverted_weights(-ranks.astype(float))[0] == pytest.approx(inverted, abs=1e-12)
 
 
 @given(rankings())
