@@ -392,7 +392,7 @@ def negative_where_scores_are(scores, grades):
 
 def test_compiled_functions_are_checked_in_every_query():
     own = custom_loss(negative_where_scores_are, convex=True)
-    with pytest.raises(DataError, match="must not be negative, its value was -3"):
+    with pytest.raises(DataError, match="must not be negative, but its value was -3"):
         own.of_queries([1.0, 1.0, -1.0, -2.0], [1, 0, 1, 0], [0, 2, 4])
 
 
@@ -446,6 +446,6 @@ def too_long(scores, grades):
         (too_long, DataError, "too_long must return a gradient of 3 numbers, but did not for query 1"),
     ],
 )
-def test_compiled_functions_that_fail_are_told(function, error, message):
+def test_compiled_functions_that_fail_raise_clear_errors(function, error, message):
     with pytest.raises(error, match=message):
         custom_loss(function).of_queries(np.zeros(5), np.arange(5.0), [0, 2, 5])

@@ -54,6 +54,6 @@ class FrozenRisk:
         c *= self.row_shares
         return Evaluation(scores, float(self.shares @ values), apply_gradient(self.features, c) / self.scales, fill)
 
-    def frozen(self, look: Evaluation, scores: Array) -> float:
+    def frozen_loss(self, look: Evaluation, scores: Array) -> float:
         """L at other scores, with the weights of ``look``."""
         return float(self.shares @ values_and_gradient(look.fill, self.offsets, read_only(scores))[0])

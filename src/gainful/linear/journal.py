@@ -173,7 +173,7 @@ class RecordedRisk:
 
     def along(self, scores: Scores, direction: Scores, t: float) -> tuple[float, float]:
         asked = _checksum(scores.w, direction.w, np.array([t]))
-        return self.journal.line(asked, lambda: self.inner.along(scores.there(), direction.there(), t))
+        return self.journal.line(asked, lambda: self.inner.along(scores.compute(), direction.compute(), t))
 
     def objective(self, w: Array, C: float) -> tuple[float, Array]:
         return self.journal.evaluation(_checksum(w, np.array([C])), lambda: self.inner.objective(w, C))
@@ -187,7 +187,7 @@ class Scores:
     def __init__(self, risk: Any, w: Array, vector: Any):
         self.risk, self.w, self.vector = risk, w, vector
 
-    def there(self) -> Any:
+    def compute(self) -> Any:
         if self.vector is None:
             self.vector = self.risk.value_and_gradient(self.w)[2]
         return self.vector

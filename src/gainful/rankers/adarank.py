@@ -80,7 +80,7 @@ class AdaRank(LinearScores, Ranker):
         50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
     )
     eval_metric: Any = parameter(
-        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the training metric")
     )
 
     def _validation_metric(self) -> Metric:

@@ -76,7 +76,7 @@ class CoordinateAscent(LinearScores, Ranker):
         5, Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set before an ascent ends")
     )
     eval_metric: Any = parameter(
-        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the training metric")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 

@@ -74,10 +74,10 @@ class Watch(Protocol):
     def step(self, *, objective: float | None = None, gap: float | None = None) -> bool: ...
 
 
-class Unwatched:
+class NullMonitor:
     """A null monitor: never stops, lets every exception through."""
 
-    def __enter__(self) -> Unwatched:
+    def __enter__(self) -> NullMonitor:
         return self
 
     def __exit__(

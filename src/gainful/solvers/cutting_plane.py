@@ -20,8 +20,8 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.solvers.certificate import (
     Certificate,
+    NullMonitor,
     Solution,
-    Unwatched,
     Watch,
     check_settings,
     warn_not_converged,
@@ -75,7 +75,7 @@ def minimize_cutting_plane(
         raise ParameterError.of("minimize_cutting_plane", "drop_after", "an integer ≥ 1", drop_after)
     batch = _batch(schedule, risk.n_queries)
     run = _CuttingPlanes(risk, float(C), tol, inner_tol, single_variable_update, active_set)
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         run.solve(watch, max_iter, batch, drop_after if drop_inactive else 0)
     if run.n_iter == 0:
         raise KeyboardInterrupt  # nothing to return yet

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
+from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
 from gainful.solvers.risk import Risk
 
 SAMPLED = 30  # queries sampled to choose a step
@@ -104,7 +104,7 @@ def ascend(
     run = _Ascent(risk, float(C), rule, queries, on_round)
     total = STEPS_PER_QUERY * max(1, len(queries)) if n_steps is None else n_steps
     interrupted = False
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         interrupted = True  # unless the block ends normally
         interrupted = run.rounds(watch, total, tol, np.random.default_rng(seed))
     if run.certificate is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
-from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
+from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
 
 SUFFICIENT = 1e-4  # fraction of the decrease of a linear model that a step must achieve (Armijo)
 GROWTH = 2.0  # growth of the first trial step, after a step accepted at once
@@ -51,7 +51,7 @@ def minimize_subgradient(
     if method not in METHODS:
         raise ParameterError.of("minimize_subgradient", "method", " or ".join(map(repr, METHODS)), method)
     descent = _Descent(fun, np.array(w0, dtype=np.float64), method == "conjugate", tol, lower_bound)
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         descent.run(watch, max_iter)
     certificate = descent.certificate()
     if descent.stopped:

@@ -36,7 +36,7 @@ class MovingLoss(Protocol):
         """Loss and gradient by u, with the weights at these scores: another pass."""
         ...
 
-    def frozen(self, look: Any, scores: Array) -> float:
+    def frozen_loss(self, look: Any, scores: Array) -> float:
         """The loss of other scores with the weights of ``look``."""
         ...
 
@@ -120,7 +120,7 @@ def _step(loss: MovingLoss, look: Any, u: Array, eta: float, l1: float) -> tuple
         scores = loss.scores(new)
         away = new - u
         model = look.loss + float(look.gradient @ away) + float(away @ away) / (2.0 * eta)
-        if loss.frozen(look, scores) <= model + slack:
+        if loss.frozen_loss(look, scores) <= model + slack:
             return new, scores, eta
         eta *= SHRINK
     return u, look.scores, eta
