@@ -143,7 +143,7 @@ def apply_gradient(features: Features, coefficients: Array, *, threads: int | No
     return np.asarray(np.sum(run_each(piece, cuts), axis=0))
 
 
-# -- runs of queries and rows-------------------------------------------------------------------------------------------
+# -- runs of queries and rows ------------------------------------------------------------------------------------------
 
 
 def threads_for(work: float, threads: int | None = None, per_thread: float = ROWS_PER_THREAD) -> int:
