@@ -1,4 +1,4 @@
-"""AdaptiveBinner: NDCG@10 and memory against the number of bins, as figure 3 of Li, Burges and Wu 2007.
+"""AdaptiveBinner: NDCG@10 and memory against the number of bins, as in figure 3 of Li, Burges and Wu 2007.
 
 The paper finds that 2^8 bins rank as well as 2^16. ``--queries N`` sets the size of the artificial data.
 """
@@ -45,7 +45,7 @@ def quality_rows(n_queries: int) -> Iterator[Row]:
 
 
 def memory_row(n_bins: int, n_rows: int = 200_000, n_features: int = 100) -> Row:
-    """Features and what a fit adds to them at its peak: codes kept exactly, beside float64 and LightGBM's bins."""
+    """Peak memory of the features and a fit: exact codes against float64 with LightGBM's bins."""
     peaks = {}
     for kind, make, bins in (
         ("codes", f"gainful.AdaptiveBinner({n_bins}).fit(X[:20000]).transform(X)", '"exact"'),
@@ -81,6 +81,6 @@ def rows(n_queries: int = 400) -> Iterator[Row]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--queries", type=int, default=400, help="training queries; twice as many are tested on")
+    parser.add_argument("--queries", type=int, default=400, help="training queries; the test uses twice as many")
     options = parser.parse_args()
     main(lambda: rows(options.queries))

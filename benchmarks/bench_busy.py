@@ -1,7 +1,7 @@
-"""Training by default beside training on one thread and on two, on an idle machine and beside busy processes.
+"""Default training against training on one thread and on two, on an idle machine and beside busy processes.
 
-The busy processes are started and ended here. Every way to train is a process of its own, warmed up; rounds go through
-all of them in turn, so that what others do to the machine falls on all alike. Seconds are medians of the wall clock.
+This script starts and ends the busy processes. Each way of training runs in its own warmed-up process, and each round
+visits all of them, so that other load affects all equally. Seconds are medians of wall-clock time.
 ``python benchmarks/bench_busy.py --busy 4 --rounds 5 --rankers lambdamart,mcrank``
 """
 
@@ -26,7 +26,7 @@ RANKERS = {
 WAYS = {"default": None, "one thread": 1, "two threads": 2}
 WANTED = 1 / 1.2  # the default may take 1.2 times the better of one and two threads
 
-# Fits once for each line of standard input, and answers with the seconds it took.
+# Fits once per line of standard input and prints the seconds it took.
 WORKER = """
 import sys, time, warnings
 warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""AdaRank, RankBoost, FRank and coordinate ascent: beside fastrank, and how they grow.
+"""AdaRank, RankBoost, FRank and coordinate ascent: against fastrank, and how their cost grows.
 
-OHSUMED itself is used where ``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape. The rows beside
-fastrank's coordinate ascent (``pip install fastrank``) are left out where it is not installed. The large problem has
+Uses OHSUMED itself if ``GAINFUL_OHSUMED`` names its folder, otherwise artificial data of that shape. The rows against
+fastrank's coordinate ascent (``pip install fastrank``) are skipped if it is not installed. The large problem has
 the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, float32.
 """
 
@@ -76,7 +76,7 @@ def ascent_rows(splits: list[Split]) -> Iterator[Row]:
 
 
 def fold_rows(splits: list[Split]) -> Iterator[Row]:
-    """Nothing to compare with in Python: seconds a fit beside ridge regression, and the NDCG@10 of both."""
+    """Python has no peer for these: seconds per fit beside ridge regression, and the NDCG@10 of both."""
     measure = gainful.metric("ndcg@10", convention="letor3")
     split = splits[0]
     regression = gainful.RegressionRanker()
@@ -123,7 +123,7 @@ def memory_rows() -> Iterator[Row]:
         """
         body = f"gainful.ranker({name!r}, **{SHORT[name]!r}).fit(data)"
         yield Row(
-            f"{name}, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "the features once more", size,
+            f"{name}, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "a copy of the features", size,
             "MiB", wanted=1.0,
         )  # fmt: skip
 

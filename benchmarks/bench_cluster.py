@@ -1,7 +1,7 @@
-"""A Dask cluster on this machine beside the same pass in memory: what an evaluation costs more, and what it sends.
+"""A local Dask cluster against the same pass in memory: the extra cost of an evaluation, and the bytes it sends.
 
-Data are float32, 136 features, 100 documents a query, in mapped files. A worker has one thread, and so has memory, so
-that two workers have twice its cores where there are two.
+The data are float32, 136 features, 100 documents per query, in mapped files. A worker has one thread, and so does the
+run in memory: two workers use twice as many cores, if there are two.
 
     python benchmarks/bench_cluster.py                                        # 100,000 rows: part of make bench
     python benchmarks/bench_cluster.py --rows 100000,1000000 --workers 1,2    # a table
@@ -42,7 +42,7 @@ def shards(folder: Path, rows: int) -> None:
 
 
 def median_ms(call: Callable[[], object], seconds: float) -> float:
-    """The median time of a call, after two to warm up."""
+    """The median time of a call, after two warm-up calls."""
     call()
     call()
     times, end = [], time.perf_counter() + seconds
@@ -54,7 +54,7 @@ def median_ms(call: Callable[[], object], seconds: float) -> float:
 
 
 def evaluation(data: gainful.ShardedData, loss: str) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Calls of a pass over the data, and of a step along a line."""
+    """Calls for a pass over the data and for a step along a line."""
     risk = linear_risk(gainful.loss(loss), data)
     w = np.random.default_rng(0).normal(size=FEATURES)
     scores = risk.value_and_gradient(w)[2]
@@ -63,7 +63,7 @@ def evaluation(data: gainful.ShardedData, loss: str) -> tuple[Callable[[], objec
 
 
 def nothing(data: gainful.RankingData, w: np.ndarray) -> np.ndarray:
-    """The task of a pass that computes nothing: what is left is the cluster's own time."""
+    """A pass whose task computes nothing: all its time is the cluster's overhead."""
     return w
 
 
@@ -84,7 +84,7 @@ class Measured:
 
 
 def measured(rows: int, workers: list[int], loss: str, seconds: float) -> Iterator[Measured]:
-    """In memory, then with so many workers each."""
+    """In memory, then with each number of workers."""
     with tempfile.TemporaryDirectory() as folder:
         shards(Path(folder), rows)
         here = [median_ms(call, seconds) for call in evaluation(gainful.open_shards(folder), loss)]
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--loss", default="pairwise-hinge")
     parser.add_argument("--seconds", type=float, default=3.0)
     given = parser.parse_args()
-    print(f"{BLOCKS} blocks, {FEATURES} features, {given.loss}; milliseconds (median) and bytes of a pass")
+    print(f"{BLOCKS} blocks, {FEATURES} features, {given.loss}; milliseconds (median) and bytes per pass")
     print(f"{'rows':>9} {'where':>10} {'pass':>9} {'line':>9} {'nothing':>9} {'sent':>9} {'received':>9}")
     for count in map(int, given.rows.split(",")):
         for found in measured(count, [int(n) for n in given.workers.split(",")], given.loss, given.seconds):

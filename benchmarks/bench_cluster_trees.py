@@ -1,4 +1,4 @@
-"""Seconds a tree: one process with several threads beside as many workers of a local cluster with one thread each.
+"""Seconds per tree: one process with several threads against as many one-thread workers of a local cluster.
 
 python benchmarks/bench_cluster_trees.py                                # 60,000 rows, two rankers: part of make bench
 python benchmarks/bench_cluster_trees.py --queries 2000 --trees 50      # three; also --docs, --features, --workers
@@ -24,9 +24,9 @@ CASES = ("lambdamart", "lambdamart-plain", "tree-regression")
 
 
 def seconds_a_tree(model, data, **fit) -> tuple[float, float]:
-    """Of the trees after the first round, which has the binning, and of the whole training.
+    """Seconds per tree after the first round, which includes the binning, and of the whole training.
 
-    On a cluster all trees of a round are told at its end; so where there is one round only, it is taken as a whole.
+    A cluster reports all trees of a round at its end, so a single round is measured as a whole.
     """
     started = time.perf_counter()
     model.fit(data, **fit)
@@ -68,9 +68,9 @@ def measured(
                     "ranker": name,
                     "rows": data.n_rows,
                     "trees": trees,
-                    "trees a round": cluster_trees.ROUND_TREES,
-                    "seconds a tree, threads": round(a, 4),
-                    "seconds a tree, workers": round(b, 4),
+                    "trees per round": cluster_trees.ROUND_TREES,
+                    "seconds per tree, threads": round(a, 4),
+                    "seconds per tree, workers": round(b, 4),
                     "ratio": round(b / a, 2),
                     "whole, threads": round(whole_a, 2),
                     "whole, workers": round(whole_b, 2),
@@ -84,7 +84,7 @@ def rows() -> Iterator[Row]:
     for found in measured(("lambdamart", "tree-regression"), 500, 120, 50, 2, 2 * cluster_trees.ROUND_TREES):
         yield Row(
             f"a tree of {found['ranker']} on 2 workers, {found['rows']:,} × 50", "time",
-            found["seconds a tree, workers"], "2 threads of one process", found["seconds a tree, threads"], "s",
+            found["seconds per tree, workers"], "2 threads of one process", found["seconds per tree, threads"], "s",
             notes={name: found[name] for name in ("ndcg@10, threads", "ndcg@10, workers")},
         )  # fmt: skip
 

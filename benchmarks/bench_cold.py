@@ -1,10 +1,10 @@
 """From an empty kernel cache to the first result: processor seconds of a fresh process, imports and compiling included.
 
-One process for each ranker (fit with validation data and early stopping, predict, NDCG@10), one for NDCG@10 alone, one
-for ``gainful evaluate`` on LETOR text, each beside its limit. Machines differ, so each row also says how many times the
-yardstick it took: importing scikit-learn and numba and compiling one loop over an array.
+One process per ranker (fit with validation data and early stopping, predict, NDCG@10), one for NDCG@10 alone, one
+for ``gainful evaluate`` on LETOR text, each beside its limit. Machines differ, so each row also gives
+its multiple of the yardstick: importing scikit-learn and numba and compiling one loop over an array.
 
-``python benchmarks/bench_cold.py [--rankers NAME,NAME] [--only rankers|others]``; the table is on stderr.
+``python benchmarks/bench_cold.py [--rankers NAME,NAME] [--only rankers|others]``; the table goes to stderr.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def write_files(folder: str) -> tuple[str, str]:
 
 def rows() -> Iterator[Row]:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rankers", help="names, separated by commas; all without")
-    parser.add_argument("--only", choices=("rankers", "others"), help="a part of them")
+    parser.add_argument("--rankers", help="comma-separated names; default: all")
+    parser.add_argument("--only", choices=("rankers", "others"), help="measure only this part")
     chosen = parser.parse_args()
     names = chosen.rankers.split(",") if chosen.rankers else [n for n, r in gainful.RANKERS.items() if r.installed]
     yardstick = min(processor_seconds("-c", YARDSTICK) for _ in range(2))

@@ -1,10 +1,10 @@
-"""What every ranker costs by rows, features, documents a query and cores: the measurements behind docs/costs.md.
+"""What every ranker costs by rows, features, documents per query and cores: the measurements behind docs/costs.md.
 
 ``python benchmarks/bench_cost.py --resume FILE`` takes all of them (about a quarter of an hour on a quiet machine; one
-thread a fit, and at the end one fit of each on two), adds each to FILE as it comes, and writes docs/results/costs.md,
-.json and .svg and the constants of ``gainful.estimate``. Killed, it goes on from FILE. A fit that is expected to take
-more than ``--limit`` seconds is left out, and said. ``--rankers`` and ``--max-rows`` take fewer; then nothing is
-written but FILE and a table. ``make bench BENCH=cost`` is a short form: a few rankers up to 10⁵ rows.
+thread per fit, and at the end one fit of each ranker on two), appends each to FILE, and writes docs/results/costs.md,
+.json and .svg and the constants of ``gainful.estimate``. A killed run resumes from FILE. A fit expected to take more
+than ``--limit`` seconds is skipped, with a message. ``--rankers`` and ``--max-rows`` measure fewer; then only FILE and
+a table are written. ``make bench BENCH=cost`` is a short form: a few rankers up to 10⁵ rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import gainful
 from cost_fits import STOPS_BY_ITSELF, WORK, Shape, environment
 from harness import Row
 
@@ -45,7 +44,7 @@ def key_of(measurement: Measurement) -> tuple[Any, ...]:
 
 @dataclass
 class Budget:
-    """Leaves out what would take too long, judged by the measurement before it in the same sweep."""
+    """Skips what would take too long, judging by the previous measurement in the same sweep."""
 
     seconds: float
     last: tuple[float, float] | None = None  # size, seconds
@@ -61,7 +60,7 @@ class Budget:
 
 
 class Child:
-    """A process that fits a ranker on what it is told to, started when it is first asked."""
+    """A process that fits rankers on request; it starts with the first request."""
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -93,7 +92,7 @@ class Child:
 
 
 def sweeps(name: str, max_rows: int) -> Iterator[list[tuple[float, Shape]]]:
-    """Lists of (size, shape), each in the order of growing cost."""
+    """Lists of (size, shape), each by increasing cost."""
     yield [(n, Shape(n)) for n in ROWS if n <= max_rows]
     if max_rows >= FIXED_ROWS:
         yield [(d, Shape(FIXED_ROWS, features=d)) for d in FEATURES]
@@ -105,16 +104,16 @@ def sweeps(name: str, max_rows: int) -> Iterator[list[tuple[float, Shape]]]:
 def measurements(
     names: list[str], max_rows: int, limit: float, known: dict[tuple[Any, ...], Measurement], cores: bool = True
 ) -> Iterator[Measurement]:
-    """Those that are not known yet; ``cores``: also a fit on two threads, which a busy machine makes meaningless."""
+    """The measurements not known yet; ``cores``: also a fit on two threads, which is meaningless on a busy machine."""
     for name in names:
-        with Child(1) as child:  # of its own: the peak of memory is that of this ranker
+        with Child(1) as child:  # a new process, so that the peak memory is this ranker's
             for sweep in sweeps(name, max_rows):
                 budget = Budget(limit)
                 for size, shape in sweep:
                     found = known.get((name, "fixed", *asdict(shape).values()))
                     if found is None:
                         if not budget.allows(size):
-                            print(f"left out: {name} at {shape} and beyond, by --limit", file=sys.stderr)
+                            print(f"skipped: {name} at {shape} and beyond, over --limit", file=sys.stderr)
                             break
                         found = child.measure(name, shape)
                         yield found
@@ -133,7 +132,7 @@ def read_known(path: Path | None) -> dict[tuple[Any, ...], Measurement]:
         return {}
     text = path.read_text()
     whole = text[: text.rfind("\n") + 1]
-    if whole != text:  # killed while it wrote: that line is measured again
+    if whole != text:  # killed while writing: that line is measured again
         path.write_text(whole)
     return {key_of(m): m for m in map(json.loads, whole.splitlines())}
 
@@ -145,7 +144,7 @@ def keep(path: Path | None, measurement: Measurement) -> None:
 
 
 def rows() -> Iterator[Row]:
-    """The short form: ten times the rows in at most ten times the time, and a tenth more."""
+    """The short form: ten times the rows in at most 10^1.1 times the time."""
     for name in SHORT:
         with Child(1) as child:
             small, large = (child.measure(name, Shape(n)) for n in (10_000, 100_000))
@@ -157,17 +156,17 @@ def rows() -> Iterator[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rankers", help="names with commas between them; all without")
+    parser.add_argument("--rankers", help="comma-separated names; default: all in WORK")
     parser.add_argument("--max-rows", type=int, default=ROWS[-1])
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a fit may be expected to take")
-    parser.add_argument("--one-core", action="store_true", help="leave out the fits on two threads")
-    parser.add_argument("--resume", type=Path, help="JSON lines: measurements known, and where new ones go")
-    parser.add_argument("--report", action="store_true", help="only write the report of what FILE holds")
+    parser.add_argument("--limit", type=float, default=60.0, help="longest expected seconds of a fit")
+    parser.add_argument("--one-core", action="store_true", help="skip the fits on two threads")
+    parser.add_argument("--resume", type=Path, help="JSON lines: known measurements; new ones are appended")
+    parser.add_argument("--report", action="store_true", help="only write the report on FILE")
     given = parser.parse_args()
-    names = given.rankers.split(",") if given.rankers else list(gainful.RANKERS)
+    names = given.rankers.split(",") if given.rankers else list(WORK)
     unknown = [name for name in names if name not in WORK]
     if unknown:
-        parser.error(f"no fixed work is said for {', '.join(unknown)}; add it to WORK in cost_fits.py")
+        parser.error(f"WORK in cost_fits.py has no entry for {', '.join(unknown)}; add one, and its terms to FAMILIES")
 
     import cost_report
 
@@ -176,7 +175,7 @@ def main() -> int:
         for measurement in measurements(names, given.max_rows, given.limit, known, not given.one_core):
             known[key_of(measurement)] = measurement
             keep(given.resume, measurement)
-            place = "{ranker} {rows} × {features}, {docs} a query, {threads} thread(s)".format(**measurement)
+            place = "{ranker} {rows} × {features}, {docs} per query, {threads} thread(s)".format(**measurement)
             print(f"{time.perf_counter() - began:6.0f} s  {place}: {measurement['seconds']:.3g} s", file=sys.stderr)
     found = [m for m in known.values() if m["ranker"] in names]
     print(cost_report.exponent_table(found))

@@ -1,8 +1,8 @@
-"""Exports of boosted trees: of 10,000 rows on and around the thresholds, how many end in LightGBM's leaves everywhere.
+"""Exports of boosted trees: how many of 10,000 rows on and around the thresholds reach LightGBM's leaf in every tree.
 
 The rows hold ties at thresholds, the float32 on either side of them, zeros, and missing values (a tenth). The peer is
-the obvious export: thresholds rounded to the nearest float32 and written as they are. A row counts when the engine's
-score is bit for bit the sum, in float32, of the leaves that LightGBM itself names.
+the obvious export: thresholds rounded to the nearest float32 and written as they are. A row counts if the engine's
+score is bit for bit the float32 sum of the leaves that LightGBM itself gives.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -66,7 +67,7 @@ def grown(n_trees: int, n_leaves: int, n_features: int) -> gainful.Ranker:
 
 
 def in_single(model: gainful.Ranker, X: np.ndarray) -> np.ndarray:
-    """LightGBM's leaves of each row, added up in float32 in the order of the trees."""
+    """LightGBM's leaves of each row, summed in float32 in the order of the trees."""
     leaves = model.booster_.predict(X.astype(np.float64), pred_leaf=True, num_iteration=model.best_iteration_)
     total = np.zeros(len(X), dtype=np.float32)
     for tree in range(leaves.shape[1]):
@@ -86,10 +87,10 @@ def scored(name: str, files: dict[str, bytes], names: tuple[str, ...], X: np.nda
 
 
 def obvious(model: gainful.Ranker, name: str, X: np.ndarray) -> np.ndarray:
-    """Scores by an export with the nearest float32 for every threshold."""
+    """Scores of an export that rounds every threshold to the nearest float32."""
     described, options = describe(model), FORMATS[name]
     if options.get("missing") == "zero":
-        described = type(described)(described.scorer.with_missing_as_zero(), described.features, described.ranker)
+        described = replace(described, form=described.form.with_missing_as_zero())
     for target, plain in NEAREST.items():
         patch(target, plain).start()
     try:
@@ -104,8 +105,8 @@ def obvious(model: gainful.Ranker, name: str, X: np.ndarray) -> np.ndarray:
 def rows() -> Iterator[Row]:
     for shape, size in SHAPES.items():
         model = grown(*size)
-        made = made_up_rows(describe(model).scorer, size[2], missing=True, n=N_ROWS, seed=5)
-        made[np.abs(made) <= 1e-35] = 0.0  # what LightGBM takes for zero
+        made = made_up_rows(describe(model).form, size[2], missing=True, n=N_ROWS, seed=5)
+        made[np.abs(made) <= 1e-35] = 0.0  # what LightGBM treats as zero
         for name, options in FORMATS.items():
             expected = in_single(model, np.nan_to_num(made) if "missing" in options else made)
             exact = model.predict((np.nan_to_num(made) if "missing" in options else made).astype(np.float64))
@@ -116,7 +117,7 @@ def rows() -> Iterator[Row]:
                 content = done.files[0].read_bytes()
             found = scored(name, {"": content}, done.features, made)
             lists = compare_scores(exact, found, np.full(N_ROWS, 1e-4), np.arange(0, N_ROWS + 1, LIST))
-            close = np.isclose if name == "onnx" else np.equal  # ONNX Runtime adds the trees up in another order
+            close = np.isclose if name == "onnx" else np.equal  # ONNX Runtime sums the trees in another order
             obvious_rows = int(close(obvious(model, name, made), expected).sum())
             yield Row(
                 f"{name}: {shape}",

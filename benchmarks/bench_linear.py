@@ -1,4 +1,4 @@
-"""Linear rankers: RankSVM beside LinearSVC on explicit pairs, and what an iteration costs beside X @ w.
+"""Linear rankers: RankSVM against LinearSVC on explicit pairs, and the cost of an iteration against X @ w.
 
 The large problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32.
 """
@@ -43,7 +43,7 @@ def objective(D: np.ndarray, w: np.ndarray, squared: bool) -> float:
 
 
 def peer_fit(data: gainful.RankingData, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """LinearSVC as one would use it: build the pairs, turn every other one round, fit."""
+    """LinearSVC as one would use it: build the pairs, flip every other one, fit."""
     D = explicit_pairs(data)
     sign = np.where(np.arange(len(D)) % 2 == 0, 1.0, -1.0)
     model = LinearSVC(loss=name, C=C / len(D), fit_intercept=False, dual=name == "hinge", tol=1e-3, max_iter=1_000)
@@ -75,7 +75,7 @@ def iteration_rows() -> Iterator[Row]:
     data.X @ w32
     product = best_time(lambda: data.X @ w32, repeat=7)
     for name in LOSSES:
-        risk = LinearRisk(loss(name), data, pair_shares(data))
+        risk = LinearRisk.of(loss(name), data, pair_shares(data))
         risk.value_and_gradient(0.1 * w)
         ours = best_time(lambda risk=risk: risk.value_and_gradient(0.1 * w))
         yield Row(
@@ -97,7 +97,7 @@ def memory_rows() -> Iterator[Row]:
     for name in ("ranksvm", "lambdarank"):
         body = f"gainful.ranker({name!r}, max_iter=10).fit(data)"
         yield Row(
-            f"{name}, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "the features once more", size,
+            f"{name}, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "a copy of the features", size,
             "MiB", wanted=1.0,
         )  # fmt: skip
 

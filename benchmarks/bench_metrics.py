@@ -29,7 +29,7 @@ print(time.perf_counter() - start)
 def judged() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     y = rng.choice(5, size=N_QUERIES * N_DOCS, p=[0.5, 0.25, 0.15, 0.07, 0.03]).astype(np.float64)
-    scores = rng.normal(size=len(y)).astype(np.float32).astype(np.float64)  # trec_eval holds scores in float32
+    scores = rng.normal(size=len(y)).astype(np.float32).astype(np.float64)  # trec_eval keeps scores in float32
     return scores, y, np.repeat(np.arange(N_QUERIES), N_DOCS)
 
 
@@ -39,7 +39,7 @@ def ours(m: Metric, scores: np.ndarray, y: np.ndarray, qid: np.ndarray) -> tuple
 
 
 def against_trec(scores: np.ndarray, y: np.ndarray, qid: np.ndarray) -> Row:
-    """Only ``evaluate`` is timed: the dictionaries it wants are built before."""
+    """Times only ``evaluate``: the dictionaries it needs are built beforehand."""
     documents = [f"d{i}" for i in range(N_DOCS)]
     names = [str(q) for q in range(N_QUERIES)]
 
@@ -66,7 +66,7 @@ def against_sklearn(scores: np.ndarray, y: np.ndarray, qid: np.ndarray) -> Row:
 
 
 def first_call() -> tuple[Row, Row]:
-    """Seconds from import to the first value in a fresh process: with the compiler's cache filled, and without."""
+    """Seconds from import to the first value in a fresh process, with a warm compiler cache and with an empty one."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"NUMBA_CACHE_DIR": folder}
 
@@ -77,7 +77,7 @@ def first_call() -> tuple[Row, Row]:
         cold = seconds()
         warm = min(seconds() for _ in range(3))
     return (
-        Row("first NDCG@10 in a fresh process, cache filled", "time", warm, "2 s", 2.0, "s", wanted=1),
+        Row("first NDCG@10 in a fresh process, warm cache", "time", warm, "2 s", 2.0, "s", wanted=1),
         Row("first NDCG@10 in a fresh process, compiling", "time", cold, "20 s", 20.0, "s", wanted=1),
     )
 

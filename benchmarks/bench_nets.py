@@ -1,17 +1,17 @@
-"""Nets and linear rankers on a device: seconds of an epoch beside what reading the same bytes takes there.
+"""Nets and linear rankers on a device: seconds per epoch against the time to read the same bytes there.
 
 The problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32; ten times as
-many queries with ``--times 10``. The limit of a row is the bytes counted divided by the bandwidth of copying, measured
-in the same run on the same device. Counted are, for a linear ranker, X twice in the type it is held in (scores,
-gradient); for a net, X twice in float32 and every hidden unit eight times (written before and after the activation,
-read by the output layer, and five times on the way back). Losses count nothing: what they take lowers the fraction.
+many queries with ``--times 10``. A row's limit is its bytes divided by the bandwidth of copying, measured in the same
+run on the same device. For a linear ranker the bytes are X twice in the type it is stored in (scores, gradient); for a
+net, X twice in float32 and every hidden unit eight times (written before and after the activation, read by the output
+layer, and five times in the backward pass). Losses count as zero bytes, so their time lowers the fraction.
 
     python benchmarks/bench_nets.py                        on the CPU
-    python benchmarks/bench_nets.py --device cuda          on a GPU, and beside the CPU where numba is installed
-    python benchmarks/bench_nets.py --device cuda --check  that a GPU trains what the CPU trains, and no timing
-    python benchmarks/bench_nets.py --ragged               losses on padded queries beside segment operations
+    python benchmarks/bench_nets.py --device cuda          on a GPU, and against the CPU if numba is installed
+    python benchmarks/bench_nets.py --device cuda --check  checks that the GPU trains the CPU's models; no timing
+    python benchmarks/bench_nets.py --ragged               losses on padded queries against segment operations
 
-Without PyTorch the first of these measures nothing and says so.
+Without PyTorch the first of these says so and measures nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from harness import Row, best_time, main
 DOCUMENTS, FEATURES, HIDDEN = 120, 136, 64
 SHARES = (0.5, 0.3, 0.13, 0.05, 0.02)
 LOSSES = ("squared", "listnet", "ranknet", "lambda")
-BATCH_QUERIES = 512  # the same everywhere, or the devices would not do the same work
-UNIT_PASSES = 8  # times a hidden unit is written or read in an epoch
+BATCH_QUERIES = 512  # the same on all devices, so that they do the same work
+UNIT_PASSES = 8  # times a hidden unit is written or read per epoch
 
 
 def data_of(n_queries: int) -> RankingData:
@@ -54,7 +54,7 @@ def data_of(n_queries: int) -> RankingData:
 
 @cache
 def bandwidth(device: str) -> float:
-    """Bytes a second that copying reads and writes."""
+    """Bytes per second that copying reads and writes."""
     import torch
 
     source = torch.zeros(1 << 27, dtype=torch.float32, device=device)
@@ -96,14 +96,14 @@ def epoch_of_net(name: str, data: RankingData, device: str) -> Callable[[], obje
 
 
 def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[[], object], int]:
-    """One value and gradient, and the bytes of X as it is held."""
+    """One value and gradient, and the bytes of X as stored."""
     from gainful.losses import loss
 
     w = 0.1 * np.random.default_rng(1).standard_normal(FEATURES)
     if device == "cpu":
         from gainful.linear.risk import LinearRisk
 
-        risk: Any = LinearRisk(loss(name), data)
+        risk: Any = LinearRisk.of(loss(name), data)
         return lambda: risk.objective(w, 1.0), data.X.nbytes
     from gainful.linear.tensor_risk import TensorLinearRisk
 
@@ -117,7 +117,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def timed(kind: str, name: str, data: RankingData, device: str) -> tuple[float, float]:
-    """Seconds of a pass, and what reading its bytes would take."""
+    """Seconds of a pass, and the seconds to read its bytes."""
     if kind == "net":
         call = epoch_of_net(name, data, device)
         counted = 2 * 4 * data.n_rows * FEATURES + UNIT_PASSES * 4 * data.n_rows * HIDDEN
@@ -138,7 +138,7 @@ def device_rows(device: str, times: int) -> Iterator[Row]:
         what = "net, an epoch" if kind == "net" else "linear, value and gradient"
         ours, limit = timed(kind, name, data, device)
         notes: dict[str, float | str] = {
-            "rows a second": data.n_rows / ours, "device": device, "copy GB/s": bandwidth(device) / 1e9,
+            "rows per second": data.n_rows / ours, "device": device, "copy GB/s": bandwidth(device) / 1e9,
         }  # fmt: skip
         yield Row(f"{name}, {what}, {shape}, {device}", "time", ours, "reading its bytes", limit, "s", notes=notes)
         if beside_cpu:
@@ -161,7 +161,7 @@ def rows() -> Iterator[Row]:
 
 
 def ragged_rows(device: str) -> Iterator[Row]:
-    """Value and gradient of one batch, in the padded form of the package and by segment operations on its rows."""
+    """Value and gradient of one batch, padded as in the package and by segment operations on its rows."""
     import torch
 
     from gainful.losses import loss
@@ -185,14 +185,14 @@ def ragged_rows(device: str) -> Iterator[Row]:
 
 
 def finished(form: Callable[[Any], object], scores: Any, device: str) -> Callable[[], object]:
-    """A call that returns when the device is done."""
+    """A call that returns once the device is done."""
     import torch
 
     return lambda: (form(scores), torch.cuda.synchronize() if device != "cpu" else None)
 
 
 def segment_listnet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Callable[[Any], Any], int]:
-    """Cross entropy of softmax(y) and softmax(scores), and the bytes of what it keeps."""
+    """Cross entropy of softmax(y) and softmax(scores), and the bytes it keeps."""
     import torch
 
     n_queries = len(offsets) - 1
@@ -219,7 +219,7 @@ def segment_listnet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Ca
 
 
 def segment_ranknet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Callable[[Any], Any], int]:
-    """Mean logistic loss of the pairs, each of them written down, and the bytes of what it keeps."""
+    """Mean logistic loss over explicit pairs, and the bytes it keeps."""
     import torch
 
     found = [np.nonzero(y[a:b, None] > y[None, a:b]) for a, b in pairwise(offsets)]
@@ -246,7 +246,7 @@ def segment_ranknet(y: np.ndarray, offsets: np.ndarray, device: str) -> tuple[Ca
 
 
 def check(device: str) -> bool:
-    """Whether nets and linear models trained on ``device`` are those of the CPU, loss by loss."""
+    """Whether nets and linear models trained on ``device`` equal those of the CPU, loss by loss."""
     from gainful.losses import LOSSES as KNOWN
     from gainful.losses import loss
     from gainful.losses.tensors import FORMS
@@ -257,7 +257,7 @@ def check(device: str) -> bool:
     compiled_only = [name for name in KNOWN if name not in FORMS] if reference == "cpu" else []
     for name in (*FORMS, *compiled_only):
         ours, theirs = (net_weights(name, data, where) for where in (device, reference))
-        # Beside the largest weight: losses that no shift changes leave the output bias at 0, give or take rounding.
+        # Relative to the largest weight: shift-invariant losses leave the output bias at 0, up to rounding.
         net = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
         net /= max(float(np.abs(b).max()) for b in theirs)
         one, other = (linear_of(loss(name), data, where) for where in (device, reference))
@@ -299,7 +299,7 @@ def linear_of(chosen: Any, data: RankingData, device: str) -> np.ndarray:
     if device == "cpu":
         from gainful.linear.risk import LinearRisk
 
-        value, gradient, _ = LinearRisk(chosen, data).value_and_gradient(w)
+        value, gradient, _ = LinearRisk.of(chosen, data).value_and_gradient(w)
     else:
         from gainful.linear.tensor_risk import TensorLinearRisk
 
@@ -311,13 +311,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--times", type=int, default=1, help="how many times 720,000 rows")
-    parser.add_argument("--ragged", action="store_true", help="padded queries beside segment operations")
+    parser.add_argument("--ragged", action="store_true", help="padded queries against segment operations")
     parser.add_argument("--check", action="store_true", help="compare the models instead of timing")
     return parser.parse_args()
 
 
 def missing(device: str) -> str:
-    """What this needs and is not here, or nothing."""
+    """What is missing to run this, or an empty text."""
     wanted = ["torch", "numba"] if device == "cpu" else ["torch"]
     absent = [name for name in wanted if find_spec(name) is None]
     if absent:

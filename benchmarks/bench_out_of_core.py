@@ -1,13 +1,13 @@
-"""Training from a file several times larger than the memory the process may use, beside the disk's own speed.
+"""Training from a file several times larger than the process's memory limit, against the disk's own speed.
 
     python benchmarks/bench_out_of_core.py                       # 1 GB under 0.4 GB: part of make bench
-    python benchmarks/bench_out_of_core.py --gb 20 --limit 4     # needs the disk space; --folder says where
+    python benchmarks/bench_out_of_core.py --gb 20 --limit 4     # needs the disk space; --folder sets where
 
-The file is made, and every ranker trained, by a child process under the limit. Where control groups can be made (as
-root) the limit is on all memory, cached pages of the file included, so that every pass comes from the disk. Elsewhere
-it is on the memory that the process asks for itself (RLIMIT_DATA), and the pages of the file are dropped before each
-run. The disk's speed is that of reading the file from start to end, by one thread or by as many as there are cores, its
-pages dropped: the best of before training and after it, the latter in the process that trained, under its limit.
+Child processes under the limit make the file and train the rankers. Where control groups can be created (as root), the
+limit covers all memory including cached pages of the file, so every pass reads from the disk. Elsewhere it
+covers only the memory the process itself allocates (RLIMIT_DATA), and the pages of the file are dropped before each
+run. The disk's speed is measured by reading the file from start to end with its pages dropped, by one thread or by one
+per core: the better of one run before training and one after it, the latter in the training process, under its limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEATURES, DOCS = 136, 120
 PIECE_QUERIES = 500
 GROUPS = Path("/sys/fs/cgroup")
 
-# name → settings; the number of passes is what is fixed
+# name → settings, which fix the number of passes
 RANKERS: dict[str, dict[str, object]] = {
     "regression": {},
     "ranknet": {"max_iter": 6, "early_stopping": None},
@@ -46,7 +46,7 @@ RANKERS: dict[str, dict[str, object]] = {
 
 
 def make_file(path: str, n_bytes: float) -> None:
-    """Grades that a linear target explains in part, in a .gnf of about so many bytes."""
+    """A .gnf of about this many bytes, with grades that a linear target explains in part."""
     import numpy as np
 
     from gainful.data.dataset import RankingData
@@ -83,13 +83,13 @@ def train(path: str, name: str) -> None:
     with open("/proc/self/status") as status:
         own = next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
     facts = {"seconds": seconds, "rows": shards.n_rows, "passes": passes, "anonymous": own * 1024}
-    del shards, model  # pages that are mapped would not be dropped
+    del shards, model  # mapped pages would not be dropped
     gc.collect()
     print(json.dumps(facts | {"read": read_speed(path)}))
 
 
 def read_speed(path: str) -> float:
-    """Bytes a second of reading the file, none of it cached: by one thread, or by as many as train, what is quicker."""
+    """Bytes per second of reading the file uncached, by one thread or by as many as train, whichever is faster."""
     size, found = os.path.getsize(path), []
     for threads in {1, os.cpu_count() or 1}:
         drop_pages(path)
@@ -120,7 +120,7 @@ def drop_pages(path: str) -> None:
 
 @contextmanager
 def control_group(limit: int) -> Iterator[tuple[Path, Path] | None]:
-    """A control group with this much memory: where to put a process, and where its peak can be read. None: no right."""
+    """A control group with this memory limit: where to put a process and read its peak; None if not permitted."""
     for folder, ceiling, peak in (
         (GROUPS / "memory" / f"gainful-{os.getpid()}", "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
         (GROUPS / f"gainful-{os.getpid()}", "memory.max", "memory.peak"),
@@ -143,7 +143,7 @@ def control_group(limit: int) -> Iterator[tuple[Path, Path] | None]:
 
 
 def under(limit: int, *arguments: str) -> tuple[str, int | None, str]:
-    """The output of this script called so under the limit, the peak of all its memory where known, and what limits."""
+    """The output of this script under the limit, its peak memory if known, and the kind of limit."""
     with control_group(limit) as group:
 
         def enter() -> None:
@@ -173,33 +173,33 @@ def rows(
             drop_pages(path)
             out, peak, by = under(int(limit * GB), "--train", path, name)
             facts = json.loads(out.splitlines()[-1])
-            speed = max(before, facts["read"])  # what lies below the disk may keep pages of its own
+            speed = max(before, facts["read"])  # layers below the disk may cache pages too
             rate = facts["rows"] / facts["seconds"]
             passes = sorted(facts["passes"])
             notes: dict[str, float | str] = {
                 "seconds of fit": round(facts["seconds"], 1),
-                "rows a second of fit": round(rate),
+                "rows per second of fit": round(rate),
                 "X": f"{size / GB:.1f} GB",
                 "limit": f"{limit:g} GB, {by}",
                 "own memory at the end, MB": round(facts["anonymous"] / 1e6),
             }
             if peak is not None:
                 notes["peak with cached pages, GB"] = round(peak / GB, 2)
-            if name == "lambdamart":  # its passes go over the binned data, in memory
-                yield Row(f"{name} from a file, {gb:g} GB", "bytes a second of fit", size / facts["seconds"] / 1e6,
+            if name == "lambdamart":  # its passes read the binned data, in memory
+                yield Row(f"{name} from a file, {gb:g} GB", "bytes per second of fit", size / facts["seconds"] / 1e6,
                           "reading the file", speed / 1e6, "MB/s", larger_is_better=True, notes=notes)  # fmt: skip
                 continue
             one = passes[len(passes) // 2] if passes else facts["seconds"] / 2  # regression reads it twice
-            notes["rows a second of a pass"] = round(facts["rows"] / one)
-            yield Row(f"{name} from a file, {gb:g} GB", "bytes a second of a pass", size / one / 1e6,
+            notes["rows per second of a pass"] = round(facts["rows"] / one)
+            yield Row(f"{name} from a file, {gb:g} GB", "bytes per second of a pass", size / one / 1e6,
                       "reading the file", speed / 1e6, "MB/s", larger_is_better=True, notes=notes)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gb", type=float, default=1.0, help="size of the file")
-    parser.add_argument("--limit", type=float, default=0.4, help="memory that training may use, GB")
-    parser.add_argument("--folder", help="where to make the file; by default the folder for temporary files")
+    parser.add_argument("--limit", type=float, default=0.4, help="memory limit of training, GB")
+    parser.add_argument("--folder", help="folder for the file; default: the one for temporary files")
     parser.add_argument("--rankers", default=",".join(RANKERS))
     parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--train", nargs=2, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""RankMM: its dual steps at 1,000 documents beside plain NumPy over all pairs, and a fit of the shape of MSLR-WEB."""
+"""RankMM: its dual steps at 1,000 documents against plain NumPy over all pairs, and a fit at MSLR-WEB's shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def preferred_of(n: int) -> np.ndarray:
 
 
 def plain_projection(groups: list[np.ndarray], radius: float) -> list[np.ndarray]:
-    """Sort each group, then bisect on what every group loses."""
+    """Sorts each group, then bisects on the amount every group loses."""
     groups = [np.maximum(0.0, group) for group in groups]
     if sum(group.max() for group in groups) <= radius:
         return groups
@@ -111,7 +111,7 @@ def large(n_queries: int) -> gainful.RankingData:
 
 
 def fit_rows() -> Iterator[Row]:
-    """Whole fits beside four products X @ w for each pass that they take."""
+    """Whole fits against four products X @ w per pass."""
     data = large(600)
     w = np.ones(FEATURES, dtype=np.float32)
     product = best_time(lambda: data.X @ w, repeat=9)
@@ -136,7 +136,7 @@ def memory_rows() -> Iterator[Row]:
     """
     size = 3_000 * DOCUMENTS * FEATURES * 4 / 2**20
     peak = peak_memory(setup, "gainful.RankMM(C=10.0).fit(data)")
-    yield Row("rankmm-1, 360,000 × 136 float32", "peak memory", peak, "the features once more", size, "MiB", wanted=1.0)
+    yield Row("rankmm-1, 360,000 × 136 float32", "peak memory", peak, "a copy of the features", size, "MiB", wanted=1.0)
 
 
 def path_rows() -> Iterator[Row]:

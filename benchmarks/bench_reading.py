@@ -1,7 +1,7 @@
-"""Reading LETOR text: time beside scikit-learn's loader, peak memory beside the arrays that come out. Converting it to
-the binary form: time and peak memory beside reading all of it and writing it.
+"""Reading LETOR text: time against scikit-learn's loader, peak memory against the resulting arrays. Converting it to
+binary: time and peak memory against reading and writing the whole file.
 
-The file looks like MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
+The file resembles MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
 few of them tiny. Both readers must give the same values, to the last bit.
 """
 

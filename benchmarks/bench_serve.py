@@ -1,4 +1,4 @@
-"""The server beside the bare ``predict`` call: 100 documents × 136 features, a linear model and 500 trees."""
+"""The server against a bare ``predict`` call: 100 documents × 136 features, a linear model and 500 trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def models() -> dict[str, gainful.Ranker]:
 
 
 async def load(host: str, port: int, request: bytes, connections: int, seconds: float) -> list[float]:
-    """The seconds of each answered request."""
+    """The seconds each answered request took."""
     times: list[float] = []
     end = time.perf_counter() + seconds
 
@@ -65,7 +65,7 @@ def rows() -> Iterator[Row]:
                     p50, p99 = (1e3 * float(np.percentile(times, p)) for p in (50, 99))
                     subject = f"rank {DOCUMENTS} × {FEATURES}, {name}, {connections} connections"
                     notes = {"p50_ms": round(p50, 2), "p99_ms": round(p99, 2)}
-                    yield Row(subject, "server CPU a request", 1e3 * cpu, "predict", 1e3 * bare, "ms", notes=notes)
+                    yield Row(subject, "server CPU per request", 1e3 * cpu, "predict", 1e3 * bare, "ms", notes=notes)
                     yield Row(subject, "p50", p50, "predict", 1e3 * bare, "ms", notes=notes)
                     yield Row(subject, "requests", rate, "predict", 1 / bare, "/s", larger_is_better=True, notes=notes)
 

@@ -1,7 +1,7 @@
-"""The structured SVM: what an iteration costs beside X @ w, how it grows, and a path of C beside LightGBM's trees.
+"""The structured SVM: the cost of an iteration against X @ w, how it grows, and a path of C against LightGBM's trees.
 
-The large problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32. OHSUMED
-itself is used for the path where ``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape.
+The large problem has the shape of MSLR-WEB: 6,000 queries of 120 documents, 136 features, five grades, float32. The
+path uses OHSUMED itself if ``GAINFUL_OHSUMED`` names its folder, otherwise artificial data of that shape.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ import lightgbm as lgb
 import numpy as np
 
 import gainful
-from gainful.data.query_weights import query_shares
 from gainful.formats.layout import read_splits
-from gainful.linear.structured import StructuredRisk
-from gainful.losses.structured import RankingProblem
+from gainful.linear.risk import LinearRisk
 from gainful.solvers.bundle import minimize_bundle
 from harness import Row, best_time, main, peak_memory
 
@@ -39,8 +37,7 @@ def large(n_queries: int) -> gainful.RankingData:
 
 
 def seconds_per_iteration(data: gainful.RankingData) -> float:
-    problem = RankingProblem.ndcg(data.y, data.offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
-    risk = StructuredRisk(problem, data.X, query_shares(data))
+    risk = LinearRisk.of(gainful.loss("structured-ndcg(k=10)"), data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         minimize_bundle(risk, 10.0, tol=0.0, max_iter=2)
@@ -76,7 +73,7 @@ def memory_rows() -> Iterator[Row]:
     body = "gainful.StructuredSVM(max_iter=10).fit(data)"
     size = 3_000 * DOCUMENTS * FEATURES * 4 / 2**20
     yield Row(
-        "structured SVM, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "the features once more",
+        "structured SVM, 360,000 × 136 float32", "peak memory", peak_memory(setup, body), "a copy of the features",
         size, "MiB", wanted=1.0,
     )  # fmt: skip
 

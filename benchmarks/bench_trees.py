@@ -1,8 +1,8 @@
-"""Boosted trees: milliseconds a tree and NDCG beside LightGBM's, XGBoost's and CatBoost's own ranking objectives.
+"""Boosted trees: milliseconds per tree and NDCG beside LightGBM's, XGBoost's and CatBoost's own ranking objectives.
 
 Same trees, leaves, learning rate and threads on artificial data of three shapes: MSLR-WEB (6,000 queries of 120
-documents, 136 features), OHSUMED (106 of 152, 45 features) and long lists (100 of 1,000). XGBoost and CatBoost grow
-trees level by level unless told otherwise; both are set to grow by leaf here. A tree's time is the median over the
+documents, 136 features), OHSUMED (106 of 152, 45 features) and long lists (100 of 1,000). By default
+XGBoost and CatBoost grow trees level by level; here both grow leaf by leaf. A tree's time is the median over the
 trees of one training, so that binning the data does not count.
 """
 
@@ -23,9 +23,9 @@ from harness import Row, main, peak_memory
 LEAVES, RATE, THREADS = 31, 0.1, 2
 SHAPES = {"MSLR shape": (6_000, 120, 136), "OHSUMED shape": (106, 152, 45), "long lists": (100, 1_000, 45)}
 TREES = {"MSLR shape": 12, "OHSUMED shape": 120, "long lists": 40}
-# what a tree may cost beside LightGBM's own lambdarank: on large data no more, on small data half as much again
+# most a tree may cost relative to LightGBM's own lambdarank: on large data no more, on small data 1.5 times
 WANTED = {"MSLR shape": 1.0, "OHSUMED shape": 1.0 / 1.5, "long lists": None}
-# Every objective from the same few trees of regression on; sdcg without a cut-off, where it has a gradient everywhere.
+# Every objective starts from the same few regression trees; sdcg has no cut-off, so its gradient is never zero.
 OURS: dict[str, dict[str, Any]] = {
     "lambdamart-plain": {"start_trees": 2},
     "structured-boost": {"start_trees": 2},
@@ -59,7 +59,7 @@ def parts(shape: str) -> Parts:
     return Parts(data[:queries], data[queries:])
 
 
-Grown = tuple[Callable[[gainful.RankingData], np.ndarray], list[float]]  # scores, and when each tree was done
+Grown = tuple[Callable[[gainful.RankingData], np.ndarray], list[float]]  # scores, and when each tree was finished
 
 
 def ours(name: str, shape: str, n_trees: int) -> Grown:
@@ -124,7 +124,7 @@ PEERS: dict[str, tuple[Callable[[str, str, int], Grown], str]] = {
 
 
 def measured(grow: Callable[[str, str, int], Grown], what: str, shape: str) -> tuple[float, float]:
-    """Milliseconds a tree, and NDCG@10 on the test queries."""
+    """Milliseconds per tree, and NDCG@10 on the test queries."""
     grow(what, "OHSUMED shape", 4)  # kernels
     scores, times = grow(what, shape, TREES[shape])
     test = parts(shape).test
@@ -150,7 +150,7 @@ def speed_rows(shape: str) -> Iterator[Row]:
 
 
 def memory_rows() -> Iterator[Row]:
-    """What a training of four trees adds to the features, 360,000 × 136 float32."""
+    """What training four trees adds to the memory of the features, 360,000 × 136 float32."""
 
     def peak(train: str) -> float:
         setup = f"""

@@ -1,4 +1,4 @@
-"""What tuning costs above the trainings themselves: a trial of gainful.tune beside a bare loop of fit and measure."""
+"""What tuning costs beyond the trainings themselves: a trial of gainful.tune against a bare loop of fit and measure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a checkpoint costs: seconds and bytes of one write beside the seconds of a tree or an epoch, and of resuming.
+"""What a checkpoint costs: seconds and bytes of one write, against the seconds of a tree or an epoch, and of resuming.
 
-Fingerprints one JSON line for each ranker. Run as: python benchmarks/checkpoint_costs.py [QUERIES]
+Prints one JSON line per ranker. Run as: python benchmarks/checkpoint_costs.py [QUERIES]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANKERS: dict[str, dict[str, Any]] = {
 
 
 class Timed(gainful.Checkpoint):
-    """A checkpoint that knows what its writes took."""
+    """A checkpoint that records what its writes took."""
 
     def __init__(self, path: Path, every: float):
         super().__init__(path, every)
@@ -38,7 +38,7 @@ class Timed(gainful.Checkpoint):
 
 
 def row(name: str, settings: dict[str, Any], data: gainful.RankingData, folder: Path) -> dict[str, Any]:
-    """One training that is stopped at its last iteration, and what it takes to be there again."""
+    """One training, stopped at its last iteration, and what it takes to get back there."""
     total = settings.get("n_trees", settings.get("epochs"))
     checkpoint = Timed(folder / f"{name}.ckpt", every=1e9)
     stopped = gainful.ranker(name, **settings).fit(
@@ -52,8 +52,8 @@ def row(name: str, settings: dict[str, Any], data: gainful.RankingData, folder: 
         "ranker": name,
         "rows": data.n_rows,
         "iterations": total,
-        "seconds an iteration": round(each, 4),
-        "seconds a write": round(checkpoint.spent[0], 4),
+        "seconds per iteration": round(each, 4),
+        "seconds per write": round(checkpoint.spent[0], 4),
         "megabytes": round(checkpoint.bytes / 1e6, 2),
         "seconds to resume and do the last iteration": round(again, 2),
         "seconds of the training": round(stopped.history_[-1]["seconds"], 2),

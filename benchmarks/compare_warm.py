@@ -1,8 +1,8 @@
-"""Warm fits and inference of two source trees, by turns in one session: processor seconds, and new over old.
+"""Warm fits and inference of two source trees, alternating in one session: processor seconds, and new over old.
 
 ``python benchmarks/compare_warm.py OLD NEW [--cases WORD,WORD] [--rounds N]``, where OLD and NEW are checkouts. Each
-tree runs in a process of its own with a kernel cache of its own; the first round compiles and does not count. OHSUMED
-itself is used where ``GAINFUL_OHSUMED`` names its folder, else artificial data of that shape.
+tree runs in its own process with its own kernel cache; the first round compiles and does not count. Uses OHSUMED itself
+if ``GAINFUL_OHSUMED`` names its folder, otherwise artificial data of that shape.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def cases() -> dict[str, Callable[[], object]]:
 
     import gainful
     from bench_structured import PATH, ohsumed
-    from gainful.losses.structured import RankingProblem, slack_violations, tight_violations, violations
+    from gainful.losses.structured import RankingProblem, violations
 
     _, train, valid, _ = ohsumed()
 
-    # Features as given, where a tree has the setting: else the trees would solve different problems.
+    # Features as given, if a tree has the setting; otherwise the trees would solve different problems.
     same = {"scale": None} if "scale" in gainful.StructuredSVM.parameters else {}
 
     def fit(name: str, **settings: object) -> Callable[[], object]:
@@ -38,7 +38,7 @@ def cases() -> dict[str, Callable[[], object]]:
     def path(**settings: object) -> Callable[[], object]:
         return lambda: gainful.StructuredSVM(tol=1e-3, **settings, **same).fit_path(train, C=PATH, eval_set=valid)
 
-    def infer(find: Callable[..., object], measure: str, n_docs: int, n_queries: int, **scale: float) -> object:
+    def infer(measure: str, n_docs: int, n_queries: int, *bound: str) -> Callable[[], object]:
         rng = np.random.default_rng(0)
         y = rng.choice(5, size=n_docs * n_queries, p=(0.5, 0.3, 0.13, 0.05, 0.02)).astype(float)
         offsets, scores = np.arange(n_queries + 1) * n_docs, rng.normal(size=len(y)) * 0.3
@@ -46,7 +46,7 @@ def cases() -> dict[str, Callable[[], object]]:
             problem = RankingProblem.ndcg(y, offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
         else:
             problem = RankingProblem.average_precision(y, offsets)
-        return lambda: find(problem, scores, threads=1)
+        return lambda: violations(problem, scores, *bound, threads=1)
 
     return {
         "fit structured-svm": fit("structured-svm"),
@@ -58,18 +58,18 @@ def cases() -> dict[str, Callable[[], object]]:
         "fit structured-svm-kernel": fit("structured-svm-kernel"),
         "fit svmmap": fit("svmmap"),
         "fit ranksvm": fit("ranksvm", C=100.0),
-        "infer NDCG, 2000 × 50": infer(violations, "ndcg", 50, 2000),
-        "infer NDCG, 2000 × 150": infer(violations, "ndcg", 150, 2000),
-        "infer NDCG, 60 × 150": infer(violations, "ndcg", 150, 60),
-        "infer NDCG tight, 2000 × 150": infer(tight_violations, "ndcg", 150, 2000),
-        "infer NDCG slack, 60 × 150": infer(slack_violations, "ndcg", 150, 60),
-        "infer AP, 2000 × 150": infer(violations, "ap", 150, 2000),
-        "infer AP, 60 × 150": infer(violations, "ap", 150, 60),
+        "infer NDCG, 2000 × 50": infer("ndcg", 50, 2000),
+        "infer NDCG, 2000 × 150": infer("ndcg", 150, 2000),
+        "infer NDCG, 60 × 150": infer("ndcg", 150, 60),
+        "infer NDCG tight, 2000 × 150": infer("ndcg", 150, 2000, "tight"),
+        "infer NDCG slack, 60 × 150": infer("ndcg", 150, 60, "slack"),
+        "infer AP, 2000 × 150": infer("ap", 150, 2000),
+        "infer AP, 60 × 150": infer("ap", 150, 60),
     }
 
 
 def serve() -> None:
-    """Runs the case named on each line of input, and answers with its processor seconds."""
+    """Runs the case named on each line of input and prints its processor seconds."""
     warnings.simplefilter("ignore")
     known = cases()
     print("|".join(known), flush=True)
@@ -79,7 +79,7 @@ def serve() -> None:
         run()
         taken = time.process_time() - start
         times = 1
-        while taken < 0.02:  # several at once where one is too short to measure
+        while taken < 0.02:  # several at once if one is too short to measure
             times *= 4
             start = time.process_time()
             for _ in range(times):
@@ -110,9 +110,9 @@ def ask(process: subprocess.Popen[str], line: str | None = None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trees", nargs="*", help="OLD and NEW")
-    parser.add_argument("--cases", default="", help="words, separated by commas: only the cases that contain one")
+    parser.add_argument("--cases", default="", help="comma-separated words: only the cases that contain one")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cache", help="folder for the kernel caches, kept; a temporary one without")
+    parser.add_argument("--cache", help="folder in which to keep the kernel caches; default: a temporary one")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.serve:

@@ -1,11 +1,11 @@
-"""Fits of fixed work, timed and weighed in a process of their own.
+"""Fits of fixed work: their time and memory, measured in a separate process.
 
 ``bench_cost.py`` starts ``python cost_fits.py``, sends rankers and shapes as JSON lines and reads a JSON line for each.
-The threads of every library are set before any is loaded, by the variables of :func:`environment`.
+The variables of :func:`environment` set the threads of every library before any is loaded.
 
-A fit does a few iterations and its convergence is switched off, so that what is compared is the cost of an iteration
-(of a tree, a round, a sweep, an epoch), not the luck of stopping. A callback reads the clock after each iteration,
-which splits the time of one fit into what is done once and what every iteration costs.
+A fit runs a few iterations with convergence switched off, so that we compare the cost of an iteration (of a tree, a
+round, a sweep, an epoch), not the luck of stopping. A callback reads the clock after each iteration, which splits the
+time of one fit into a one-off cost and a cost per iteration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOSE = {**LINEAR, "C": 100.0}
 STARTED = {**TREES, "start_trees": 2}
 POINTWISE = {**TREES, "n_trees": 3}
 
-# What a ranker's fit does here. Anything else is as its name presets it.
+# The parameters of each ranker's fit; the others keep the ranker's defaults.
 WORK: dict[str, dict[str, Any]] = {
     "regression": {},
     **dict.fromkeys(("linear", "ranknet", "listnet", "ranksvm", "rankmm-1"), LINEAR),
@@ -41,7 +41,7 @@ WORK: dict[str, dict[str, Any]] = {
     "structured-svm-tight": {"max_iter": 8, "tol": 1e-12},
     "structured-svm-kernel": {**LINEAR, "n_landmarks": 100},
     "lambdarank": {"max_iter": 5, "tol": 1e-300},
-    # at zero weights long lists have no gradient to follow
+    # at zero weights, long lists have no gradient
     "softrank": {"max_iter": 2, "tol": 1e-300, "init": "regression"},
     "rsrank": {"max_iter": 5, "tol": 0.0, "early_stopping": None},
     "rsrank-sparse": {"l1": [0.0, 1e-3], "max_iter": 3, "tol": 0.0, "early_stopping": None},
@@ -57,13 +57,13 @@ STOPS_BY_ITSELF = tuple(
     name for name, work in WORK.items()
     if "max_iter" in work or name in ("coordinate-ascent", "adarank-map", "adarank-ndcg")
 )  # fmt: skip
-REPEATED = 0.2  # seconds under which a fit is timed again, the least time kept
+REPEATED = 0.2  # a fit shorter than this many seconds is repeated; the least time counts
 MOST_REPEATS = 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The data of one measurement: rows × features, so many documents a query."""
+    """The data of one measurement: rows × features, with ``docs`` documents per query."""
 
     rows: int
     features: int = 50
@@ -77,9 +77,9 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def generated(shape: Shape) -> gainful.RankingData:
-    """Normal features, float32; five grades, equally frequent, of a linear target with little noise.
+    """Normal float32 features; five equally frequent grades of a linear target with little noise.
 
-    With more of it no weights at all would be best for losses of the worst pair, once lists are long.
+    With more noise, zero weights would be best for losses of the worst pair on long lists.
     """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((shape.rows, shape.features), dtype=np.float32)
@@ -91,7 +91,7 @@ def generated(shape: Shape) -> gainful.RankingData:
 
 
 def fitted(name: str, data: gainful.RankingData, clock: Callable[[], float]) -> dict[str, float]:
-    """The seconds of one fit: in all, and of an iteration after the first."""
+    """The seconds of one fit: in total, and per iteration after the first."""
     ends: list[float] = []
     start = clock()
     gainful.ranker(name, **settings(name)).fit(data, progress=lambda _: ends.append(clock()))
@@ -105,17 +105,17 @@ def settings(name: str) -> dict[str, Any]:
 
 
 def measured(name: str, shape: Shape) -> dict[str, Any]:
-    """The least times of a few fits (of one, where that takes long) and the peak growth of the first."""
+    """The least times of a few fits (of one if it is long), and the peak growth of the first."""
     data = generated(shape)
-    # Alone on one thread, the time of the processor is that of the clock, without what other processes take.
+    # On one thread, processor time is wall-clock time minus the effect of other processes.
     clock = time.process_time if shape.threads == 1 else time.perf_counter
     with PeakGrowth() as growth:
         found = [fitted(name, data, clock)]
     while sum(fit["seconds"] for fit in found) < REPEATED and len(found) < MOST_REPEATS:
         found.append(fitted(name, data, clock))
     least = {key: min(fit[key] for fit in found) for key in ("seconds", "each")}
-    told = {"iterations": found[0]["iterations"], "bytes": growth.bytes}
-    return {"ranker": name, "work": "fixed", **asdict(shape), **least, **told}
+    extra = {"iterations": found[0]["iterations"], "bytes": growth.bytes}
+    return {"ranker": name, "work": "fixed", **asdict(shape), **least, **extra}
 
 
 def by_default(name: str, shape: Shape) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def by_default(name: str, shape: Shape) -> dict[str, Any]:
     data = gainful.make_artificial(queries, n_docs=shape.docs, n_features=shape.features, seed=0)
     start = time.process_time()
     model = gainful.ranker(name).fit(data)
-    told = {"seconds": time.process_time() - start, "iterations": model.n_iter_}
-    return {"ranker": name, "work": "default", **asdict(shape), **told}
+    extra = {"seconds": time.process_time() - start, "iterations": model.n_iter_}
+    return {"ranker": name, "work": "default", **asdict(shape), **extra}
 
 
 def answers(lines: Iterator[str]) -> None:

@@ -1,8 +1,8 @@
-"""The model of what training costs, from the measurements of ``bench_cost.py``; and the exponents they show.
+"""The cost model of training, fitted to the measurements of ``bench_cost.py``; and the exponents they show.
 
-A ranker's seconds are a sum of terms times constants (``gainful.costs.model.TERMS``). Which terms it may have is said
+A ranker's seconds are a sum of terms times constants (``gainful.costs.model.TERMS``). The terms it may have are listed
 here by family; the constants, none of them negative, come from least squares on relative errors over the sweeps of
-rows, features and documents per query. Two shapes outside the sweeps tell how well the sum predicts.
+rows, features and documents per query. Two shapes outside the sweeps check how well the sum predicts.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.costs.model import TERMS, Problem, total, trees_an_iteration
+from gainful.costs.model import TERMS, Problem, total, trees_per_iteration
 
 Measurement = dict[str, Any]
 Points = Sequence[tuple[float, float]]
 USUAL = {"rows": 100_000, "features": 50, "docs": 100}
 DIGITS = 4
-LEAST_SHARE = 1e-3  # of a time or a size, below which a term is left out
+LEAST_SHARE = 1e-3  # of a time or a size; smaller terms are dropped
 
 PASS = ("one", "rows", "values")
 PAIRS = (*PASS, "pairs")
@@ -33,8 +33,7 @@ NET = ("one", "rows", "queries", "layers")
 COLUMNS = ("one", "values", "sorted values")
 MAPPED = ("one", "landmarks", "sorted", "queries")
 
-# Terms by ranker: of what is done once, where linear solvers look at the loss before their first step, and of an
-# iteration.
+# Terms by ranker: of the one-off cost (linear solvers evaluate the loss before their first step), and of an iteration.
 FAMILIES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "regression": ((*PASS, "squares"), ()),
     **dict.fromkeys(("linear", "ranknet"), (PAIRS, PAIRS)),
@@ -77,25 +76,25 @@ def problem_of(m: Measurement) -> Problem:
 
 
 def least_squares(rows: Iterable[dict[str, float]], names: Sequence[str]) -> dict[str, float]:
-    """c ≥ 0 that brings Σ c·row nearest 1 in every row; a row's terms are divided by what was measured."""
+    """c ≥ 0 that brings Σ c·row closest to 1 in every row; a row's terms are divided by the measured value."""
     from scipy.optimize import nnls
 
     matrix = np.array([[row.get(name, 0.0) for name in names] for row in rows])
     scale = np.maximum(matrix.max(axis=0), 1e-300)
     found, _ = nnls(matrix / scale, np.ones(len(matrix)))
-    shares = dict(zip(names, found, strict=True))  # of what was measured, where the term matters most
+    shares = dict(zip(names, found, strict=True))  # of the measured value, where the term matters most
     largest = dict(zip(names, scale, strict=True))
     return {name: float(f"{c / largest[name]:.{DIGITS}g}") for name, c in shares.items() if c > LEAST_SHARE}
 
 
 def fit_seconds(ms: Sequence[Measurement]) -> tuple[dict[str, float], dict[str, float]]:
-    """The constants of what is done once and of an iteration, from whole fits and from iterations at once."""
+    """The constants of the one-off cost and of an iteration, fitted jointly to whole fits and to iterations."""
     setup, each = FAMILIES[ms[0]["ranker"]]
     rows = []
     for m in ms:
         problem = problem_of(m)
         values = {term: TERMS[term](problem) for term in {*setup, *each}}
-        trees = trees_an_iteration(problem)
+        trees = trees_per_iteration(problem)
         whole = {f"setup {t}": values[t] for t in setup}
         whole |= {f"each {t}": m["iterations"] * trees * values[t] for t in each}
         rows.append({name: value / m["seconds"] for name, value in whole.items()})
@@ -121,7 +120,7 @@ def fit_bytes(ms: Sequence[Measurement]) -> dict[str, float]:
 
 
 def parallel_part(ms: Sequence[Measurement]) -> float | None:
-    """The part p of the work that threads share, from t₂/t₁ = 1 − p/2 at one shape; None where it was not measured."""
+    """The part p of the work that threads share, from t₂/t₁ = 1 − p/2 at one shape; None if not measured."""
     one = {_shape(m): m["seconds"] for m in ms if m["work"] == "fixed" and m["threads"] == 1}
     two = {_shape(m): m["seconds"] for m in ms if m["work"] == "fixed" and m["threads"] == 2}
     both = sorted(one.keys() & two.keys())
@@ -136,24 +135,24 @@ def _shape(m: Measurement) -> tuple[int, int, int]:
 
 
 def counted_by(name: str) -> list[str]:
-    """The parameters whose product is the most iterations there can be."""
+    """The parameters whose product is the maximum number of iterations."""
     known = gainful.RANKERS[name].cls.parameters
     return [p for p in ("n_trees", "n_rounds", "max_iter", "epochs", "n_restarts", "n_sweeps") if p in known]
 
 
 def model_of(ms: Sequence[Measurement]) -> dict[str, Any]:
-    """What costs.json holds of one ranker."""
+    """The entry of one ranker in costs.json."""
     name, swept = ms[0]["ranker"], in_sweeps(ms)
     setup, each = fit_seconds(swept)
     seen = [m["iterations"] for m in ms if m["work"] == "default"]
-    told = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(ms)}
-    return told | {"counted by": counted_by(name)} | ({"seen": seen[0]} if seen else {})
+    entry = {"setup": setup, "iteration": each, "bytes": fit_bytes(swept), "parallel": parallel_part(ms)}
+    return entry | {"counted by": counted_by(name)} | ({"seen": seen[0]} if seen else {})
 
 
 def predicted(model: dict[str, Any], m: Measurement) -> tuple[float, float]:
-    """Seconds and bytes of a measurement, by the model."""
+    """Seconds and bytes of a measurement, as the model predicts them."""
     problem = problem_of(m)
-    each = total(model["iteration"], problem) * trees_an_iteration(problem)
+    each = total(model["iteration"], problem) * trees_per_iteration(problem)
     return total(model["setup"], problem) + m["iterations"] * each, total(model["bytes"], problem)
 
 
@@ -175,7 +174,7 @@ def along(ms: Iterable[Measurement], axis: str) -> list[Measurement]:
 
 
 def sweep(ms: Iterable[Measurement], axis: str) -> list[tuple[float, float]]:
-    """(size, seconds) along one axis, every fit as if it took as many iterations as the longest of them."""
+    """(size, seconds) along one axis, with every fit extended to the iterations of the longest."""
     found = along(ms, axis)
     count = max((m["iterations"] for m in found), default=0)
     return [(m[axis], m["seconds"] + (count - m["iterations"]) * m["each"]) for m in found]

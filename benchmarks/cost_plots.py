@@ -1,4 +1,4 @@
-"""Small multiples of what training costs, as SVG: one panel a ranker, logarithmic axes, measurements and model."""
+"""Small multiples of training costs, as SVG: one panel per ranker, logarithmic axes, measurements and model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PANEL, ACROSS = (168.0, 122.0), 6
 
 @dataclass(frozen=True)
 class Panel:
-    """One ranker's measurements along an axis, and what the model says there."""
+    """One ranker's measurements along an axis, and the model's predictions."""
 
     name: str
     points: Points
@@ -46,7 +46,7 @@ def _modelled(model: dict[str, Any], usual: Measurement, axis: str, size: float)
 
 
 def plot(made: Sequence[Panel], x_name: str, title: str) -> str:
-    """Small multiples on logarithmic axes, the same for all: dots were measured, the line is the model."""
+    """Small multiples on shared logarithmic axes: dots are measurements, the line is the model."""
     points = np.log10([point for panel in made for point in panel.points])
     x, y = ((float(np.floor(v.min() + 1e-9)), float(np.ceil(v.max() - 1e-9))) for v in points.T)
     frame = Frame(*PANEL, x, y, left=34, right=8, top=20, bottom=24)
@@ -55,11 +55,11 @@ def plot(made: Sequence[Panel], x_name: str, title: str) -> str:
     for i, panel in enumerate(made):
         left, top = PANEL[0] * (i % ACROSS), PANEL[1] * (i // ACROSS)
         parts.append(f'<g transform="translate({left:g} {top:g})">{_drawn(frame, panel)}</g>')
-    told = f"{x_name} against seconds of a fit, and the exponent; dots were measured, lines are the model"
+    caption = f"{x_name} against seconds per fit, with the exponent; dots are measurements, lines are the model"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{title}">'
         f"<style>{STYLE}</style>{''.join(parts)}"
-        f'<text class="small" x="4" y="{height - 4:g}">{told}</text></svg>\n'
+        f'<text class="small" x="4" y="{height - 4:g}">{caption}</text></svg>\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""What ``bench_cost.py`` measured, written down: constants for the library, a page and plots for the docs."""
+"""Writes up the measurements of ``bench_cost.py``: constants for the library, a page and plots for the docs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import gainful
 from cost_model import Measurement, by_ranker, checks, exponents, in_sweeps, model_of, parallel_part, worst
 from cost_plots import panels, plot
 from gainful.cluster.shards import block_count
-from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_an_iteration
+from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_per_iteration
 
 HOME = Path(__file__).parents[1]
 RESULTS = HOME / "docs" / "results"
-CONSTANTS = HOME / "src" / "gainful" / "costs.json"
-STEEPEST = 1.1  # exponent in rows that is promised
+CONSTANTS = HOME / "src" / "gainful" / "costs" / "costs.json"
+STEEPEST = 1.1  # largest exponent in rows that we accept
 PACKAGES = ("gainful", "numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
 
 
@@ -40,40 +40,40 @@ def exponent_table(found: Iterable[Measurement]) -> str:
 # -- a billion rows ----------------------------------------------------------------------------------------------------
 
 CLUSTER = {"rows": 1e9, "features": 136, "docs": 120, "machines": 100, "cores": 8}
-BANDWIDTH = 1.25e9  # bytes a second: 10 Gbit/s
-MESSAGE = 1e-4  # seconds until a small message is there
-TASK = 1e-3  # seconds the scheduler of Dask spends on a task, at most
-# Tasks that a block gets in an iteration, counted over whole fits: an evaluation is one and another that brings its
-# answer, and a step along a line, or a sum of two vectors of scores, is one.
+BANDWIDTH = 1.25e9  # bytes per second: 10 Gbit/s
+MESSAGE = 1e-4  # seconds for a small message to arrive
+TASK = 1e-3  # most seconds Dask's scheduler spends on a task
+# Tasks per block and iteration, counted over whole fits: an evaluation is one task and another that brings its answer;
+# a step along a line, or a sum of two vectors of scores, is one.
 TASKS = {"listnet": 2.0, "ranknet": 1.5, "ranksvm": 4.7, "structured-svm": 4.7, "rankmm-1": 2.8, "lambdarank": 1.0}
 DISTRIBUTED = ("listnet", "ranknet", "ranksvm", "structured-svm", "rankmm-1", "lambdarank", "tree-regression", "gbrank",
                "lambdamart-plain", "mcrank")  # fmt: skip
 
 
 def network(name: str, problem: Problem, machines: float) -> tuple[float, float]:
-    """Bytes that a machine sends and receives in an iteration, and the seconds all of it takes.
+    """Bytes that a machine sends and receives per iteration, and the seconds it all takes.
 
     Linear: the weights go out to every block, a value and a gradient come back, float64, all through one link; and the
-    scheduler starts some tasks a block, one after another. ``problem`` is one machine's.
-    Trees: for every split LightGBM merges the histograms of the smaller leaf by reduce-scatter, 16 bytes a bin.
+    scheduler starts a few tasks per block, one after another. ``problem`` is one machine's.
+    Trees: for every split LightGBM merges the histograms of the smaller leaf by reduce-scatter, 16 bytes per bin.
     """
     if gainful.RANKERS[name].kind != "trees":
         blocks = block_count(machines * problem.rows)
         sent = blocks * 8.0 * (2.0 * problem.features + 1.0)
         return sent / machines, sent / BANDWIDTH + blocks * TASKS[name] * TASK + 2.0 * MESSAGE
-    trees, splits = trees_an_iteration(problem), problem.given("n_leaves", 31)
+    trees, splits = trees_per_iteration(problem), problem.given("n_leaves", 31)
     sent = trees * splits * 16.0 * problem.given("bins", 255) * problem.features
     steps = trees * splits * 2.0 * np.ceil(np.log2(machines))
     return 2.0 * sent, sent / BANDWIDTH + float(steps) * MESSAGE
 
 
 def cluster_lines() -> list[str]:
-    """The table of a billion rows: what each of the machines does in an iteration."""
+    """The table of a billion rows: what each machine does per iteration."""
     c = CLUSTER
     share = c["rows"] / c["machines"]
     lines = [
-        "| ranker | compute, 1 core | compute, 8 cores | network, bytes | network and tasks | so many iterations "
-        "| take about | memory beside the data |",
+        "| ranker | compute, 1 core | compute, 8 cores | network, bytes | network and tasks | iterations "
+        "| whole fit, about | memory beside the data |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in DISTRIBUTED:
@@ -93,11 +93,12 @@ def cluster_lines() -> list[str]:
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 TERM_WORDS = """\
-Terms, for n rows, d features, q documents a query: `one` 1; `rows` n; `values` n·d; `squares` n·d²; `sorted` n·log₂ q;
-`sorted values` n·d·log₂ q; `pairs` n·q; `short pairs` n·min(q, 2500); `queries` n/q; `query values` n·d/q; `drawn bins`
-d·min(n, 200,000); `split values` n·d·colsample·log₂ leaves; `split rows` n·log₂ leaves; `layers` n times the weights of
-the net; `landmarks` n·m and `mapped` n·m·(d + m) for m landmarks; `drawn values` and `drawn squares` are `values` and
-`squares` with max_pairs in place of n. An iteration of McRank has a tree for each class, each of which costs this."""
+Terms, for n rows, d features, q documents per query: `one` 1; `rows` n; `values` n·d; `squares` n·d²; `sorted`
+n·log₂ q; `sorted values` n·d·log₂ q; `pairs` n·q; `short pairs` n·min(q, 2500); `queries` n/q; `query values` n·d/q;
+`drawn bins` d·min(n, 200,000); `split values` n·d·colsample·log₂ leaves; `split rows` n·log₂ leaves; `layers` n
+times the weights of the net; `landmarks` n·m and `mapped` n·m·(d + m) for m landmarks; `drawn values` and `drawn
+squares` are `values` and `squares` with max_pairs in place of n. An iteration of McRank has one tree per class, each
+at this cost."""
 
 
 def write(found: Sequence[Measurement]) -> None:
@@ -111,12 +112,12 @@ def write(found: Sequence[Measurement]) -> None:
     }
     CONSTANTS.write_text(json.dumps({**facts, "rankers": models}, indent=1) + "\n")
     costs.cache_clear()
-    told = {name: {"exponents": exponents(ms), "checks": checks(models[name], ms)} for name, ms in groups.items()}
+    summaries = {name: {"exponents": exponents(ms), "checks": checks(models[name], ms)} for name, ms in groups.items()}
     lines = ",\n".join(json.dumps(m) for m in found)
-    kept = json.dumps({**facts, "rankers": told}, indent=1).removesuffix("\n}")
+    kept = json.dumps({**facts, "rankers": summaries}, indent=1).removesuffix("\n}")
     RESULTS.joinpath("costs.json").write_text(f'{kept},\n "measurements": [\n{lines}\n]}}\n')
-    for axis, what in (("rows", "rows"), ("docs", "documents a query")):
-        title = f"Seconds of a fit by {what}"
+    for axis, what in (("rows", "rows"), ("docs", "documents per query")):
+        title = f"Seconds per fit by {what}"
         RESULTS.joinpath(f"costs-{axis}.svg").write_text(plot(panels(groups, models, axis), what, title))
     RESULTS.joinpath("costs.md").write_text(page(groups, models, facts))
 
@@ -128,34 +129,34 @@ def page(groups: Mapping[str, list[Measurement]], models: Mapping[str, Any], fac
     share = CLUSTER["rows"] / CLUSTER["machines"]
     return "\n".join([
         "# What training costs: the measurements", "",
-        "Written by `python benchmarks/bench_cost.py --resume FILE`; [Costs](../costs.md) says what to make of it.",
-        f"Measured on {facts['machine']}, one thread a fit, {facts['date']}; {versions}.", "",
-        "![Seconds of a fit by rows, every ranker](costs-rows.svg)", "",
-        "![Seconds of a fit by documents a query](costs-docs.svg)", "",
+        "Written by `python benchmarks/bench_cost.py --resume FILE`; [Costs](../costs.md) explains it.",
+        f"Measured on {facts['machine']}, one thread per fit, {facts['date']}; {versions}.", "",
+        "![Seconds per fit by rows, every ranker](costs-rows.svg)", "",
+        "![Seconds per fit by documents per query](costs-docs.svg)", "",
         "## Exponents", "",
-        "Of the seconds of a fit of fixed work: in rows from 10⁴ to 10⁶ (50 features, 100 documents a query), over the",
-        f"last decade alone, in features from {FEATURES[0]} to {FEATURES[-1]}, in documents a query from 10 to 10⁴ (or",
-        "as far as a fit takes under a minute) and over the last decade of these (10⁵ rows). Once: the part of time",
-        "at 10⁶ rows that is not of iterations.", "",
+        "Exponents of the seconds of a fit of fixed work: in rows from 10⁴ to 10⁶ (50 features, 100 documents per",
+        f"query) and over the last decade alone; in features from {FEATURES[0]} to {FEATURES[-1]}; in documents per",
+        "query from 10 to 10⁴ (or as far as a fit takes under a minute) and over their last decade (10⁵ rows). Once:",
+        "the share of the time at 10⁶ rows spent outside the iterations.", "",
         *exponent_lines(groups), "",
         "## The model", "",
-        "Seconds on one core: once, and for an iteration. Worst: the largest factor between model and measurement over",
-        f"the sweeps. Check: predicted over measured at {' and at '.join(shapes_unseen())},",
-        "which no constant was fitted to, seconds (bytes). Two cores: how many times as fast as one, at 10⁵ rows;",
-        "empty where it was not measured.",
+        "Seconds on one core: once, and per iteration. Worst: the largest factor between model and measurement over",
+        f"the sweeps. Check: predicted over measured, seconds (bytes), at {' and at '.join(shapes_unseen())},",
+        "to which no constant was fitted. Two cores: how many times as fast as one, at 10⁵ rows; empty if not",
+        "measured.",
         "",
         *model_lines(groups, models), "", TERM_WORDS, "",
         "## A billion rows on a hundred machines", "",
-        f"What the model says for 10⁹ rows × {CLUSTER['features']} float32 features, "
-        f"{CLUSTER['docs']} documents a query, on {CLUSTER['machines']} machines of",
+        f"What the model predicts for 10⁹ rows × {CLUSTER['features']} float32 features, "
+        f"{CLUSTER['docs']} documents per query, on {CLUSTER['machines']} machines of",
         f"{CLUSTER['cores']} cores like that one, with 10 Gbit/s between them. A machine holds {share:,.0f} rows, "
         f"{share * (4 * CLUSTER['features'] + 8) / 1e9:.2g} GB. The first columns are",
-        "of one iteration. Network counts what a machine sends and receives, 0.1 ms a message and, for linear rankers,",
-        f"1 ms of the scheduler a task: {block_count(CLUSTER['rows'])} blocks, and for each block and iteration "
+        "of one iteration. Network counts what a machine sends and receives, 0.1 ms per message and, for linear",
+        f"rankers, 1 ms of the scheduler per task: {block_count(CLUSTER['rows'])} blocks, and per block and iteration "
         f"{', '.join(f'{n:g} (`{name}`)' for name, n in TASKS.items())}",
-        "tasks, as counted. The times of whole trainings are for the iterations beside them, on 8 cores where those",
-        "were measured, on one otherwise. Iterations that are a guess are those of an easy artificial set of 10⁴ rows;",
-        "on OHSUMED it was a tenth to four times as many, and nothing was tried at this size.", "",
+        "tasks, as counted. The time of a whole fit is for the iterations listed, on 8 cores where those",
+        "were measured, otherwise on one. Guessed iterations are those on an easy artificial set of 10⁴ rows;",
+        "on OHSUMED it took a tenth to four times as many, and nothing was run at this size.", "",
         *cluster_lines(), "",
     ])  # fmt: skip
 
@@ -163,15 +164,15 @@ def page(groups: Mapping[str, list[Measurement]], models: Mapping[str, Any], fac
 def shapes_unseen() -> list[str]:
     from bench_cost import UNSEEN
 
-    return [f"{s.rows:,} × {s.features} with {s.docs} a query" for s in UNSEEN]
+    return [f"{s.rows:,} × {s.features} with {s.docs} per query" for s in UNSEEN]
 
 
 def exponent_lines(groups: Mapping[str, list[Measurement]]) -> list[str]:
     from cost_fits import WORK
 
     lines = [
-        "| ranker | fixed work | rows | 10⁵ to 10⁶ | features | documents a query | last decade | seconds at 10⁶ rows "
-        "| once | MB at 10⁶ rows |",
+        "| ranker | fixed work | rows | 10⁵ to 10⁶ | features | documents per query | last decade "
+        "| seconds at 10⁶ rows | once | MB at 10⁶ rows |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, ms in groups.items():
@@ -186,7 +187,7 @@ def exponent_lines(groups: Mapping[str, list[Measurement]]) -> list[str]:
 
 def model_lines(groups: Mapping[str, list[Measurement]], models: Mapping[str, Any]) -> list[str]:
     lines = [
-        "| ranker | once | an iteration | bytes | worst | check | check | two cores |",
+        "| ranker | once | per iteration | bytes | worst | check | check | two cores |",
         "| --- | --- | --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for name, ms in groups.items():

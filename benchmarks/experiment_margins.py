@@ -1,8 +1,8 @@
 """Chapelle, Le and Smola's experiment at a small size: NDCG@1 … NDCG@10 of the two bounds and the baselines.
 
 ``python benchmarks/experiment_margins.py`` runs on artificial data; with ``--ohsumed DIR`` also on the five folds of
-OHSUMED (LETOR 3.0) under LETOR's measure, where the paper found that the convex bound gives w = 0 and the tight one
-does not. Features are as given, as in the paper. C is chosen from powers of ten on the validation queries, by NDCG@10.
+OHSUMED (LETOR 3.0) under LETOR's measure; there the paper found that the convex bound gives w = 0 and the tight one
+does not. Features are used as given, as in the paper. C is chosen from powers of ten by NDCG@10 on validation queries.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def contestants() -> dict[str, gainful.Ranker]:
 
 
 def curves(splits: list[gainful.Split], convention: str | None) -> Table:
-    """Mean over the folds of NDCG@1 … 10 and MAP on the test queries, and the length of the weights."""
+    """Mean over the folds of NDCG@1 … 10 and MAP on the test queries, and the norm of the weights."""
     table = Table(box=None, pad_edge=False)
     for name in ("", *CURVE, "map", "‖w‖"):
         table.add_column(name, justify="left" if not name else "right")

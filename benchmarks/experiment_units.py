@@ -1,7 +1,7 @@
 """Do the units of features matter? NDCG@10 of every linear ranker, kernel and net, with features as given and spoiled.
 
-Spoiled: each feature is multiplied by a factor of its own between 1e-3 and 1e4, the same for training and test queries.
-Nothing else changes, so a ranker whose two columns differ depends on units.
+Spoiled: each feature is multiplied by its own factor between 1e-3 and 1e4, the same for training and test queries.
+Nothing else changes, so a ranker whose two columns differ depends on the units.
 
 ``python benchmarks/experiment_units.py`` runs on the data of the tutorial; with ``--ohsumed DIR`` also on the five
 folds of OHSUMED (LETOR 3.0), with ``--letor FILE`` on any file, split by query. All rankers have default parameters,
@@ -38,14 +38,14 @@ def tutorial() -> gainful.RankingData:
 
 
 def spoiled(split: gainful.Split, seed: int) -> gainful.Split:
-    """Each feature times a factor of its own."""
+    """Each feature times its own factor."""
     factors = 10.0 ** np.random.default_rng(seed).uniform(-3.0, 4.0, split.train.n_features)
     parts = (split.train, split.valid, split.test)
     return gainful.Split(*(part.replace(X=np.asarray(part.X, dtype=np.float64) * factors) for part in parts))
 
 
 def mean_ndcg(name: str, splits: Sequence[gainful.Split]) -> tuple[float, float]:
-    """NDCG@10 of the validation and of the test queries, means of the splits; training sees neither."""
+    """NDCG@10 of the validation and of the test queries, means over the splits; training sees neither."""
     values = []
     for split in splits:
         model = gainful.ranker(name, **({"device": "cpu"} if gainful.RANKERS[name].kind == "net" else {}))
@@ -71,8 +71,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ohsumed", help="folder of OHSUMED with Fold1 … Fold5")
     parser.add_argument("--letor", help="a file in LETOR's format")
-    parser.add_argument("--rankers", help="names, with commas; by default all linear ones, kernels and nets")
-    parser.add_argument("--seed", type=int, default=0, help="of the factors")
+    parser.add_argument("--rankers", help="comma-separated names; default: all linear rankers, kernels and nets")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the factors")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     every = [name for name, entry in gainful.RANKERS.items() if entry.kind in KINDS and entry.installed]

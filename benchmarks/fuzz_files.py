@@ -1,12 +1,12 @@
-"""Damaged and hostile files: is each one refused in one line, or read, without a crash, a hang or much memory?
+"""Damaged and hostile files: is each one read, or refused in one line, without a crash, a hang or much memory?
 
     python benchmarks/fuzz_files.py --models 100000 --letor 100000
 
-Every case is made from its number, so that a failure can be made again (``--only models 4711``). Cases run in worker
-processes under a limit on their memory; one that dies, or takes longer than ``--timeout``, is a failure, and a new
-worker goes on after it. Damage goes through all layers: bytes of the file; fields of the zip; the manifest, arrays and
-texts inside, with checksums and sizes set right again, so that nothing but the checks of the contents can refuse them.
-What is loaded is used: rows are scored, and trees asked for contributions.
+Every case is made from its number, so a failure can be repeated (``--only models 4711``). Cases run in worker processes
+under a memory limit. A case that kills its worker, or takes longer than ``--timeout``, is a failure, and a new worker
+continues after it. The damage reaches all layers: bytes of the file; fields of the zip; the manifest, arrays and texts
+inside, with checksums and sizes corrected, so that only the checks of the contents can refuse them. What loads is also
+used: rows are scored, and trees asked for contributions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gainful.errors import DataError, FormatError, GainfulError
 from gainful.formats.letor import reader as letor
 from gainful.rankers.model_file import MANIFEST
 
-MAX_BYTES = 16 << 20  # what a model file of this test may unpack to
+MAX_BYTES = 16 << 20  # the most a model file of this test may unpack to
 N_FEATURES = 5
 EXTREMES = [b"-1", b"0", b"1", b"2", b"-2", b"127", b"128", b"65536", b"2147483647", b"-2147483648", b"4294967295",
             b"99999999999999999999", b"1e308", b"1e309", b"-1e999", b"nan", b"inf", b"", b" ", b"1 1", b"0x10", b"1_0",
@@ -62,7 +62,7 @@ Random = np.random.Generator
 
 
 def whole_models(folder: Path) -> list[bytes]:
-    """Small model files, one for each way of holding a model."""
+    """Small model files, one per way of storing a model."""
     data = gainful.make_artificial(20, n_docs=8, n_features=N_FEATURES, seed=1)
     X = data.X.copy()
     X[:, 1] = np.random.default_rng(0).integers(0, 40, len(X))
@@ -87,7 +87,7 @@ def whole_models(folder: Path) -> list[bytes]:
 
 
 def untrained_net() -> gainful.NeuralRanker:
-    """A net as it would be after training, for which PyTorch would have to be loaded."""
+    """A net as training would leave it, made without loading PyTorch."""
     net = gainful.NeuralRanker(hidden=(3,), epochs=1, device="cpu")
     rng = np.random.default_rng(0)
     net.weights_ = [rng.normal(size=shape).astype(np.float32) for shape in ((N_FEATURES, 3), (3,), (3, 1), (1,))]
@@ -111,14 +111,14 @@ def packed(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes
 
 
 def with_checksums(members: dict[str, bytes]) -> dict[str, bytes]:
-    """The members with a manifest that vouches for them."""
+    """The members, with a manifest of matching checksums."""
     manifest = json.loads(members[MANIFEST])
     manifest["sha256"] = {n: hashlib.sha256(c).hexdigest() for n, c in members.items() if n != MANIFEST}
     return members | {MANIFEST: json.dumps(manifest).encode()}
 
 
 def damaged_bytes(raw: bytes, rng: Random) -> bytes:
-    """Bits flipped, bytes overwritten, left out, put in or moved, or the end cut off."""
+    """Bits flipped, bytes overwritten, removed, inserted or moved, or the end cut off."""
     out = bytearray(raw)
     for _ in range(int(rng.integers(1, 4))):
         at, many = int(rng.integers(len(out) + 1)), int(rng.integers(1, 9))
@@ -150,7 +150,7 @@ def damaged_numbers(text: bytes, rng: Random) -> bytes:
 
 
 def damaged_lines(text: bytes, rng: Random) -> bytes:
-    """A line left out, doubled, exchanged or cut."""
+    """A line removed, doubled, swapped or cut."""
     lines = text.split(b"\n")
     a, b = (int(i) for i in rng.integers(0, len(lines), 2))
     kind = rng.integers(4)
@@ -166,7 +166,7 @@ def damaged_lines(text: bytes, rng: Random) -> bytes:
 
 
 def damaged_trees(text: bytes, rng: Random) -> bytes:
-    """One of LightGBM's trees damaged, and the sizes of the trees set right again."""
+    """One of LightGBM's trees damaged, and the sizes of the trees corrected."""
     head, _, rest = text.partition(b"\n\n")
     body, end, tail = rest.partition(b"end of trees")
     trees = [b"Tree=" + part for part in body.split(b"Tree=")[1:]]
@@ -179,7 +179,7 @@ def damaged_trees(text: bytes, rng: Random) -> bytes:
 
 
 def damaged_manifest(text: bytes, rng: Random) -> bytes:
-    """One value of the manifest, at any depth, replaced or left out."""
+    """One value of the manifest, at any depth, replaced or removed."""
     manifest = json.loads(text)
     inside: Any = manifest
     while True:
@@ -211,7 +211,7 @@ def damaged_array(content: bytes, rng: Random) -> bytes:
 
 
 def damaged_member(raw: bytes, rng: Random) -> bytes:
-    """Damage inside one member, vouched for by right checksums."""
+    """Damage inside one member, with correct checksums."""
     members = members_of(raw)
     name = list(members)[int(rng.integers(len(members)))]
     if name.endswith(".txt"):
@@ -225,7 +225,7 @@ def damaged_member(raw: bytes, rng: Random) -> bytes:
     else:
         damage = damaged_manifest if name == MANIFEST else damaged_array
     members[name] = damage(members[name], rng)
-    with contextlib.suppress(ValueError, TypeError, AttributeError):  # the manifest may no longer be one
+    with contextlib.suppress(ValueError, TypeError, AttributeError):  # the manifest may no longer be valid
         members = with_checksums(members)
     return packed(members)
 
@@ -242,7 +242,7 @@ def damaged_fields(raw: bytes, rng: Random) -> bytes:
 
 
 def bomb(raw: bytes, rng: Random) -> bytes:
-    """A small file that would be a large one, or that is deep or crowded."""
+    """A small file that unpacks to a large one, is deeply nested, or has very many members."""
     members = members_of(raw)
     kind = rng.integers(5)
     if kind == 0:
@@ -277,11 +277,11 @@ def model_case(wholes: list[bytes], rng: Random) -> bytes:
 
 
 def in_one_line(error: GainfulError) -> str:
-    return "refused" if len(str(error).splitlines()) == 1 else f"refused at length: {error}"
+    return "refused" if len(str(error).splitlines()) == 1 else f"refused with a long message: {error}"
 
 
 def use_model(path: Path) -> str:
-    """Load the file and use what it holds; "refused" or "read"."""
+    """Load the file and use its contents; gives "refused" or "read"."""
     try:
         model = gainful.load(path, max_bytes=MAX_BYTES)
     except FormatError as error:
@@ -293,7 +293,7 @@ def use_model(path: Path) -> str:
                 assert model.predict(rows).shape == (7,)
             except DataError as error:  # rows that overflow in the units of the model
                 return in_one_line(error)
-            with contextlib.suppress(GainfulError):  # some scores are no sums
+            with contextlib.suppress(GainfulError):  # some scores are not sums
                 model.contributions(rows)
     return "read"
 
@@ -349,7 +349,7 @@ def use_letor(path: Path, rng: Random) -> str:
 
 @dataclass
 class Work:
-    """Which cases a worker takes, and under which limits."""
+    """Which cases a worker runs, and under which limits."""
 
     what: str
     seed: int
@@ -362,7 +362,7 @@ class Work:
 
 @dataclass
 class Tally:
-    """What became of the cases."""
+    """The outcomes of the cases."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[int, str]] = field(default_factory=list)
@@ -394,14 +394,14 @@ def memory_of_process(name: str) -> int:
         return int(next(line for line in status if line.startswith(name)).split()[1]) << 10
 
 
-def worker(work: Work, told: Any) -> None:
-    """Run cases, telling each one's outcome; what it is at is told before, in case it does not come back."""
+def worker(work: Work, channel: Any) -> None:
+    """Run cases and send each outcome; each case is announced first, in case the worker dies."""
     folder = Path(work.folder)
     quiet = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):  # LightGBM says what it thinks of strange parameters
+    for descriptor in (1, 2):  # LightGBM prints warnings about strange parameters
         os.dup2(quiet, descriptor)
     wholes = [p.read_bytes() for p in sorted(folder.glob("*.whole"))]
-    for place, raw in enumerate(wholes):  # warm: imports and compilation are no case's doing
+    for place, raw in enumerate(wholes):  # warm up: no case should pay for imports and compilation
         (folder / f"{os.getpid()}-{place}.gainful").write_bytes(raw)
         use_model(folder / f"{os.getpid()}-{place}.gainful")
     for number in range(40):
@@ -409,15 +409,15 @@ def worker(work: Work, told: Any) -> None:
     base = memory_of_process("VmRSS")
     resource.setrlimit(resource.RLIMIT_AS, (memory_of_process("VmSize") + work.memory,) * 2)
     for number in range(work.first, work.stop, work.step):
-        told.send(("at", number))
+        channel.send(("at", number))
         start = time.perf_counter()
         try:
             outcome = run_case(work.what, work.seed, number, wholes, folder)
         except BaseException as error:
             outcome = f"{type(error).__name__}: {error} | {traceback.format_exc(limit=-2).splitlines()[-2].strip()}"
         took = time.perf_counter() - start
-        told.send((number, outcome, took, (memory_of_process("VmHWM") - base) / 2**20))
-    told.send(("done", 0))
+        channel.send((number, outcome, took, (memory_of_process("VmHWM") - base) / 2**20))
+    channel.send(("done", 0))
 
 
 def run(tally: Tally, what: str, n: int, seed: int, jobs: int, memory: int, timeout: float, folder: Path) -> None:
@@ -455,7 +455,7 @@ def run(tally: Tally, what: str, n: int, seed: int, jobs: int, memory: int, time
                 running[pipe] = (process, work, at, time.monotonic())
         for process, _, at, since in list(running.values()):
             if at >= 0 and time.monotonic() - since > timeout:
-                process.kill()  # the pipe's end is then taken for a crash, with exit code -9
+                process.kill()  # the closed pipe then counts as a crash, with exit code -9
 
 
 def report(what: str, tally: Tally, seconds: float) -> None:
@@ -475,7 +475,7 @@ def main() -> int:
     parser.add_argument("--letor", type=int, default=1000, help="LETOR files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--memory", type=int, default=512, help="MiB a worker may take beyond its start")
+    parser.add_argument("--memory", type=int, default=512, help="memory limit of a worker beyond its start, MiB")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds after which a case counts as hanging")
     parser.add_argument("--only", nargs=2, metavar=("KIND", "NUMBER"), help="run one case here, without limits")
     given = parser.parse_args()
@@ -495,7 +495,7 @@ def main() -> int:
             tally = Tally()
             try:
                 run(tally, what, n, given.seed, given.jobs, given.memory << 20, given.timeout, folder)
-            except KeyboardInterrupt:  # the figures so far; the workers end with this process
+            except KeyboardInterrupt:  # print the figures so far; the workers end with this process
                 report(what, tally, time.perf_counter() - start)
                 return 1
             report(what, tally, time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""What every benchmark shares: rows of ratios, timers, and peak memory in a process of its own.
+"""Shared by all benchmarks: rows of ratios, timers, and peak memory measured in a separate process.
 
 A benchmark file defines ``rows()``, an iterator of :class:`Row`, and ends with ``main(rows)``. Both sides of a row are
 measured in the same run on the same machine, so the ratio means something where the seconds do not.
@@ -25,7 +25,7 @@ class Row:
     peer: str
     theirs: float
     unit: str
-    wanted: float | None = None  # the ratio this row has to reach, None where there is no promise
+    wanted: float | None = None  # the ratio this row must reach; None for no target
     larger_is_better: bool = False
     notes: dict[str, float | str] = field(default_factory=dict)
 
@@ -39,7 +39,7 @@ class Row:
 
 
 def best_time(call: Callable[[], object], repeat: int = 3) -> float:
-    """The least of ``repeat`` wall-clock times, in seconds. Warm up before, where compilation would count."""
+    """The least of ``repeat`` wall-clock times, in seconds. Warm up first if compilation would count."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -70,6 +70,6 @@ def peak_memory(setup: str, body: str) -> float:
 
 
 def main(rows: Callable[[], Iterable[Row]]) -> None:
-    """Print the rows as JSON lines: ``run.py`` gathers them from every file."""
+    """Print the rows as JSON lines; ``run.py`` collects them from every file."""
     for row in rows():
         print(json.dumps(row.to_dict()), flush=True)

@@ -1,6 +1,6 @@
-"""Run every benchmark of this folder, print one table of ratios and keep them as JSON.
+"""Run every benchmark in this folder, print one table of ratios and save them as JSON.
 
-``python benchmarks/run.py [NAME …]`` runs those whose file name contains one of the words; all of them without.
+``python benchmarks/run.py [NAME …]`` runs the files whose name contains one of the words; without any, all files.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PACKAGES = ("gainful", "numpy", "scipy", "scikit-learn", "numba", "lightgbm", "p
 
 
 def run_file(path: Path, console: Console) -> list[dict] | None:
-    """The rows of one benchmark, run in a process of its own so that no file warms another's caches; None if it failed.
+    """The rows of one benchmark, run in its own process so that no file warms another's caches; None if it failed.
 
-    One that lacks an extra has no rows, and says so.
+    A benchmark that lacks an extra says so and has no rows.
     """
     with console.status(f"{path.name} …"):
         done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, cwd=HERE)
@@ -37,7 +37,7 @@ def run_file(path: Path, console: Console) -> list[dict] | None:
 
 def table_of(rows: list[dict]) -> Table:
     table = Table(title="gainful beside its peers, same run, same machine (above 1× is better)")
-    for name in ("benchmark", "measure", "gainful", "peer", "peer's", "ratio", "wanted"):
+    for name in ("benchmark", "measure", "gainful", "peer", "peer's", "ratio", "target"):
         table.add_column(name, justify="left" if name in ("benchmark", "measure", "peer") else "right")
     for row in rows:
         missed = row["wanted"] is not None and row["ratio"] < row["wanted"]
@@ -79,7 +79,7 @@ def main() -> int:
             indent=1,
         )
     )
-    console.print(f"kept in {target}")
+    console.print(f"saved to {target}")
     missed = [row for row in rows if row["wanted"] is not None and row["ratio"] < row["wanted"]]
     return 1 if missed or None in found else 0
 

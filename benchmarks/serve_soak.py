@@ -1,9 +1,9 @@
 """Minutes of good and bad requests against one server while its model file is swapped: nothing lost, no 5xx, no leak.
 
-``python benchmarks/serve_soak.py --minutes 10`` prints one JSON object and ends with 1 where a promise was broken:
-an answer of 500 or above other than the documented 503, an answer that is not what its request deserves, a connection
-that the server ended without an answer, a swap that was not taken up, memory that keeps growing. With
-``--schemathesis`` that tool also attacks the server by its own OpenAPI description for the same time.
+``python benchmarks/serve_soak.py --minutes 10`` prints one JSON object and exits with 1 if the server fails:
+a status of 500 or above other than the documented 503, an answer that does not fit its request, a connection closed
+without an answer, a swap that did not happen, memory that keeps growing. With ``--schemathesis`` that tool also attacks
+the server for the same time, guided by its OpenAPI description.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def train() -> list[gainful.Ranker]:
 
 
 def good(draw: random.Random) -> tuple[bytes, set[int]]:
-    """A request that deserves 200."""
+    """A request that should get 200."""
     rows = [[round(draw.random(), 4) for _ in range(FEATURES)] for _ in range(draw.choice([0, 1, 5, 50, 200]))]
     documents = [{"id": f"d{i}", "features": row} for i, row in enumerate(rows)]
     kind = draw.randrange(6)
@@ -65,7 +65,7 @@ def good(draw: random.Random) -> tuple[bytes, set[int]]:
 
 
 def bad(draw: random.Random) -> tuple[bytes, set[int]]:
-    """A request that deserves a refusal."""
+    """A request that should be refused."""
     kind = draw.randrange(9)
     if kind == 0:
         return request_bytes("POST", "/rank", draw.randbytes(draw.randrange(300))), {400, 422}
@@ -89,7 +89,7 @@ def bad(draw: random.Random) -> tuple[bytes, set[int]]:
 
 
 def rude(draw: random.Random) -> bytes:
-    """A request that breaks off: what was sent of it before the client leaves."""
+    """An aborted request: the part that was sent before the client left."""
     whole, _ = good(draw)
     return whole[: draw.randrange(1, len(whole))]
 
@@ -98,7 +98,7 @@ def rude(draw: random.Random) -> bytes:
 
 
 class Soak:
-    """Clients, swaps and a look at memory, until the time is up."""
+    """Clients, swaps and memory readings, until the time is up."""
 
     def __init__(self, host: str, port: int, pid: int, path: Path, end: float):
         self.host, self.port, self.pid, self.path, self.end = host, port, pid, path, end
@@ -119,7 +119,7 @@ class Soak:
             except (OSError, EOFError, TimeoutError) as error:
                 connection.close()
                 if 413 in deserved and len(request) > 500_000:
-                    self.statuses[413] += 1  # told to stop sending, perhaps before the answer could be read
+                    self.statuses[413] += 1  # the server stopped reading, perhaps before we could read its answer
                 else:
                     self.lost += 1
                     self.wrong.append(f"{error!r} for {request[:80]!r}")
@@ -144,14 +144,14 @@ class Soak:
             n += 1
             if n % 4 == 0:
                 self.path.write_bytes(random.choice(BROKEN))
-                if await self.until(connection, lambda told: told["refused"] is not None):
+                if await self.until(connection, lambda model: model["refused"] is not None):
                     self.refused += 1
                 continue
             beside, wanted = self.path.with_suffix(".new"), files[n % 2]
             version = hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]
             shutil.copy(wanted, beside)
             beside.replace(self.path)
-            if await self.until(connection, lambda told, version=version: told["model_version"] == version):
+            if await self.until(connection, lambda model, version=version: model["model_version"] == version):
                 self.swaps += 1
             await asyncio.sleep(0.5)
 
@@ -168,7 +168,7 @@ class Soak:
             if holds(await self.model(connection)):
                 return True
             await asyncio.sleep(0.1)
-        self.wrong.append("a new file was not taken up within 20 s")
+        self.wrong.append("a new model file was not loaded within 20 s")
         return False
 
     async def watch_memory(self) -> None:
@@ -198,7 +198,7 @@ class Soak:
 
 
 def attack(host: str, port: int, seconds: float) -> subprocess.Popen:
-    """Schemathesis by the server's own description; failures other than 5xx are its opinion, not our promise."""
+    """Schemathesis on the server's own description; only 5xx failures count, the others are its opinion."""
     tool = Path(sys.executable).with_name("schemathesis")
     if not tool.is_file():
         sys.exit("schemathesis is not installed; run: pip install '.[soak]'")
@@ -227,13 +227,13 @@ def main() -> int:
             soak = Soak(host, port, process.pid, path, time.monotonic() + 60 * given.minutes)
             attacker = attack(host, port, 60 * given.minutes - 5) if given.schemathesis else None
             asyncio.run(soak.run(files, given.clients))
-            told = soak.report()
+            figures = soak.report()
             if attacker is not None:
                 out, _ = attacker.communicate(timeout=120)
-                told["schemathesis"] = {"exit": attacker.returncode, "tail": out.strip().splitlines()[-6:]}
-        told["exit code after SIGTERM"] = process.returncode
-    print(json.dumps(told, indent=1))
-    memory = told["memory MiB, first to last quarter"]
+                figures["schemathesis"] = {"exit": attacker.returncode, "tail": out.strip().splitlines()[-6:]}
+        figures["exit code after SIGTERM"] = process.returncode
+    print(json.dumps(figures, indent=1))
+    memory = figures["memory MiB, first to last quarter"]
     failed = [status for status in soak.statuses if status >= 500 and status != 503]
     leak = memory[3] > 1.1 * memory[1] + 5
     return 1 if failed or soak.wrong or soak.lost or leak or process.returncode != 0 else 0

@@ -1,4 +1,4 @@
-"""What the two scripts on the server share: a server in a process of its own, and a quick client."""
+"""Shared by the two server scripts: a server in its own process, and a fast client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def served(path: Path, *options: str) -> Iterator[tuple[subprocess.Popen, str, i
 
 
 def _port_of(process: subprocess.Popen) -> int:
-    """The port a process listens on, by Linux's tables: its log is switched off."""
+    """The port a process listens on, from Linux's tables, since its log is switched off."""
     for _ in range(600):
         if process.poll() is not None:
             raise RuntimeError(f"the server ended with {process.returncode}")

@@ -103,6 +103,17 @@ def test_help_needs_no_compiler(arguments):
     assert not loaded & {"numba", "lightgbm", "sklearn", "pyarrow", "scipy", "torch"}
 
 
+def test_the_loader_reads_the_stub_as_type_checkers_do():
+    import gainful
+
+    imports = [
+        node for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body if isinstance(node, ast.ImportFrom)
+    ]
+    stub = {alias.name: node.module for node in imports for alias in node.names}
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)  # without "as", it is not public
+    assert stub == gainful._MODULE_OF
+
+
 def test_every_public_name_is_there():
     import gainful
 

@@ -1,4 +1,4 @@
-"""Who takes part: one line each. A group has one reference, which all ratios of the group are to."""
+"""The contestants, one line each. Each group has one reference, to which all its ratios refer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from peers.settings import SVM_C
 
 @dataclass(frozen=True)
 class Contestant:
-    """A ranker of a library: the function of ``adapters/`` that fits it, and with which settings."""
+    """A ranker of a library: the function in ``adapters/`` that fits it, and its settings."""
 
     name: str
-    maker: str  # its adapter's file; the library's module too, but for ours
+    maker: str  # the file of its adapter; except for ours, also the library's module
     group: str
     function: str
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Learning curves, and what is read from them: quality at a time, time to a quality. Nothing here trains.
+"""Learning curves, and what they tell: quality at a given time, time to a given quality. Nothing here trains.
 
-A curve holds points (iterations, seconds, validation NDCG, test NDCG). At any time the model in hand is the one that
-is best on validation so far, as early stopping would keep it; its test NDCG is the quality at that time.
+A curve holds points (iterations, seconds, validation NDCG, test NDCG). The current model at any time is the best so far
+on validation, as early stopping would keep it; its test NDCG is the quality at that time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Points in the order of their iterations; ``final`` when more iterations would change nothing."""
+    """Points by increasing iterations; ``final`` if more iterations would change nothing."""
 
     points: tuple[Point, ...]
     final: bool = False
 
     def kept(self) -> list[tuple[float, float]]:
-        """(seconds, test NDCG of the model in hand): a point whenever it changes, and the last one.
+        """(seconds, test NDCG of the current model): a point whenever it changes, and the last one.
 
-        Separate trainings may take less time for more iterations; the model in hand at a time is among those
-        finished by then.
+        Separate trainings may take less time for more iterations; the current model is one of those finished by
+        then.
         """
         found: list[tuple[float, float]] = []
         best = -inf
@@ -46,16 +46,16 @@ class Curve:
         return found
 
     def quality_at(self, seconds: float) -> float | None:
-        """Test NDCG of the model in hand at this time; None where nothing is finished yet."""
+        """Test NDCG of the current model at this time; None if nothing is finished yet."""
         reached = [test for at, test in self.kept() if at <= seconds]
         return reached[-1] if reached else None
 
     def valid_at(self, seconds: float) -> float | None:
-        """Validation NDCG of the model in hand at this time; None where nothing is finished yet."""
+        """Validation NDCG of the current model at this time; None if nothing is finished yet."""
         return max((point.valid for point in self.points if point.seconds <= seconds), default=None)
 
     def time_to(self, quality: float) -> float | None:
-        """The first time at which the model in hand is so good; None where it never is."""
+        """The first time at which the current model reaches this quality; None if it never does."""
         return next((at for at, test in self.kept() if test >= quality), None)
 
     def time_to_valid(self, quality: float) -> float | None:
@@ -63,11 +63,11 @@ class Curve:
         return min((point.seconds for point in self.points if point.valid >= quality), default=None)
 
     def seconds_of(self, iterations: int) -> float:
-        """The time of so many iterations, or of all where there are fewer."""
+        """The time of this many iterations, or of all if there are fewer."""
         return self.upto(iterations).points[-1].seconds
 
     def upto(self, iterations: int) -> Curve:
-        """The curve as if stopped there."""
+        """The curve as if training had stopped there."""
         return Curve(tuple(p for p in self.points if p.iterations <= iterations), self.final)
 
     @property
@@ -94,7 +94,7 @@ def mean_of_folds(curves: Sequence[Curve]) -> Curve:
 
 
 def _merged(curves: Sequence[Curve], middle: Any) -> Curve:
-    """At every number of iterations that all have come to; one that is final stays where it is."""
+    """At every number of iterations that all have reached; a final one stays where it is."""
     limit = min((c.points[-1].iterations for c in curves if not c.final), default=inf)
     numbers = sorted({p.iterations for c in curves for p in c.points if p.iterations <= limit})
     points = []
@@ -107,11 +107,11 @@ def _merged(curves: Sequence[Curve], middle: Any) -> Curve:
 
 
 @dataclass(frozen=True)
-class WorkerState:
-    """A contestant beside the reference of its group. Times are in seconds, None where never reached.
+class Standing:
+    """A contestant beside the reference of its group. Times are in seconds, None if never reached.
 
-    ``valid`` and ``valid_time`` are what ``quality`` and the time to 99% are, on validation data: contestants are
-    chosen by these, so that no test query has a say in who stands for a side.
+    ``valid`` and ``valid_time`` are the equivalents of ``quality`` and the time to 99% on validation data. Each side's
+    best is chosen by these, so that no test query influences the choice.
     """
 
     name: str
@@ -127,7 +127,7 @@ class WorkerState:
 
 
 SHARES = (0.95, 0.99, 1.0)
-NEAR_SHARE = 0.99  # the one that verdicts are about
+NEAR_SHARE = 0.99  # the share that verdicts use
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Yardstick:
 
 
 def yardstick(name: str, curve: Curve, iterations: int | None) -> Yardstick:
-    """The reference's time for so many iterations (None: all it had) and the quality it has by then."""
+    """The reference's time for this many iterations (None: all it had) and its quality by then."""
     seconds = curve.points[-1].seconds if iterations is None else curve.seconds_of(iterations)
     quality, valid = curve.quality_at(seconds), curve.valid_at(seconds)
     assert quality is not None, "a point lies at this very time"
@@ -149,7 +149,7 @@ def yardstick(name: str, curve: Curve, iterations: int | None) -> Yardstick:
     return Yardstick(name, quality, seconds, valid)
 
 
-def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int | None) -> list[WorkerState]:
+def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int | None) -> list[Standing]:
     """All contestants of a group, best at equal time first."""
     curves = {r["name"]: Curve.from_dict(r["curve"]) for r in results}
     by = yardstick(reference, curves[reference], iterations)
@@ -159,7 +159,7 @@ def standings(results: Sequence[dict[str, Any]], reference: str, iterations: int
         curve = curves[result["name"]]
         times = {f"{share:g}": curve.time_to(share * by.quality) for share in SHARES}
         found.append(
-            WorkerState(
+            Standing(
                 name=result["name"],
                 ours=result["ours"],
                 valid=curve.valid_at(by.seconds),

@@ -1,6 +1,6 @@
 """The three data sets: artificial, OHSUMED's shape (or OHSUMED itself), MSLR-WEB's shape.
 
-Every process makes its own copy from the same seed, float32 and in memory. Synthetic sets have more validation and
+Every process makes its own copy from the same seed, as float32 in memory. Synthetic sets have more validation and
 test queries than a fold would have, so that differences are not noise.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import gainful
 from gainful.formats.layout import read_splits
 
-FACTORS = 8  # hidden properties of a document that its features tell of
+FACTORS = 8  # hidden properties of a document that its features reflect
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Parts:
 class DataSet:
     """A shape, and how long to train on it.
 
-    The reference time is what the reference needs for ``iterations``; all may go on to twice as many, so that a
-    quicker one is not stopped before that time, or until ``seconds`` are over.
+    The reference time is what the reference needs for ``iterations``. All contestants may run to twice as many, so
+    that a quicker one is not stopped before that time, or until ``seconds`` are over.
     """
 
     name: str
@@ -88,7 +88,7 @@ def ohsumed_folder() -> str | None:
 
 
 def folds(one: DataSet) -> list[Parts]:
-    """The parts of a data set: one, or OHSUMED's five folds where its folder is given."""
+    """The parts of a data set: one, or OHSUMED's five folds if its folder is given."""
     folder = ohsumed_folder() if one.name == "ohsumed" else None
     if folder is None:
         return [one.parts()]
@@ -96,7 +96,7 @@ def folds(one: DataSet) -> list[Parts]:
 
 
 def measure(one: DataSet) -> gainful.Metric:
-    """NDCG@10; on OHSUMED itself by its own rules, as everything published about it."""
+    """NDCG@10; on OHSUMED itself by LETOR's rules, as in everything published about it."""
     if one.name == "ohsumed" and ohsumed_folder() is not None:
         return gainful.metric("ndcg@10", convention="letor3")
     return gainful.metric("ndcg@10")
@@ -105,11 +105,11 @@ def measure(one: DataSet) -> gainful.Metric:
 def searched(
     n_queries: int, n_docs: int, n_features: int, *, shares: tuple[float, ...], noise: float, seed: int = 0
 ) -> gainful.RankingData:
-    """Synthetic search results: correlated, skewed features, queries of different length and difficulty.
+    """Synthetic search results: correlated, skewed features, queries of varying length and difficulty.
 
     A few hidden factors of each document and one of its query make the features. Relevance is a linear part, products
-    of two features and steps (variances 6 : 2 : 2), with a level of its own for each query and as much ``noise`` as
-    said, in standard deviations; grades are cut from it at the quantiles ``shares``.
+    of two features and steps (variances 6 : 2 : 2), plus an offset per query and ``noise`` in standard deviations;
+    grades are cut from it at the quantiles ``shares``.
     """
     rng = np.random.default_rng(seed)
     counts = np.clip(np.round(n_docs * rng.lognormal(-0.045, 0.3, n_queries)), 10, 4 * n_docs).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Learning curves as SVG that stands alone: seconds on a log scale against NDCG@10, one panel a group."""
+"""Learning curves as standalone SVG: NDCG@10 against seconds on a log scale, one panel per group."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ STYLE = (
 
 
 def picture(title: str, groups: dict[str, list[dict[str, Any]]], reference_times: dict[str, float]) -> str:
-    """A panel for each group, one below the other; the dotted line stands at the group's reference time."""
+    """One panel per group, stacked; the dotted line marks the group's reference time."""
     panels = [
         panel(GROUPS[group], results, reference_times[group], top=i * (PANEL + TOP) + TOP)
         for i, (group, results) in enumerate(groups.items())
     ]
     height = len(panels) * (PANEL + TOP) + TOP
     words = escape(
-        f"{title}: NDCG@10 on test queries over seconds of training, on a log scale. The tables tell it all."
+        f"{title}: NDCG@10 on test queries against seconds of training, on a log scale. The tables hold all figures."
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-label="{words}">'
@@ -59,7 +59,7 @@ def panel(title: str, results: Sequence[dict[str, Any]], reference_time: float, 
 
 
 def _frame(curves: dict[str, list[tuple[float, float]]], top: float) -> Frame:
-    """From the first model to the last; quality from where the better half of the curves begins to matter."""
+    """Time from the first model to the last; quality from the range of the better half of the curves."""
     seconds = [log10(at) for points in curves.values() for at, _ in points]
     last = sorted(points[-1][1] for points in curves.values())
     high = last[-1]
@@ -87,7 +87,7 @@ def _axes(frame: Frame) -> str:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """1, 10, 100 … between these powers of ten; with 2 and 5 where there would be few.
+    """1, 10, 100 … between these powers of ten; with 2 and 5 if there would be few.
 
     >>> decades(-1.2, 1.1)
     [0.1, 1.0, 10.0]
@@ -100,7 +100,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def _styles(names: dict[str, Any]) -> dict[str, str]:
-    """A colour for each maker, a dash for each of its rankers."""
+    """One colour per maker, one dash pattern per ranker of it."""
     seen: dict[str, int] = {}
     found = {}
     for name in names:
@@ -112,7 +112,7 @@ def _styles(names: dict[str, Any]) -> dict[str, str]:
 
 
 def _steps(frame: Frame, points: Sequence[tuple[float, float]], style: str) -> str:
-    """The quality in hand, which stays until something better is finished."""
+    """The current quality, which stays until something better is finished."""
     low = frame.y[0]
     shown = [(frame.at_x(log10(at)), frame.at_y(max(value, low))) for at, value in points]
     path = f"M{shown[0][0]:.1f} {shown[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in shown[1:])
@@ -121,7 +121,7 @@ def _steps(frame: Frame, points: Sequence[tuple[float, float]], style: str) -> s
 
 
 def _labels(frame: Frame, ends: dict[str, tuple[float, float]], styles: dict[str, str]) -> list[str]:
-    """Names beside the ends of the curves, moved apart where they would overlap."""
+    """Names beside the ends of the curves, moved apart if they would overlap."""
     order = sorted(ends, key=lambda name: -ends[name][1])
     wanted = [frame.at_y(max(ends[name][1], frame.y[0])) for name in order]
     places = spread(wanted, LINE, frame.top, frame.height - 8)
@@ -136,7 +136,7 @@ def _labels(frame: Frame, ends: dict[str, tuple[float, float]], styles: dict[str
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places in the given order, each at least ``gap`` below the one before, as near as can be to what is wanted.
+    """Places in the given order, each at least ``gap`` below the one before, as close as possible to the given ones.
 
     >>> spread([10.0, 11.0, 40.0], 5.0, 0.0, 100.0)
     [10.0, 15.0, 40.0]

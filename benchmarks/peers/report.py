@@ -1,4 +1,4 @@
-"""The page of results: tables and what they say, from the kept figures alone."""
+"""The page of results: tables and a summary in words, from the saved figures alone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from peers.contestants import GROUPS, REFERENCE
-from peers.curves import SHARES, Curve, WorkerState, Yardstick, standings, yardstick
+from peers.curves import SHARES, Curve, Standing, Yardstick, standings, yardstick
 
-NEAR = 0.002  # NDCG@10; nearer than this is called equal
-ABOUT = 1.25  # so are times
+NEAR = 0.002  # NDCG@10 differences below this count as equal
+ABOUT = 1.25  # ratio of times below which they count as equal
 
 
 def groups_of(entry: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The results of a data set by group; a group whose reference is not there cannot be compared."""
+    """The results of a data set by group; a group without its reference cannot be compared."""
     found = {}
     for group in GROUPS:
         results = [r for r in entry["results"] if r["group"] == group]
@@ -23,7 +23,7 @@ def groups_of(entry: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def iterations_of(entry: dict[str, Any], group: str) -> int | None:
-    """After how many iterations the reference is looked at: None for the linear one, which converges."""
+    """The iterations after which the reference is read: None for the linear one, which converges."""
     return entry["iterations"] if group == "trees" else None
 
 
@@ -47,7 +47,7 @@ def page(kept: dict[str, Any]) -> str:
         if entry["busy"]:
             parts.append(
                 "**The machine was busy** (a fixed piece of work took over a quarter longer than at best) while these "
-                f"were measured, so their times are too long; a further run measures them again: "
+                f"were measured, so their times are too long; the next run measures them again: "
                 f"{', '.join(entry['busy'])}."
             )
         if entry["failed"]:
@@ -59,13 +59,13 @@ def _preface(kept: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
     return (
         "How this is measured: [Beside the peers](../peers.md). Ratios are to the reference of the table, in the same "
-        "run; above 1× is quicker. A dash: not reached in the time given. Ours are in bold.\n\n"
+        "run; above 1× is quicker. A dash: not reached in time. Ours are in bold.\n\n"
         f"- Command: `{kept['command']}`\n- {kept['machine']}; {kept['cores']} cores\n- {versions}"
     )
 
 
 def _head(entry: dict[str, Any]) -> str:
-    clock = ", in seconds of the processor" if entry["clock"] == "cpu" else ""
+    clock = ", in processor seconds" if entry["clock"] == "cpu" else ""
     threads = "one thread" if entry["threads"] == 1 else f"{entry['threads']} threads"
     return (
         f"{entry['rows'][0].upper()}{entry['rows'][1:]}. {entry['metric']}. At most {2 * entry['iterations']} trees or "
@@ -73,9 +73,9 @@ def _head(entry: dict[str, Any]) -> str:
     )
 
 
-def _table(table: Sequence[WorkerState], by: Yardstick) -> str:
+def _table(table: Sequence[Standing], by: Yardstick) -> str:
     heads = ["ranker", f"NDCG@10 in {_time(by.seconds)}", "difference"]
-    heads += [f"time to {share:.0%}" for share in SHARES] + ["ratio at 99%", "best", "ms an iteration", "memory added"]
+    heads += [f"time to {share:.0%}" for share in SHARES] + ["ratio at 99%", "best", "ms per iteration", "memory added"]
     lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     for s in table:
         name = f"**{s.name}**" if s.ours else s.name
@@ -88,10 +88,10 @@ def _table(table: Sequence[WorkerState], by: Yardstick) -> str:
     return "\n".join(lines)
 
 
-def verdict(table: Sequence[WorkerState], by: Yardstick) -> Iterator[str]:
+def verdict(table: Sequence[Standing], by: Yardstick) -> Iterator[str]:
     """In words: who is better at equal time, who is quicker at equal quality; ours against theirs.
 
-    Who stands for a side is chosen on validation data; the figures are of test data.
+    Each side's ranker is chosen on validation data; the figures are from test data.
     """
     ours, theirs = [s for s in table if s.ours], [s for s in table if not s.ours]
     best, rival = _best(ours), _best(theirs)
@@ -107,10 +107,10 @@ def verdict(table: Sequence[WorkerState], by: Yardstick) -> Iterator[str]:
         yield f"Equal quality (99% of {by.quality:.4f}): {_race(quick, other)}"
     behind = [s.name for s in ours if s.times["0.99"] is None]
     if behind and len(behind) < len(ours):
-        yield f"Of ours these do not come to 99% in the time given: {', '.join(behind)}."
+        yield f"Of ours, these do not reach 99% in time: {', '.join(behind)}."
 
 
-def _race(quick: WorkerState | None, other: WorkerState) -> str:
+def _race(quick: Standing | None, other: Standing) -> str:
     mine, its = (None if one is None else one.times["0.99"] for one in (quick, other))
     if quick is None or (mine is None and its is None):
         return f"**none of ours reaches it**; {other.name} does." if its is not None else "nobody reaches it on test."
@@ -125,14 +125,14 @@ def _race(quick: WorkerState | None, other: WorkerState) -> str:
     return f"our quickest, {quick.name} ({_time(mine)}), is {how} the quickest peer, {other.name} ({_time(its)})."
 
 
-def _best(table: Sequence[WorkerState]) -> WorkerState | None:
+def _best(table: Sequence[Standing]) -> Standing | None:
     """The one that is best on validation at the reference time."""
     known = [s for s in table if s.valid is not None]
     return max(known, key=lambda s: s.valid or 0.0, default=None)
 
 
-def _quickest(table: Sequence[WorkerState]) -> WorkerState | None:
-    """The one that is there first on validation."""
+def _quickest(table: Sequence[Standing]) -> Standing | None:
+    """The one that gets there first on validation."""
     known = [s for s in table if s.valid_time is not None]
     return min(known, key=lambda s: s.valid_time or 0.0, default=None)
 

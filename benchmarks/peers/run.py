@@ -1,10 +1,10 @@
-"""gainful beside its peers: learning curves of every ranker, each trained in a process of its own.
+"""gainful beside its peers: learning curves of every ranker, each trained in its own process.
 
 ``python benchmarks/peers/run.py`` measures all three data sets and writes docs/results/peers.md, peers.json and one
-plot a data set. ``--data artificial`` measures one and keeps the others' figures. What was measured is kept in
-benchmarks/results/peers/, so that a run that was stopped goes on; what failed, or was measured while the machine was
-busy, is measured again; ``--fresh`` begins anew. ``GAINFUL_OHSUMED=DIR`` takes OHSUMED's own folds for OHSUMED's shape.
-``make bench-peers`` makes the environment first.
+plot per data set. ``--data artificial`` measures one and keeps the others' figures. Measurements are saved in
+benchmarks/results/peers/, so that a stopped run resumes; those that failed, or were taken while the machine was busy,
+are repeated; ``--fresh`` starts over. ``GAINFUL_OHSUMED=DIR`` uses OHSUMED's own folds in place of OHSUMED's shape.
+``make bench-peers`` creates the environment first.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from typing import Any
 
 HOME = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
-    sys.path[0] = str(HOME)  # peers is a package; its folder must not be searched for modules
+    sys.path[0] = str(HOME)  # peers is a package; its folder must not be on the module path
 
 from peers import plots, report  # noqa: E402
 from peers.contestants import CONTESTANTS, REFERENCE, Contestant  # noqa: E402
 from peers.datasets import SIZES, DataSet, measure, ohsumed_folder  # noqa: E402
 
 PACKAGES = ("gainful", "lightgbm", "xgboost-cpu", "catboost", "scikit-learn", "fastrank", "pyltr", "numpy", "numba")
-STARTING = 120.0  # seconds for imports, data and the measuring of quality, beside the training itself
+STARTING = 120.0  # seconds for imports, data and measuring quality, on top of the training
 BUSY = 1.25  # times the best pace
 USUAL = {"threads": 2, "repeats": 3, "clock": "wall"}
-SHARED = 8  # how much slower than alone a process may be on a machine that others use
+SHARED = 8  # how much slower a process may be on a shared machine
 
 
 def job(one: Contestant, data: DataSet, size: str, given: argparse.Namespace) -> dict[str, Any]:
-    """The result of one contestant, or why there is none; a crash or a hang ends its process only."""
+    """The result of one contestant, or why there is none; a crash or a hang ends only its own process."""
     if not one.installed:
         return {"failed": "not installed"}
     command = [sys.executable, "-m", "peers.worker", size, data.name, one.key, "--threads", str(given.threads),
                "--repeats", str(given.repeats)]  # fmt: skip
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(given.threads)), "PEERS_CLOCK": given.clock}
-    # Trainings of growing size take some three times the largest, and all of it may be repeated, on each fold.
+    # Trainings of growing size take about three times the largest in total, and may all be repeated, on each fold.
     folds = 5 if data.name == "ohsumed" and ohsumed_folder() else 1
     limit = STARTING + 3 * folds * (given.repeats + 1) * data.seconds * (SHARED if given.clock == "cpu" else 1)
     try:
@@ -61,7 +61,7 @@ def job(one: Contestant, data: DataSet, size: str, given: argparse.Namespace) ->
 
 
 def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, Any]:
-    """All contestants on one data set; those measured before, under the same settings, are taken from the file."""
+    """All contestants on one data set; those already measured under the same settings come from the file."""
     real = bool(ohsumed_folder()) and data.name == "ohsumed"
     settings = {"data": repr(data), "real": real, "threads": given.threads, "repeats": given.repeats,
                 "clock": given.clock, "code": text_of("datasets.py", "settings.py", "snapshots.py")}  # fmt: skip
@@ -77,9 +77,9 @@ def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, A
             continue
         start = time.perf_counter()
         found = job(one, data, size, given)
-        told = found.get("failed") or _told(found)
-        print(f"{data.name:10}  {one.name:34}  {told}  [{time.perf_counter() - start:.0f} s]", flush=True)
-        if found.get("failed") != "not installed":  # it may be by the next time
+        outcome = found.get("failed") or _summary(found)
+        print(f"{data.name:10}  {one.name:34}  {outcome}  [{time.perf_counter() - start:.0f} s]", flush=True)
+        if found.get("failed") != "not installed":  # it may be installed by the next run
             known["results"][one.key] = {**found, "spec": spec}
             known["when"] = time.strftime("%Y-%m-%d")
             store.parent.mkdir(parents=True, exist_ok=True)
@@ -90,20 +90,20 @@ def measured(data: DataSet, size: str, given: argparse.Namespace) -> dict[str, A
 
 
 def text_of(*names: str) -> str:
-    """A short name for what these files say: figures taken with other code are not comparable."""
+    """A short hash of these files: figures taken with other code are not comparable."""
     text = b"".join((HOME / "peers" / name).read_bytes() for name in names)
     return hashlib.sha256(text).hexdigest()[:12]
 
 
 def busy(results: Iterable[dict[str, Any]], clock: str) -> set[str]:
-    """Those measured while others used the cores: a piece of work that never changes took a quarter longer then."""
+    """Those measured on a busy machine, where a fixed piece of work took over a quarter longer."""
     paces = {r["name"]: r["pace"] for r in results if "pace" in r}
     if clock == "cpu" or not paces:
         return set()
     return {name for name, pace in paces.items() if pace > BUSY * min(paces.values())}
 
 
-def _told(found: dict[str, Any]) -> str:
+def _summary(found: dict[str, Any]) -> str:
     last = found["curve"]["points"][-1]
     return f"{last[0]:5} iterations, {last[1]:8.3f} s, NDCG@10 {last[3]:.4f}, {found['added_mib']:8.1f} MiB"
 
@@ -116,7 +116,7 @@ def chosen(size: str, only: list[str]) -> list[Contestant]:
 
 
 def entry_of(data: DataSet, known: dict[str, Any], real: bool) -> dict[str, Any]:
-    """What the report needs of a data set."""
+    """What the report needs about a data set."""
     names = {one.key: one.name for one in CONTESTANTS}
     results = {key: known["results"][key] for key in names if key in known["results"]}
     return {
@@ -135,7 +135,7 @@ def entry_of(data: DataSet, known: dict[str, Any], real: bool) -> dict[str, Any]
 
 
 def write_report(entries: dict[str, Any], size: str, given: argparse.Namespace) -> None:
-    """The page, the figures and the plots; data sets not measured now keep what the last report says of them."""
+    """The page, the figures and the plots; data sets not measured in this run keep their entry of the last report."""
     store = given.out / "peers.json"
     before = json.loads(store.read_text())["data"] if store.exists() else {}
     data = {**before, **entries}
@@ -157,21 +157,21 @@ def write_report(entries: dict[str, Any], size: str, given: argparse.Namespace) 
 
 
 def command_of(size: str, given: argparse.Namespace) -> str:
-    """How to get the same again."""
+    """The command that repeats this run."""
     options = [] if size == "usual" else [f"--{size}"]
     options += [f"--{name} {value}" for name, usual in USUAL.items() if (value := getattr(given, name)) != usual]
     return "make bench-peers" + (f" BENCH='{' '.join(options)}'" if options else "")
 
 
 def in_lines(value: Any) -> str:
-    """JSON with a line for each point of a curve."""
+    """JSON with one line per point of a curve."""
     return re.sub(
         r"\[\s+([^][{}]+?)\s+\]", lambda inner: f"[{' '.join(inner[1].split())}]", json.dumps(value, indent=1)
     )
 
 
 def rounded(value: Any) -> Any:
-    """Six digits are enough of any figure."""
+    """Figures rounded to six digits, which are enough."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
@@ -190,22 +190,22 @@ def _there(package: str) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [one.name for one in SIZES["usual"]]
-    parser.add_argument("--data", action="append", choices=names, help="one data set (may be given again); default all")
-    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="rankers with this in their name")
+    parser.add_argument("--data", action="append", choices=names, help="one data set (repeatable); default: all")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="rankers whose name contains this")
     parser.add_argument("--full", action="store_true", help="MSLR-WEB's shape with 720,000 rows")
-    parser.add_argument("--smoke", action="store_true", help="a few rankers on a few rows: whether all of it works")
-    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+    parser.add_argument("--smoke", action="store_true", help="a few rankers on a few rows, as a check that all works")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--clock", choices=("wall", "cpu"), help="cpu: where others use the machine too")
-    parser.add_argument("--repeats", type=int, help="trainings, where they are short; the median counts")
-    parser.add_argument("--out", type=Path, help="folder of the report; default docs/results")
-    parser.add_argument("--kept", type=Path, default=HOME / "results" / "peers", help="folder of what was measured")
+    parser.add_argument("--clock", choices=("wall", "cpu"), help="cpu: for a shared machine")
+    parser.add_argument("--repeats", type=int, help="repeats of short trainings; the median counts")
+    parser.add_argument("--out", type=Path, help="folder of the report; default: docs/results")
+    parser.add_argument("--kept", type=Path, default=HOME / "results" / "peers", help="folder of the measurements")
     parser.set_defaults(**USUAL)
     given = parser.parse_args()
     if given.clock == "cpu" and given.threads != 1:
-        parser.error("--clock cpu adds up what threads do side by side; give --threads 1 with it")
+        parser.error("--clock cpu adds up the time of all threads; add --threads 1")
     size = "smoke" if given.smoke else "full" if given.full else "usual"
-    if given.out is None:  # figures of a smoke run say nothing and are not for the documentation
+    if given.out is None:  # the figures of a smoke run are meaningless and not for the documentation
         given.out = given.kept / "smoke" if given.smoke else HOME.parent / "docs" / "results"
     wanted = [one for one in SIZES[size] if not given.data or one.name in given.data]
     entries = {one.name: measured(one, size, given) for one in wanted}

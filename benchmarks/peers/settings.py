@@ -1,4 +1,4 @@
-"""What means the same in every library and is set the same: one place."""
+"""Settings that mean the same in every library and are equal for all."""
 
 from __future__ import annotations
 

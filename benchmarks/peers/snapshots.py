@@ -1,8 +1,8 @@
-"""Models along a training, each with the seconds it took to get there: what an adapter gives back.
+"""Models along a training, each with the seconds it took to get there: what an adapter returns.
 
-A library that grows one model and can score with its first n iterations is fitted once (:func:`staged`). One that
-offers no look inside is fitted again for each of a series of sizes (:func:`refitted`), and each fit is timed from its
-own beginning.
+A library that grows one model and can score with its first n iterations is fitted once (:func:`staged`). One that does
+not expose these is fitted again for each of a series of sizes (:func:`refitted`), and each fit is timed from its own
+start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scores = Callable[[gainful.RankingData], np.ndarray]
 
 
 class Snapshot(NamedTuple):
-    """The model after so many iterations and seconds."""
+    """The model after these iterations and seconds."""
 
     iterations: int
     seconds: float
@@ -31,7 +31,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """What a training may use: whichever of iterations and seconds ends first ends it."""
+    """The limits of a training, in iterations and seconds; whichever is reached first ends it."""
 
     iterations: int
     seconds: float
@@ -39,24 +39,24 @@ class Budget:
 
 
 def now() -> float:
-    """Seconds: by the clock on the wall, or with ``PEERS_CLOCK=cpu`` those of the processor, for one thread."""
+    """Wall-clock seconds, or processor seconds with ``PEERS_CLOCK=cpu``, for one thread."""
     return time.process_time() if os.environ.get("PEERS_CLOCK") == "cpu" else time.perf_counter()
 
 
 class Clock:
-    """Seconds since its making, at the end of each iteration."""
+    """Seconds since its creation, at the end of each iteration."""
 
     def __init__(self, budget: Budget):
         self.budget, self.times, self.started = budget, [], now()
 
     def tick(self) -> bool:
-        """Note the end of an iteration; True when the time is over."""
+        """Record the end of an iteration; True when the time is up."""
         self.times.append(now() - self.started)
         return self.times[-1] >= self.budget.seconds
 
 
 def checkpoints(n: int, step: float = 1.1) -> list[int]:
-    """Numbers of iterations to look at, each about ``step`` times the one before, with the last.
+    """Numbers of iterations to evaluate, each about ``step`` times the previous one, ending with the last.
 
     >>> checkpoints(20)
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 20]
@@ -77,7 +77,7 @@ def staged(times: Sequence[float], scores: Callable[[gainful.RankingData, int], 
 def refitted(fit: Callable[[int], tuple[Scores, bool]], sizes: Iterable[int], budget: Budget) -> list[Snapshot]:
     """Snapshots of trainings of growing size, until one has converged or the next would be too slow.
 
-    ``fit(n)`` gives the scores of a model of at most n iterations, and whether it needed no more.
+    ``fit(n)`` gives the scores of a model of at most n iterations, and whether it converged.
     """
     found: list[Snapshot] = []
     for n in sizes:

@@ -1,4 +1,4 @@
-"""One contestant on one data set, in a process of its own: prints its curve and its memory as one line of JSON.
+"""One contestant on one data set, in its own process: prints its curve and its memory as one line of JSON.
 
 ``python -m peers.worker SIZE DATA CONTESTANT --threads 2 --repeats 3``, from the folder ``benchmarks``.
 """
@@ -22,7 +22,7 @@ from peers.curves import Curve, Point, mean_of_folds, median_of_repeats
 from peers.datasets import DataSet, Parts, data_set, folds, measure
 from peers.snapshots import Budget, Snapshot
 
-SHORT = 4.0  # seconds; trainings of one data set are repeated until they have taken so long together
+SHORT = 4.0  # seconds; trainings of one data set are repeated until they add up to this
 WARM_QUERIES = 30
 LINEAR_ITERATIONS = 1_000
 MEBIBYTE = 1024  # kibibytes
@@ -35,14 +35,14 @@ def resident(kind: str) -> int:
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew from what is in use now; memory that was freed goes back to the system first."""
+    """Reset the peak to the memory now in use, after returning freed memory to the system."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def pace(threads: int) -> float:
-    """Seconds for work that never changes, on as many threads as the training has: more when others use the cores."""
+    """Seconds for a fixed piece of work on as many threads as the training has; it takes longer on a busy machine."""
     values = [np.random.default_rng(i).random(1_500_000) for i in range(threads)]
     start = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
@@ -59,7 +59,7 @@ def budget_of(contestant: Contestant, data: DataSet, threads: int) -> Budget:
 def fit(contestant: Contestant, parts: Parts, budget: Budget) -> list[Snapshot]:
     function = getattr(import_module(f"peers.adapters.{contestant.maker}"), contestant.function)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it did not converge: iterations and time are limited here
+        warnings.simplefilter("ignore", UserWarning)  # about convergence: iterations and time are limited here
         return function(parts.train, budget, **contestant.settings)
 
 
@@ -102,7 +102,7 @@ def measured(contestant: Contestant, data: DataSet, threads: int, repeats: int) 
 
 
 def _has_time(contestant: Contestant, started: float) -> bool:
-    """Whether to repeat; the reference always is, as everything is divided by it."""
+    """Whether to repeat; the reference always is, because everything is divided by it."""
     return contestant.name in REFERENCE.values() or time.perf_counter() - started < SHORT
 
 

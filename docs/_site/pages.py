@@ -163,7 +163,7 @@ def _option(option: Any) -> tuple[str, str]:
 
 def subject_of(name: str) -> str:
     """The reference page that a public name belongs to, by the module it lives in."""
-    module = gainful._WHERE[name].split(".")[1]
+    module = gainful._MODULE_OF[name].split(".")[1]
     found = [subject for subject, modules in BY_MODULE.items() if module in modules]
     return found[0] if found else "using"
 

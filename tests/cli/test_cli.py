@@ -101,7 +101,7 @@ def test_compare_with_given_parts_and_convention(capsys, folder):
 def test_compare_trains_a_useful_few_and_shows_the_best_first(capsys, folder):
     code, out, err = call(capsys, "compare", folder, "--json")
     assert code == 0
-    assert "comparing a useful few; --rankers names others" in err
+    assert "comparing a useful few; choose others with --rankers" in err
     means = {label: told["means"]["ndcg@10"] for label, told in json.loads(out)["rankers"].items()}
     assert tuple(means) == USEFUL_FEW
     code, out, _ = call(capsys, "compare", folder, "--metrics", "ndcg@10,map")
@@ -147,10 +147,10 @@ def test_compare_reads_fold_folders(capsys, folder, tmp_path):
         (["--metrics", "ndgc@10"], "ndcg"),
         (["--convention", "letor9"], "letor"),
         (["--tests", "anova"], "no test 'anova'"),
-        (["--sizes", "a,b"], "--sizes must be numbers"),
+        (["--sizes", "a,b"], "--sizes must be comma-separated numbers"),
         (["--folds", "two"], "--folds"),
         (["--nonsense"], "--nonsense"),
-        (["--baseline", "x"], "no ranker in this comparison 'x'"),
+        (["--baseline", "x"], "this comparison has no ranker 'x'"),
         (["--alpha", "2"], "alpha of compare"),
     ],
 )

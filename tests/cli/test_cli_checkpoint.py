@@ -1,4 +1,4 @@
-"""``gainful train --checkpoint``: killed or interrupted, the same command goes on and ends with the same model."""
+"""``gainful train --checkpoint``: after a kill or an interrupt, the same command resumes and gives the same model."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def test_the_same_command_goes_on(data, tmp_path, capsys, how):
     words = command(data, model, "--checkpoint", checkpoint, "--checkpoint-every", "0")
     err = stopped_in_iteration(9, how, words).stderr
     assert checkpoint.exists()
-    if how is signal.SIGINT:  # the best model so far is written, and the way on is told
-        assert f"the same command goes on from {checkpoint}" in err
+    if how is signal.SIGINT:  # writes the best model so far and says how to resume
+        assert f"the same command resumes from {checkpoint}" in err
         assert gainful.load(model).n_iter_ < 100
     assert run(words) == 0
-    assert f"going on from {checkpoint}" in capsys.readouterr().err
+    assert f"resuming from {checkpoint}" in capsys.readouterr().err
     assert not checkpoint.exists()
     whole = tmp_path / "whole.gainful"
     assert run(command(data, whole)) == 0
     assert trees(model) == trees(whole)
 
 
-def test_mistakes_are_told_before_training(data, tmp_path, capsys):
+def test_mistakes_are_reported_before_training(data, tmp_path, capsys):
     for words, told in (
-        (["train", "rankboost", data, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c"], "writes no checkpoints"),
+        (["train", "rankboost", data, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c"], "not write checkpoints"),
         (command(data, tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", "-1"), "checkpoint_every"),
         (command(data, tmp_path / "m", "--checkpoint", data), "checkpoint"),
     ):
@@ -96,11 +96,11 @@ def test_linear_rankers_write_their_checkpoint_when_stopped(data, tmp_path, how)
     done = stopped_in_iteration(9, how, words)
     assert done.returncode == (0 if how is signal.SIGINT else 143), done.stderr
     assert (tmp_path / "run.ckpt").exists()
-    assert "the same command goes on from" in done.stderr
+    assert "the same command resumes from" in done.stderr
     assert gainful.load(tmp_path / "m.gainful").n_iter_ == 9
 
 
-def test_a_way_on_is_told_only_where_there_is_one(data, tmp_path, capsys, monkeypatch):
+def test_resuming_is_offered_only_if_it_is_possible(data, tmp_path, capsys, monkeypatch):
     def fail(*_):
         raise FormatError("cannot be written: no space", path=tmp_path / "run.ckpt")
 
@@ -112,13 +112,13 @@ def test_a_way_on_is_told_only_where_there_is_one(data, tmp_path, capsys, monkey
 
     assert run(linear(data, tmp_path, "--checkpoint-every", "0")) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert "goes on from" not in "".join(lines)
+    assert "resumes from" not in "".join(lines)
     told = [i for i, line in enumerate(lines) if "checkpoint is not up to date" in line]
     assert len(told) == 1  # though it was tried with every answer of the data
     assert told[0] < next(i for i, line in enumerate(lines) if "interrupted after iteration" in line)
 
 
-def test_a_checkpoint_that_fails_is_told_while_training_runs(data, tmp_path, capsys, monkeypatch):
+def test_a_checkpoint_that_fails_is_reported_during_training(data, tmp_path, capsys, monkeypatch):
     calls, heard = [], []
 
     def fail(*arguments):

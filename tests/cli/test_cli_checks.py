@@ -87,7 +87,7 @@ def test_columns_of_other_tables(capsys, home, tmp_path, suffix):
     ],
     ids=["train", "compare", "compare --tune", "tune"],
 )
-def test_each_finding_is_told_once(capsys, home, tmp_path, command):
+def test_each_finding_is_reported_once(capsys, home, tmp_path, command):
     places = {"DATA": home / "shop.csv", "MODEL": tmp_path / "m.gainful"}
     code, out, err = call(
         capsys, *(places.get(word, word) for word in command), "--read", "qid=doc", "--read", "doc_id=search"
@@ -111,7 +111,7 @@ def test_good_data_is_no_matter_of_words(capsys, home):
 def test_sizes_are_refused_where_they_would_change_nothing(capsys, home):
     train, test = home / "train.txt", home / "test.txt"
     for arguments, message in (
-        ([home], "is a folder that is divided already; leave out --sizes"),
+        ([home], "is a folder that is already divided; leave out --sizes"),
         ([train, "--test", test], "--test says how the data is divided; leave out --sizes or --test"),
         ([train, "--folds", "3"], "--folds says how the data is divided; leave out --sizes or --folds"),
     ):
@@ -121,11 +121,11 @@ def test_sizes_are_refused_where_they_would_change_nothing(capsys, home):
     assert call(capsys, "compare", train, "--rankers", "regression", "--sizes", "0.5,0.25,0.25")[0] == 0
 
 
-def test_training_without_validation_data_is_told(capsys, home):
-    note = "note: without validation data rankers cannot stop early and train to their last iteration"
+def test_training_without_validation_data_is_reported(capsys, home):
+    note = "note: without validation data, rankers cannot stop early and train to their last iteration"
     train, test = home / "train.txt", home / "test.txt"
     _, _, err = call(capsys, "compare", train, "--test", test, "--rankers", "regression")
-    assert f"{note}; --valid FILE gives it" in err
+    assert f"{note}; give it with --valid FILE" in err
     _, _, err = call(capsys, "compare", train, "--sizes", "0.5,0.5", "--rankers", "regression")
     assert note in err
     assert "--valid" not in err

@@ -1,4 +1,4 @@
-"""A command that is told to stop says so, leaves with the code of the signal, and leaves nothing behind."""
+"""A stopped command says so, exits with the code of the signal, and leaves no files behind."""
 
 from __future__ import annotations
 

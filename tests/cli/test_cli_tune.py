@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -103,7 +104,7 @@ def test_a_folder_of_folds_is_tuned_on_all_of_them(capsys, tmp_path):
         (["lamdamart"], "did you mean 'lambdamart'"),
         (["ranksvm", "--set", "C=-1"], "C of ranksvm must be"),
         (["ranksvm", "--space", "C=2..1"], "low < high"),
-        (["ranksvm", "--space", "C=1..2", "--set", "C=1"], "C of RankSVM is set and searched"),
+        (["ranksvm", "--space", "C=1..2", "--set", "C=1"], "C of RankSVM is both set and searched"),
         (["ranksvm", "--search", "grd"], "did you mean 'grid'"),
         (["ranksvm", "--trials", "0"], "trials of tune must be an integer ≥ 1"),
         (["ranksvm", "--seconds", "-2"], "seconds of tune must be a number > 0"),
@@ -124,7 +125,7 @@ def test_mistakes_are_one_line(capsys, arguments, message):
 def test_compare_refuses_before_reading(capsys):
     for arguments, message in (
         (["--tune", "0"], "trials of tune"),
-        (["--refit-all"], "refit='all' belongs to tuning"),
+        (["--refit-all"], "--refit-all needs tuning; give --tune or --tune-seconds"),
         (["--tune", "3", "--search", "x"], "no search 'x'"),
     ):
         code, out, err = call(capsys, "compare", "no-such-file.txt", "--rankers", "regression", *arguments)
@@ -149,6 +150,16 @@ def test_ctrl_c_shows_the_best_so_far(data, tmp_path):
     assert "as given" in out
     assert "Interrupted: the best so far." in " ".join(out.split())
     assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_in_the_final_training_keeps_the_model(data, tmp_path):
+    words = ["tune", "lambdamart", data, "--set", "n_trees=20", "--set", "early_stopping=20", "--trials", 1]
+    done = stopped_in_iteration(25, signal.SIGINT, [*words, "-o", tmp_path / "m.gainful"])
+    assert done.returncode == 130, done.stderr
+    assert "interrupted after iteration" in done.stderr
+    assert "as given" in done.stdout
+    assert gainful.load(tmp_path / "m.gainful").interrupted_
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_training(capsys, data, tmp_path):

@@ -14,7 +14,7 @@ from gainful.cli import console
 
 
 class Clock:
-    """Time that passes when it is told to, with timers that go off meanwhile."""
+    """A clock that moves on request, with timers that fire on the way."""
 
     def __init__(self) -> None:
         self.now, self.timers = 0.0, []
@@ -64,7 +64,7 @@ def compile_kernel(notice, clock, name, seconds):
     assert not clock.timers
 
 
-def test_one_long_compilation_is_told_of_while_it_lasts(capsys, monkeypatch):
+def test_one_long_compilation_is_reported_while_it_lasts(capsys, monkeypatch):
     monkeypatch.setattr(console, "QUIET_SECONDS", 0.01)
     before = threading.enumerate()
     notice, shown, started = console.CompilationNotice(), "", time.monotonic()

@@ -76,7 +76,7 @@ def test_without_workers_training_ends_and_goes_on_from_its_checkpoint(shards, c
             cluster.scale(0)
 
     file = tmp_path / "training.checkpoint"
-    lost = rf"no running worker for 1 seconds; the same call goes on from the checkpoint .*{file.name}"
+    lost = rf"no running worker for 1 seconds; the same call resumes from the checkpoint .*{file.name}"
     with pytest.raises(ClusterError, match=lost):
         gainful.StructuredSVM().fit(shards, progress=leave, checkpoint=file)
     cluster.scale(2)
@@ -256,7 +256,7 @@ def test_a_training_goes_on_with_fewer_workers(name, data, tmp_path, monkeypatch
             if callback is None:
                 model.fit(shards, checkpoint=file, checkpoint_every=0)
             else:
-                with pytest.raises(ClusterError, match="goes on from the checkpoint"):
+                with pytest.raises(ClusterError, match="resumes from the checkpoint"):
                     model.fit(shards, progress=callback, checkpoint=file, checkpoint_every=0)
     assert facts[0] == facts[1] == [50, 50, 50, 50]
     whole = gainful.ranker(name, max_iter=8).fit(data)

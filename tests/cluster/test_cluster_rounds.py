@@ -364,7 +364,7 @@ def test_a_scheduler_that_dies_ends_training_in_a_line_with_a_checkpoint(folder,
                 if now.iteration == 4:
                     scheduler.kill()
 
-            with pytest.raises(ClusterError, match=r"the same call goes on from the checkpoint .*check"):
+            with pytest.raises(ClusterError, match=r"the same call resumes from the checkpoint .*check"):
                 gainful.LambdaMART(**SMALL).fit(shards, checkpoint=tmp_path / "check", progress=kill)
     finally:
         for one in (worker, scheduler):

@@ -102,6 +102,25 @@ def test_stopping_keeps_what_is_finished(artificial):
         gainful.compare(RANKERS, artificial, progress=lambda event: True)
 
 
+def test_the_callback_sees_the_result_so_far(artificial):
+    seen = []
+
+    def look(event):
+        if event.finished_runs == 1 and event.training is None:
+            seen.append(event.job.result().labels)
+
+    gainful.compare(RANKERS, artificial, progress=look)
+    assert seen == [("ridge",)]
+
+
+def test_paths_are_read_with_options_after_the_settings_are_checked(artificial, tmp_path):
+    gainful.write(artificial, tmp_path / "d.rows", format="letor")
+    found = gainful.compare("regression", tmp_path / "d.rows", read_options={"format": "letor"})
+    assert found.mean("regression", "map") == gainful.compare("regression", artificial).mean("regression", "map")
+    with pytest.raises(ParameterError, match="alpha of compare"):
+        gainful.compare("regression", "no-such-file.txt", alpha=2)
+
+
 def test_ctrl_c_in_the_second_ranker_keeps_the_first(artificial):
     def press(event):
         if event.ranker == "trees" and event.training is not None and event.training.iteration == 3:
@@ -171,7 +190,7 @@ def test_settings_may_hold_separators(parts):
         ({"metrics": ["ngcd@10"]}, "ndcg"),
         ({"metrics": []}, "no metric"),
         ({"tests": ["wilcoxn"]}, "did you mean 'wilcoxon'"),
-        ({"baseline": "x"}, "no ranker in this comparison 'x'"),
+        ({"baseline": "x"}, "this comparison has no ranker 'x'"),
         ({"alpha": 2}, "alpha of compare"),
         ({"alpha": "x"}, "alpha of compare must be a number in"),
         ({"seed": -1, "data": DIVIDED}, "seed of compare must be an integer ≥ 0"),
@@ -183,7 +202,7 @@ def test_settings_may_hold_separators(parts):
         ({"rankers": DIVIDED, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": __file__, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": FRAME, "data": "regression"}, "rankers first and then the data"),
-        ({"data": FRAME}, r"was a DataFrame; say which columns are what with gainful\.from_frame\(frame, qid='…'"),
+        ({"data": FRAME}, r"was a DataFrame; say what the columns are with gainful\.from_frame\(frame, qid='…'"),
         ({"rankers": [LinearRegression()]}, "compare trains gainful's own rankers, and LinearRegression is not one"),
         ({"rankers": [RegressionRanker]}, r"estimators, not classes; give RegressionRanker\(\)"),
     ],
@@ -208,7 +227,7 @@ def test_data_may_be_paths(parts, tmp_path):
     assert gainful.compare("regression", train).data["folds"] == 1
     with pytest.raises(gainful.FormatError, match="there is no such file"):
         gainful.compare("regression", tmp_path / "none.txt")
-    with pytest.raises(ParameterError, match="data is divided already; leave out folds, valid and test"):
+    with pytest.raises(ParameterError, match="data is already divided; leave out folds, valid and test"):
         gainful.compare("regression", tmp_path, test=test)
 
 
@@ -256,7 +275,7 @@ def test_rounding_is_no_difference(rng):
         assert set(test.p.values()) == {1.0}
 
 
-def test_metrics_that_share_a_name_are_told_apart(parts):
+def test_metrics_that_share_a_name_are_shown_in_full(parts):
     found = gainful.compare(
         RANKERS, parts[0], test=parts[2], metrics=("ndcg@10", "ndcg@10(gain=linear)", "map", "map(relevant=3)")
     )

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import gainful
 from gainful.comparison import render
-from gainful.comparison.tables import differences_sheet, means_sheet, seconds
+from gainful.comparison.tables import differences_table, means_table, seconds
 
 NASTY = "50%_a & <b>|x|*y* $z^{2}$ \\frac [k] #1 `c` ~"
 
@@ -24,8 +24,8 @@ def found():
 
 def test_sheets_hold_the_figures_of_the_json(found):
     stored = found.to_dict()
-    sheet = means_sheet(found)
-    for row in sheet.rows:
+    table = means_table(found)
+    for row in table.rows:
         told = stored["rankers"][row[0].value]
         low, high = told["intervals"]["ndcg@10"]
         assert row[1].value == told["means"]["ndcg@10"]
@@ -33,7 +33,7 @@ def test_sheets_hold_the_figures_of_the_json(found):
         assert [cell.value for cell in row[3:5]] == [told["means"][name] for name in ("ndcg@1", "map")]
         assert row[5].value == told["fit_seconds"]
     tests = {(t["ranker"], t["measure"]): t for t in stored["against_baseline"]}
-    for row in differences_sheet(found).rows:
+    for row in differences_table(found).rows:
         t = tests[row[0].value, "ndcg@10"]
         assert row[1].value == t["difference"]
         assert row[2].text == "[{:+.3f}, {:+.3f}]".format(*t["interval"])
@@ -52,7 +52,7 @@ def test_every_look_shows_every_mean_and_mark(found):
         "html": found._repr_html_(),
     }
     marks = {"text": "▲", "markdown": "▲", "latex": r"\rlap{$^{\uparrow}$}", "html": ">▲<"}
-    better = sum(cell.verdict == 1 for row in means_sheet(found).rows for cell in row)
+    better = sum(cell.verdict == 1 for row in means_table(found).rows for cell in row)
     assert better > 0
     for name, text in looks.items():
         body = text.split("against")[0] if name != "latex" else text.split("midrule")[1]
@@ -79,7 +79,7 @@ def test_a_narrow_terminal_gets_fewer_columns(found):
 def test_one_line_tells_the_marks(found):
     line = (
         "▲ better, ▼ worse than base at level 0.05 (randomisation test, Holm-corrected over the rankers; other metrics "
-        "only where ndcg@10 is marked, over all of them); {}: best mean."
+        "only where ndcg@10 is marked, corrected over all of them); {}: best mean."
     )
     assert line.format("*") in " ".join(found.table().split())
     assert line.format("bold") in found._repr_html_()
@@ -110,15 +110,15 @@ def test_a_narrow_table_breaks_labels_between_words_only():
 
 def test_the_p_value_that_marks_is_shown(found):
     alone = made_up(["base", "middle", "best"], n_queries=50, tests=("wilcoxon",))
-    sheet = differences_sheet(alone)
-    assert sheet.head[-2:] == ("p Wilcoxon", "p Wilcoxon Σndcg")
-    for row in sheet.rows:
+    table = differences_table(alone)
+    assert table.head[-2:] == ("p Wilcoxon", "p Wilcoxon Σndcg")
+    for row in table.rows:
         marking, whole = row[-2:]
         assert marking.value == alone.paired_tests[row[0].value, "ndcg@10"].p_holm["wilcoxon"]
         assert whole.value == alone.paired_tests[row[0].value, "sum of ndcg@1…10"].p_holm["wilcoxon"]
         assert (row[1].verdict != 0) == (marking.value <= 0.05)
-    assert "p Wilcoxon" not in differences_sheet(found).head
-    assert differences_sheet(found).head[-3:] == ("p Wilcoxon Σndcg", "p paired t", "p random.")
+    assert "p Wilcoxon" not in differences_table(found).head
+    assert differences_table(found).head[-3:] == ("p Wilcoxon Σndcg", "p paired t", "p random.")
 
 
 def test_labels_are_spelled_out_for_markdown_and_latex():
@@ -155,7 +155,7 @@ def test_texts_are_returned_and_written(found, tmp_path):
     assert json.loads((page.parent / "comparison.json").read_text()) == found.to_dict()
 
 
-def test_undefined_means_are_told_and_last(found):
+def test_undefined_means_are_shown_last(found):
     skip = gainful.metric("map", empty="skip")
     strange = made_up(["a", "b"], n_queries=5)
     for label in "ab":
@@ -173,5 +173,5 @@ def test_seconds():
 
 
 def test_html_cells_carry_the_full_figure(found):
-    html = render.html_table(means_sheet(found))
+    html = render.html_table(means_table(found))
     assert f'data-value="{found.mean("best", "map")}"' in html

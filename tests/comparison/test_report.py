@@ -166,7 +166,15 @@ def test_every_plot_is_described_and_every_table_sortable(found):
 
 def test_every_section_is_there(found):
     page = unescape(found.to_html())
-    for title in ("Means", "Differences", "Down the list", "Query by query", "Training", "Paths", "Time and memory"):
+    for title in (
+        "Means",
+        "Differences",
+        "Down the list",
+        "Query by query",
+        "Training",
+        "Regularisation paths",
+        "Time and memory",
+    ):
         assert f">{title}</h2>" in page
     for text in ("gain=exp2", "numpy", "alpha=1", "documents", "features kept", "2 folds", "Seed"):
         assert text in page
@@ -190,8 +198,8 @@ def test_trials_and_choices_of_a_tuned_ranker_are_shown(found):
     runs = tuple(replace(run, trials=trials, chosen={"alpha": 249.5}) for run in found.runs["best"])
     page = replace(found, runs={**found.runs, "best": runs}).to_html()
     assert "best, fold 2: 500 trials" in page
-    assert "Chosen on validation: alpha=249.5." in page
-    assert "The best 200 trials are shown" in page  # 400 rows over two folds
+    assert "Chosen on the validation data: alpha=249.5." in page
+    assert "Only the best 200 trials are shown" in page  # 400 rows over two folds
     assert page.count(">done<") == 400
 
 
@@ -213,10 +221,10 @@ def test_ticks_are_round_and_inside(rng):
 
 def test_thinning_keeps_both_ends():
     points = [(float(i), 0.0) for i in range(1000)]
-    kept = plots.thinned(points, 30)
+    kept = plots.thin(points, 30)
     assert len(kept) == 30
     assert (kept[0], kept[-1]) == (points[0], points[-1])
-    assert plots.thinned(points[:5], 30) == points[:5]
+    assert plots.thin(points[:5], 30) == points[:5]
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

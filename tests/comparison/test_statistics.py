@@ -183,12 +183,12 @@ def test_a_seed_fixes_the_resamples(rng):
 def test_draws(n, monkeypatch):
     """Signs are fair and unrelated, counts are those of n draws; blocks do not repeat each other."""
     monkeypatch.setattr(statistics, "BLOCK_VALUES", 50 * n)
-    signs = np.concatenate([block.copy() for block in statistics._drawn("draw_signs", n, 4000, 0)])
+    signs = np.concatenate([block.copy() for block in statistics._draw_blocks("draw_signs", n, 4000, 0)])
     assert signs.shape == (4000, n)
     assert set(np.unique(signs)) == {-1.0, 1.0}
     assert np.abs(signs.mean(axis=0)).max() < 5 / np.sqrt(4000)
     assert np.abs((signs.T @ signs / 4000) - np.eye(n)).max() < 6 / np.sqrt(4000)
-    counts = np.concatenate([block.copy() for block in statistics._drawn("draw_counts", n, 4000, 0)])
+    counts = np.concatenate([block.copy() for block in statistics._draw_blocks("draw_counts", n, 4000, 0)])
     assert (counts.sum(axis=1) == n).all()
     assert np.abs(counts.mean(axis=0) - 1).max() < 5 / np.sqrt(4000)
     assert counts.var() == pytest.approx(1 - 1 / n, rel=0.05, abs=1e-12)

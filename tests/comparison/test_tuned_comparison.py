@@ -44,7 +44,7 @@ def test_the_choices_are_on_record(tuned, artificial, tmp_path):
 
 
 def test_test_labels_change_no_choice(tuned, artificial):
-    """The labels of every test part are drawn anew: all trials, choices and scores stay the same."""
+    """With new random labels in every test part, all trials, choices and scores stay the same."""
     rng = np.random.default_rng(0)
     splits = gainful.folds(artificial, 3, seed=1)
     poisoned = [Split(p.train, p.valid, p.test.replace(y=rng.permutation(p.test.y))) for p in splits]
@@ -104,7 +104,7 @@ def test_a_metric_that_skips_queries_survives_the_store(artificial, tmp_path):
         assert np.isnan(found.per_query("regression", "ndcg@5")[:2]).all()
 
 
-def test_other_test_data_is_tested_anew_with_the_trials_kept(artificial, tmp_path):
+def test_other_test_data_is_tested_again_with_the_stored_trials(artificial, tmp_path):
     train, valid, test = gainful.split(artificial)
     gainful.compare("regression", Split(train, valid, test), tune=4, store=tmp_path)
     tried = []
@@ -154,30 +154,30 @@ def test_a_store_that_fails_later_is_no_failure_of_the_ranker(artificial, tmp_pa
             gainful.compare(["regression"], artificial, tune=tune, store=tmp_path / str(tune))
 
 
-def test_what_tuning_cost_is_told(tuned, artificial):
+def test_the_cost_of_tuning_is_shown(tuned, artificial):
     spent = sum(row["seconds"] for run in tuned.runs[TREES] for row in run.trials)
     assert tuned.tuning_seconds(TREES) == spent
     head, *_ = (line for line in tuned.table().splitlines() if "ndcg@10" in line)
     assert head.split()[-2:] == ["tuning", "fit"]
-    assert "A trial is not the same work" not in tuned.table()
+    assert "Trials differ in work" not in tuned.table()
     assert "tuning" not in gainful.compare("regression", artificial).table()
     paths = gainful.compare({"svm": gainful.RankSVM(C=[0.1, 1.0, 10.0])}, artificial, tune=1)
     assert paths.models_tried("svm") == 3
-    assert "svm trained 3 models in 1 trials" in " ".join(paths.table().split())
+    assert "Trials differ in work: svm trained 3 models in 1 trials" in " ".join(paths.table().split())
     page = tuned.to_html()
     assert 'id="chosen"' in page
-    assert "Objectives of the first fold only" in page
+    assert "Objectives are from the first fold only" in page
     chosen = page.split('id="chosen"')[1].split("</table>")[0]
     for run in tuned.runs["regression"]:
         assert f">{run.chosen['alpha']:.6g}<" in chosen
 
 
-def test_fewer_workers_than_asked_for_are_told(artificial, monkeypatch):
+def test_fewer_workers_than_requested_are_reported(artificial, monkeypatch):
     from gainful.tuning import trials
 
     monkeypatch.setattr(trials, "workers_that_fit", lambda wanted, each, free: wanted - 1)
     found = gainful.compare(["regression"], artificial, tune=3, n_jobs=3)
-    assert "Memory allowed fewer trials at once than asked for: regression (2)." in found.table()
+    assert "Memory allowed fewer trials at once than requested: regression (2)." in found.table()
     assert found.runs["regression"][0].workers == 2
     alone = gainful.compare(["regression"], artificial, tune=3)
     assert "Memory allowed" not in alone.table()
@@ -220,7 +220,7 @@ def test_estimators_are_tuned_from_where_they_stand(parts):
         ({"tune_seconds": 0}, "seconds of tune must be a number > 0"),
         ({"tune": 3, "search": "grd"}, "did you mean 'grid'"),
         ({"tune": 3, "refit": False}, "refit of compare must be True or 'all'"),
-        ({"refit": "all"}, "refit='all' belongs to tuning"),
+        ({"refit": "all"}, "refit='all' needs tuning"),
         ({"tune": 3, "n_jobs": 0}, "n_jobs of tune"),
         ({"tune": 3, "sizes": (0.6, 0.4)}, "there is no validation data"),
     ],

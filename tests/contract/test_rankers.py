@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
@@ -21,7 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gainful
-from gainful import DataError, InterruptedFitWarning, ParameterError, RankingData
+from gainful import DataError, GainfulError, InterruptedFitWarning, ParameterError, RankingData
+from gainful.rankers.scorers import Constant, Kernel, Linear, Net, Steps, Trees
 
 # What makes a ranker quick enough for tests, where its defaults are not.
 NET_NAMES = ("neural", "lambdarank-net", "ranknet-net", "structured-net")
@@ -145,6 +147,52 @@ def test_ranks_follow_the_scores(fitted, parts, rng):
         assert ranks[inside].tolist() == expected.tolist()
 
 
+def by_formula(scorer, X):
+    """The scores that the fields of a scorer describe, by their definitions."""
+    match scorer:
+        case Constant():
+            return np.full(len(X), scorer.value)
+        case Linear():
+            return X @ scorer.weights + scorer.intercept
+        case Steps():
+            return ((X[:, scorer.features] >= scorer.thresholds) * scorer.weights).sum(axis=1)
+        case Trees():
+            raw = scorer.booster.predict(X, num_iteration=scorer.iterations, raw_score=True)
+            if scorer.link is None:
+                return scorer.factor * raw
+            relevance = scorer.link.relevance
+            if scorer.link.kind == "softmax":
+                return softmax(raw, axis=1) @ relevance
+            return relevance[0] + expit(raw.reshape(len(X), -1) + scorer.link.start) @ np.diff(relevance)
+        case Net():
+            functions = {"relu": lambda z: np.maximum(z, 0), "tanh": np.tanh}
+            z = (X - scorer.inputs.shift) / scorer.inputs.scale
+            for place, (W, b) in enumerate(scorer.layers):
+                z = (z if place == 0 else functions[scorer.activation](z)) @ W + b
+            return z[:, 0]
+        case Kernel(kernel="rbf"):
+            z = (X - scorer.shift) * scorer.factor
+            squares = ((z[:, None] - scorer.landmarks) ** 2).sum(axis=2)
+            return np.exp(-scorer.settings["gamma"] * squares) @ scorer.weights
+    raise AssertionError(f"write down how a {type(scorer).__name__} scores")
+
+
+def test_the_scorer_says_what_predict_computes(fitted, parts):
+    X = parts[2].X.astype(np.float64)
+    scores = fitted.predict(X)
+    assert np.array_equal(fitted._scorer().scores(X), scores)
+    assert np.allclose(by_formula(fitted._scorer(), X), scores, rtol=1e-9, atol=1e-9 * scores.std())
+
+
+def test_contributions_add_up_where_the_score_is_a_sum(fitted, parts):
+    X = parts[2].X
+    if fitted._scorer().additive:
+        assert np.allclose(fitted.contributions(X).sum(axis=1), fitted.predict(X), rtol=1e-9, atol=1e-9)
+    else:
+        with pytest.raises(GainfulError, match="no contributions"):
+            fitted.contributions(X)
+
+
 def test_score_is_mean_ndcg_at_10(fitted, parts):
     test = parts[2]
     expected = gainful.metric("ndcg@10")(fitted.predict(test.X), test.y, qid=test.qid)
@@ -206,7 +254,7 @@ def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):
         model = make(name).fit(X, train.y, qid=train.qid)
         assert np.isfinite(model.predict(X)).all()
         return
-    with pytest.raises(DataError, match=r"X has missing values \(NaN\), which \w+ cannot take"):
+    with pytest.raises(DataError, match=r"X has missing values \(NaN\), which \w+ cannot handle"):
         make(name).fit(X, train.y, qid=train.qid)
     with pytest.raises(DataError, match="eval_set has missing values"):
         make(name).fit(train, eval_set=(X, train.y, train.qid))

@@ -8,7 +8,7 @@ import pytest
 
 import gainful
 from gainful.parameters.space import Values
-from gainful.tuning.tune import tuned_space
+from gainful.tuning.tune import search_space
 
 # What bounds the time of one fit; not what is tuned.
 SHORT = {"n_trees": 4, "n_rounds": 4, "epochs": 2, "max_iter": 20, "n_restarts": 1, "n_landmarks": 20}
@@ -25,7 +25,7 @@ def short(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_values_of_the_space_are_taken(name):
     model = gainful.ranker(name)
-    space = tuned_space(model, None, ())
+    space = search_space(model, None, ())
     assert space, f"{name} has nothing to tune; give its class a space"
     for parameter, dimension in space.items():
         assert dimension.why, f"{parameter} of {name} does not say why it has this range"

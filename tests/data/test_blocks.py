@@ -148,7 +148,7 @@ def test_unlike_shards_are_refused(data, tmp_path):
 
 
 def test_rankers_that_want_one_piece_say_so(folder, data, tmp_path):
-    with pytest.raises(DataError, match="AdaRank needs its data in one piece, and these are 4 blocks; convert"):
+    with pytest.raises(DataError, match="AdaRank needs its data in one piece, but it has 4 blocks; convert"):
         gainful.AdaRank().fit(folder)
     gainful.write(data, tmp_path / "one.gnf")
     np.testing.assert_allclose(gainful.AdaRank().fit(tmp_path / "one.gnf").coef_, gainful.AdaRank().fit(data).coef_)

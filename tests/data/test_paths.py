@@ -92,7 +92,7 @@ def test_mistakes(data, home, tmp_path):
             model.fit(given, data[:30].y)
         with pytest.raises(ParameterError, match="brings its own qid"):
             model.rank(given, qid=data[:30].qid)
-    with pytest.raises(DataError, match="needs its data in one piece, and these are 2 blocks"):
+    with pytest.raises(DataError, match="needs its data in one piece, but it has 2 blocks"):
         gainful.ranker("rankboost").fit(listed(home))
 
 
@@ -110,7 +110,7 @@ def test_a_shard_may_weigh_nothing(suffix, data, tmp_path):
     (tmp_path / f"b.{suffix}").unlink()
     with pytest.raises(DataError, match="all queries weigh 0"):
         gainful.open_shards(tmp_path)
-    with pytest.raises(DataError, match="all queries of X weigh 0"):
+    with pytest.raises(DataError, match="all queries of X have weight 0"):
         gainful.RankSVM().fit(tmp_path / f"a.{suffix}")
 
 

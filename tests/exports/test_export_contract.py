@@ -76,7 +76,7 @@ def test_scores_survive(name, tmp_path, monkeypatch):
         for to, options in TARGETS.items():
             path = tmp_path / f"{shape}-{to}.model"
             if to not in held:
-                with pytest.raises(GainfulError, match=r"cannot be exported to .*; (take|leave)"):
+                with pytest.raises(GainfulError, match=r"cannot be exported to .*; (use|leave)"):
                     gainful.export(model, path, to=to, **options)
                 assert not path.exists()
                 continue

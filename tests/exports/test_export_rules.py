@@ -104,9 +104,9 @@ def test_solr_thresholds_come_back_once_the_slack_is_added(x):
 def test_same_leaves_for_10_000_rows_with_ties_and_missing_values(grown, missing, tmp_path):
     model = grown[missing]
     described = describe(model)
-    X = made_up_rows(described.scorer, 6, missing=True, n=10_000, seed=3)
+    X = made_up_rows(described.form, 6, missing=True, n=10_000, seed=3)
     assert np.isnan(X).any()
-    assert np.isin(X[:, 1], np.concatenate([below(tree.threshold) for tree in described.scorer.trees])).any()
+    assert np.isin(X[:, 1], np.concatenate([below(tree.threshold) for tree in described.form.trees])).any()
     expected = in_single(model, X)
     names = described.features
     dump = gainful.export(model, tmp_path / "es.json", to="elasticsearch").files[0].read_text()
@@ -126,11 +126,11 @@ def test_same_leaves_for_10_000_rows_with_ties_and_missing_values(grown, missing
 
 def test_missing_as_zero_where_the_format_knows_no_missing(grown, tmp_path):
     model = grown[True]
-    with pytest.raises(ExportError, match="RankLib reads them as 0; take --format xgboost, or --missing zero"):
+    with pytest.raises(ExportError, match="RankLib reads them as 0; use --format xgboost, or --missing zero"):
         gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib")
     done = gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib", missing="zero")
     text = done.files[0].read_text()
-    X = made_up_rows(describe(model).scorer, 6, missing=True, n=500)
+    X = made_up_rows(describe(model).form, 6, missing=True, n=500)
     expected = in_single(model, np.nan_to_num(X))
     assert np.array_equal(ranklib.scores(text, X), expected)
     assert [plain_readers.ranklib(text, None, row, {}) for row in X[:20]] == expected[:20].tolist()
@@ -164,14 +164,14 @@ def test_categories_go_to_onnx_and_json_only(tmp_path):
     X, y, qid = awkward(missing=True)
     X[:, 5] = np.nan_to_num(X[:, 5])
     model = gainful.LambdaMART(**TREES, categorical=[5]).fit(X, y, qid=qid)
-    assert any(tree.categories for tree in describe(model).scorer.trees)
+    assert any(tree.categories for tree in describe(model).form.trees)
     for to in ("onnx", "json"):
         assert gainful.export(model, tmp_path / to, to=to, check_on=X).checks["data"].swapped_gap < 1e-6
     text = (tmp_path / "json").read_text()
     rows = X[:50].astype(np.float32).astype(float)
     assert np.allclose([plain_readers.plain(text, row) for row in rows], model.predict(rows), atol=1e-12)
     for to in ("elasticsearch", "solr"):
-        with pytest.raises(ExportError, match=f"cannot be exported to {to}: it has splits by category.*take --to onnx"):
+        with pytest.raises(ExportError, match=f"cannot be exported to {to}: it has splits by category.*use --to onnx"):
             gainful.export(model, tmp_path / "no", to=to)
 
 
@@ -189,7 +189,7 @@ def test_models_without_a_tree_or_a_split(tmp_path):
     ("params", "message"),
     [
         ({"linear_tree": True, "lambda_l2": 0.0}, "linear models in their leaves"),
-        ({"zero_as_missing": True}, "take 0 for a missing value"),
+        ({"zero_as_missing": True}, "treat 0 as missing"),
     ],
 )
 def test_trees_that_no_format_holds(params, message, tmp_path):
@@ -253,7 +253,7 @@ def test_standard_scalers_that_do_one_half_only(mean, std, tmp_path):
 
 def test_steps_that_do_not_fit_are_named(grown, tmp_path):
     X, _, _ = awkward(missing=False)
-    with pytest.raises(ExportError, match="StandardScaler in front of trees fits no format"):
+    with pytest.raises(ExportError, match="StandardScaler in front of trees is not supported by any format"):
         gainful.export(make_pipeline(StandardScaler().fit(X), grown[False]), tmp_path / "no", to="onnx")
     with pytest.raises(GainfulError, match="model of export must be a fitted ranker"):
         gainful.export(StandardScaler(), tmp_path / "no", to="onnx")
@@ -270,7 +270,7 @@ def test_nets_of_every_activation(activation, tmp_path):
     gainful.export(model, tmp_path / "m.onnx", to="onnx", check_on=X)
     gainful.export(model, tmp_path / "m.json", to="json", check_on=X)
     if activation == "silu":
-        with pytest.raises(ExportError, match="Solr has no activation 'silu'; take --to onnx"):
+        with pytest.raises(ExportError, match="Solr has no activation 'silu'; use --to onnx"):
             gainful.export(model, tmp_path / "m.solr", to="solr")
         return
     text = gainful.export(model, tmp_path / "m.solr", to="solr", check_on=X).files[0].read_text()
@@ -360,13 +360,13 @@ def test_requests_name_model_and_features(tmp_path):
     ("settings", "message"),
     [
         ({"to": "slor"}, "there is no export 'slor'; did you mean 'solr'"),
-        ({"to": "onnx", "format": "ranklib"}, "format of export goes with elasticsearch and opensearch"),
+        ({"to": "onnx", "format": "ranklib"}, "format of export is for elasticsearch and opensearch"),
         ({"to": "opensearch", "format": "xgbost"}, "did you mean 'xgboost'"),
         ({"to": "solr", "missing": "drop"}, "missing of export must be 'model' or 'zero', was 'drop'"),
         ({"to": "solr", "name": " "}, "name of export must be a name"),
         ({"to": "solr", "store": " "}, "store of export must be a name"),
-        ({"to": "json", "store": "mine"}, "store of export goes with solr, json has none"),
-        ({"to": "solr", "feature_set": "mine"}, "feature_set of export goes with elasticsearch and opensearch"),
+        ({"to": "json", "store": "mine"}, "store of export is for solr; json has none"),
+        ({"to": "solr", "feature_set": "mine"}, "feature_set of export is for elasticsearch and opensearch"),
     ],
 )
 def test_bad_settings_are_refused(grown, tmp_path, settings, message):
@@ -426,5 +426,5 @@ def test_digits_that_float32_does_not_hold_are_told(tmp_path):
     assert len(np.unique(model.predict(X))) == 2
     done = gainful.export(model, tmp_path / "m", to="onnx", check_on=X)
     assert any(note.startswith("40 of 80 rows of the data score differently") for note in done.notes)
-    with pytest.raises(GainfulError, match="data to check on have no rows"):
+    with pytest.raises(GainfulError, match="data to check on has no rows"):
         gainful.export(model, tmp_path / "m", to="onnx", check_on=X[:0])

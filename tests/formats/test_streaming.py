@@ -387,9 +387,9 @@ def test_refusals(tmp_path: Path) -> None:
         iter_blocks(tmp_path / "a.gnf", rows=0)
     with pytest.raises(ParameterError, match="shard_rows of convert must be an integer from 1"):
         convert(tmp_path / "a.gnf", tmp_path / "b", shard_rows=0)
-    with pytest.raises(ParameterError, match=r"option of read .*'dtype'"):
+    with pytest.raises(ParameterError, match=r"read for this format has no option 'dtype'"):
         convert(tmp_path / "a.gnf", tmp_path / "b.gnf", read_options={"dtype": "float32"})
-    with pytest.raises(ParameterError, match=r"option of write .*'zeros'"):
+    with pytest.raises(ParameterError, match=r"write for this format has no option 'zeros'"):
         convert(tmp_path / "a.gnf", tmp_path / "b.gnf", write_options={"zeros": True})
     with pytest.raises(FormatError, match="new or empty folder"):
         convert(tmp_path / "a.gnf", tmp_path, shard_rows=9)

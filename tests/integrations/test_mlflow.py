@@ -1,4 +1,4 @@
-"""MLflow, in the shape of a stand-in that keeps what it is told and refuses what MLflow refuses."""
+"""MLflow, replaced by a fake that records every call and refuses what MLflow refuses."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from functools import cache
 
 import numba
 import numpy as np
+from structured.definitions import NdcgQuery, PrecisionQuery
 
 
 def pairs(grades):
@@ -119,25 +119,22 @@ def softrank(s, g, k=10, sigma=1.0):
     return 1.0 - total / ideal(g, k)
 
 
-def structured_ndcg(s, g, k=10, tight=False):
-    """By trying every ranking."""
-    if len(set(g)) == 1:
+def structured(name, s, g, k=10):
+    """Convex, tight or slack bound of 1 − NDCG@k or 1 − AP, by trying every ranking."""
+    g, s = np.asarray(g), np.asarray(s)
+    query = PrecisionQuery(g) if "map" in name else NdcgQuery(g, k, np.arange(float(k), 0.0, -1.0))
+    if not query.is_active:
         return 0.0
-    n = len(s)
-    A = lambda r: max(k + 1 - r, 0)  # noqa: E731
-    best = ideal(g, k)
-    by_grade = sorted(range(n), key=lambda i: -g[i])
-    places = {}
-    for r, i in enumerate(by_grade, 1):
-        places.setdefault(g[i], []).append(r)
-    target = sum(s[i] * np.mean([A(r) for r in places[g[i]]]) for i in range(n))
-    if tight:
-        target = sum(A(r) * score for r, score in enumerate(sorted(s, reverse=True), 1))
-    values = []
-    for ranking in itertools.permutations(range(1, n + 1)):
-        gain = math.fsum((2.0 ** g[i] - 1.0) * discount(r) for i, r in enumerate(ranking) if r <= k)
-        values.append(1.0 - gain / best + sum(A(r) * s[i] for i, r in enumerate(ranking)))
-    return max(values) - target
+    bound = name.rpartition("-")[2]
+    return getattr(query, bound if bound in ("tight", "slack") else "convex")(s)
+
+
+def margins(s, g):
+    """[(g_j − g_k) − (s_j − s_k)]_+ of the documents j better than k, for each k that has any."""
+    short = {}
+    for j, k in pairs(g):
+        short.setdefault(k, []).append(max(0.0, (g[j] - g[k]) - (s[j] - s[k])))
+    return list(short.values())
 
 
 def sigmoid(x):
@@ -202,6 +199,9 @@ FORMULAS = {
     "pairwise-squared-hinge": lambda s, g: mean_over_pairs(s, g, lambda v: max(0.0, 1.0 - v) ** 2),
     "ranknet": lambda s, g: mean_over_pairs(s, g, lambda v: softplus(-v)),
     "ranknet(sigma=2.5)": lambda s, g: mean_over_pairs(s, g, lambda v: softplus(-2.5 * v)),
+    "margin-average": lambda s, g: float(np.mean([v for own in margins(s, g) for v in own] or [0.0])),
+    "margin-maximum": lambda s, g: max([v for own in margins(s, g) for v in own] or [0.0]),
+    "margin-max-average": lambda s, g: max([float(np.mean(own)) for own in margins(s, g)] or [0.0]),
     "listnet": listnet,
     "listmle": listmle,
     "xendcg": xendcg,

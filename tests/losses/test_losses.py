@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import FORMULAS, FROZEN, pairs, structured_ndcg
+from loss_formulas import FORMULAS, FROZEN, pairs, structured
 
 import gainful
 from gainful import DataError, ParameterError
@@ -15,7 +15,9 @@ from gainful.compute.query_loop import values_and_gradient
 from gainful.losses import LOSSES, custom_loss, loss
 from gainful.losses.pairwise import sweep_hinges
 
-STRUCTURED = ["structured-ndcg", "structured-ndcg-tight"]
+STRUCTURED = [name for name in LOSSES if name.startswith("structured-")]
+WORST = [*STRUCTURED, "margin-maximum", "margin-max-average"]  # of several worst rankings or pairs they take one
+KINKED = [name for name, entry in LOSSES.items() if not (entry.smooth or entry.frozen)]
 SMOOTH = [text for text in FORMULAS if loss(text).smooth]
 
 
@@ -60,8 +62,8 @@ def test_value_is_the_formula(text, query):
 @given(query=queries(most=5))
 def test_structured_bounds_by_trying_all_rankings(name, k, query):
     scores, grades = query
-    value, _ = loss(name, k=k)(scores, grades)
-    assert value == pytest.approx(structured_ndcg(scores, grades, k, name.endswith("tight")), rel=1e-9, abs=1e-9)
+    value, _ = loss(name, **({} if "map" in name else {"k": k}))(scores, grades)
+    assert value == pytest.approx(structured(name, scores, grades, k), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -74,7 +76,7 @@ def test_it_is_never_negative_and_ignores_the_order_of_the_rows(name, query):
     order = np.random.default_rng(0).permutation(len(scores))
     again, moved = loss(name)(scores[order], grades[order])
     assert again == pytest.approx(value, rel=1e-12, abs=1e-12)
-    if name not in STRUCTURED:  # of several worst rankings it takes one
+    if name not in WORST:
         np.testing.assert_allclose(moved, gradient[order], rtol=1e-9, atol=1e-12)
 
 
@@ -135,7 +137,24 @@ def test_gradients_with_frozen_weights_by_finite_differences(text, seed, n):
     np.testing.assert_allclose(gradient, found, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["pairwise-hinge", *STRUCTURED])
+@pytest.mark.parametrize("text", FROZEN)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_frozen_losses_are_functions_of_the_scores_once_bound(text, threads):
+    rng, offsets = np.random.default_rng(5), np.array([0, 7, 8, 20, 29])
+    at, scores = rng.normal(size=(2, 29)) * 2
+    grades = rng.integers(0, 4, 29).astype(float)
+    frozen = loss(text).bind(grades, offsets).bind_frozen(at, threads)
+    values, gradient = values_and_gradient(frozen, offsets, scores, threads)
+    for a, b, value in zip(offsets[:-1], offsets[1:], values, strict=True):
+        by_hand = FROZEN[text](at[a:b], grades[a:b])
+        assert value == pytest.approx(by_hand(scores[a:b]), rel=1e-9)
+        np.testing.assert_allclose(gradient[a:b], differences(by_hand, scores[a:b]), rtol=1e-5, atol=1e-7)
+    here = values_and_gradient(frozen, offsets, at, threads)
+    for found, expected in zip(here, loss(text).of_queries(at, grades, offsets), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", KINKED)
 @pytest.mark.parametrize("n", [5, 30])
 def test_gradients_of_kinked_losses_between_the_kinks(name, n):
     scores, grades = np.random.default_rng(n).normal(size=n), np.random.default_rng(n + 1).integers(0, 3, n)
@@ -282,7 +301,7 @@ def test_mean_over_pairs_counts_pairs():
 # -- as values ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [*FORMULAS, "structured-ndcg(k=3)"])
+@pytest.mark.parametrize("text", [*FORMULAS, "structured-ndcg(k=3)", "structured-map(relevant=2)"])
 def test_a_loss_prints_as_it_is_typed(text):
     assert loss(str(loss(text))) == loss(text)
     assert hash(loss(str(loss(text)))) == hash(loss(text))
@@ -307,7 +326,7 @@ def test_defaults_are_not_printed():
     ("what", "message"),
     [
         ("ranknett", "did you mean 'ranknet'"),
-        ("lambda(kk=3)", "no parameter of the loss lambda 'kk'; did you mean 'k'"),
+        ("lambda(kk=3)", "the loss lambda has no parameter 'kk'; did you mean 'k'"),
         ("lambda(k=0)", "k of lambda must be an integer ≥ 1, or None, was 0"),
         ("lambda(k=x)", "k of lambda must be an integer ≥ 1, or None, was 'x'"),
         ("lambda(k=3", "what of loss must be a name"),

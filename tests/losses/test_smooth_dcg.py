@@ -302,7 +302,7 @@ def test_a_stage_is_the_mixture(iteration):
         ("shf-sdcg(k=0)", "k of shf-sdcg must be an integer ≥ 1, or None, was 0"),
         ("sdcg(target=map)", "target of sdcg must be 'ndcg' or 'dcg', was 'map'"),
         ("reg-shf-sdcg(regression=0)", "regression of reg-shf-sdcg must be a number > 0"),
-        ("sdcg(regression=1)", "no parameter of the loss sdcg 'regression'"),
+        ("sdcg(regression=1)", "the loss sdcg has no parameter 'regression'"),
     ],
 )
 def test_bad_parameters(text, message):
@@ -337,7 +337,7 @@ def test_a_staged_loss_on_a_linear_model(parts):
     assert model.solver_ == "gradient"
     assert model.n_iter_ == 80
     plain = LinearRanker(loss="squared").fit(train)
-    value = lambda w: LinearRisk(loss("shf-sdcg"), train).value_and_gradient(w)[0]  # noqa: E731
+    value = lambda w: LinearRisk.of(loss("shf-sdcg"), train).value_and_gradient(w)[0]  # noqa: E731
     assert value(model.coef_) < value(plain.coef_) - 0.01
     assert model.score(test) > 0.7
 
@@ -345,13 +345,13 @@ def test_a_staged_loss_on_a_linear_model(parts):
 def test_the_first_stages_are_regression(parts):
     """Objectives as the stages have them: the first one is the squared error at w = 0, but for a millionth."""
     train, _, _ = parts
-    risk = LinearRisk(loss("reg-shf-sdcg"), train)
-    squared = LinearRisk(loss("squared"), train).value_and_gradient(np.zeros(train.n_features))[0]
+    risk = LinearRisk.of(loss("reg-shf-sdcg"), train)
+    squared = LinearRisk.of(loss("squared"), train).value_and_gradient(np.zeros(train.n_features))[0]
     first = risk.at(1, 50).value_and_gradient(np.zeros(train.n_features))[0]
     assert first == pytest.approx(squared, rel=1e-5)
     w = np.ones(train.n_features)
     last, slopes, _ = risk.at(50, 50).value_and_gradient(w)
-    expected = LinearRisk(loss("shf-sdcg"), train).value_and_gradient(w)
+    expected = LinearRisk.of(loss("shf-sdcg"), train).value_and_gradient(w)
     assert last == pytest.approx(expected[0], rel=1e-4)
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-3, atol=1e-5)
 

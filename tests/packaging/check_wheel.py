@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gainful"
-ASSETS = {".css", ".js", ".html", ".typed", ".json", ".svg", ".txt"}
+ASSETS = {".pyi", ".css", ".js", ".html", ".typed", ".json", ".svg", ".txt"}
 COMMANDS = (
     "gainful --version",
     "gainful rankers",

@@ -77,7 +77,7 @@ def test_settings_are_read_from_text(constraint, text, value):
     [
         ("p=abc", ParameterError, "p of x must be a number ≥ 0, was 'abc'"),
         ("p=-3", ParameterError, "p of x must be a number ≥ 0, was -3.0"),
-        ("q=1", UnknownNameError, "no parameter of x 'q'"),
+        ("q=1", UnknownNameError, "x has no parameter 'q'"),
         ("p", ParameterError, "NAME=VALUE"),
     ],
 )
@@ -107,7 +107,7 @@ def test_capitals_dashes_and_underscores_do_not_count(name, found):
     [
         ("n_estimators", "it is called 'n_trees' here"),
         ("min_child_samples", "it is called 'min_docs_in_leaf' here"),
-        ("max_depth", "engine_params={'max_depth': …} hands it to LightGBM"),
+        ("max_depth", "engine_params={'max_depth': …} passes it to LightGBM"),
     ],
 )
 def test_names_of_other_libraries_are_translated(name, told):
@@ -123,7 +123,7 @@ def test_names_of_other_libraries_are_translated(name, told):
     [
         ("group", "qid takes the query id of each row"),
         ("groups", "it is called 'qid' here"),
-        ("init_score", "training goes on from a model with warm_start=True"),
+        ("init_score", "warm_start=True continues training from a model"),
         ("callbacks", "progress takes one function"),
         ("eval_group", "eval_set=(X, y, qid) takes the query ids"),
         ("sample_weights", "did you mean 'sample_weight'|it is called 'sample_weight' here"),
@@ -132,7 +132,7 @@ def test_names_of_other_libraries_are_translated(name, told):
     ],
 )
 def test_keywords_of_fit_that_others_have(keyword, told, artificial):
-    with pytest.raises(TypeError, match=f"^there is no keyword of fit called '{keyword}'; ") as raised:
+    with pytest.raises(TypeError, match=f"^fit has no keyword '{keyword}'; ") as raised:
         gainful.LambdaMART().fit(artificial, **{keyword: [1]})
     assert any(one in str(raised.value) for one in told.split("|"))
     assert isinstance(raised.value, gainful.GainfulError)
@@ -144,10 +144,10 @@ def test_advice_is_only_about_what_exists(artificial):
         gainful.ranker("regression").fit(artificial, init_model=model)
     assert "warm_start" not in str(no_warm_start.value)
     for keyword, absent in (("group", "qid takes"), ("verbose", "progress"), ("eval_group", "eval_set")):
-        with pytest.raises(TypeError, match=f"^there is no keyword of predict called '{keyword}'; ") as raised:
+        with pytest.raises(TypeError, match=f"^predict has no keyword '{keyword}'; ") as raised:
             model.predict(artificial, **{keyword: [1]})
         assert absent not in str(raised.value)
-    with pytest.raises(TypeError, match=r"^there is no keyword of compare called 'group'; ") as in_compare:
+    with pytest.raises(TypeError, match=r"^compare has no keyword 'group'; ") as in_compare:
         gainful.compare("regression", artificial, group=[1])
     assert "qid" not in str(in_compare.value)
 
@@ -161,16 +161,16 @@ def test_advice_is_only_about_what_exists(artificial):
     ],
 )
 def test_metrics_explain_their_keywords(keyword, told):
-    with pytest.raises(gainful.ParameterError, match=f"^there is no keyword of Metric called '{keyword}'; ({told})"):
+    with pytest.raises(gainful.ParameterError, match=f"^Metric has no keyword '{keyword}'; ({told})"):
         gainful.metric("ndcg@10")([1.0, 2.0], [0, 1], **{keyword: [2]})
-    with pytest.raises(TypeError, match=r"^there is no keyword of per_query called 'query_weights'; "):
+    with pytest.raises(TypeError, match=r"^per_query has no keyword 'query_weights'; "):
         gainful.metric("ndcg@10").per_query([1.0, 2.0], [0, 1], query_weights=[2])
 
 
 def test_functions_explain_their_keywords_too(artificial):
-    with pytest.raises(TypeError, match="no keyword of compare called 'cv'; it is called 'folds' here"):
+    with pytest.raises(TypeError, match="compare has no keyword 'cv'; it is called 'folds' here"):
         gainful.compare("regression", artificial, cv=3)
-    with pytest.raises(TypeError, match="no keyword of tune called 'n_trial'; did you mean 'trials'"):
+    with pytest.raises(TypeError, match="tune has no keyword 'n_trial'; did you mean 'trials'"):
         gainful.tune("regression", artificial, n_trial=3)
 
 

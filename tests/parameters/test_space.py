@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gainful
 from gainful import IntRange, ParameterError, Range, Values
 from gainful.parameters.space import parse_dimension
-from gainful.tuning.search import Search, grid, spread
+from gainful.tuning.search import Search, grid, sobol_draw
 
 DIMENSIONS = [
     Range(0.0, 2.0),
@@ -47,7 +47,7 @@ def test_every_beginning_of_the_sequence_covers_a_dimension():
     space = {"C": Range(1e-4, 1e4, log=True)}
     for seed in range(5):
         for n in (5, 12, 40):
-            places = np.sort([math.log10(spread(space, seed, i)["C"]) / 8 + 0.5 for i in range(1, n + 1)])
+            places = np.sort([math.log10(sobol_draw(space, seed, i)["C"]) / 8 + 0.5 for i in range(1, n + 1)])
             assert np.diff(np.concatenate([[0.0], places, [1.0]])).max() < 4 / n
 
 
@@ -55,8 +55,8 @@ def test_draws_depend_on_the_seed_and_the_number_alone():
     space = {"a": Range(0, 1), "b": IntRange(0, 9)}
     search = Search("random", space, {"a": 5.0, "b": 3}, seed=4)
     assert search.propose(0) == {"a": 5.0, "b": 3}
-    assert search.propose(7) == search.propose(7, [({"a": 0.1, "b": 1}, 0.9)]) == spread(space, 4, 7)
-    assert spread(space, 5, 7) != spread(space, 4, 7)
+    assert search.propose(7) == search.propose(7, [({"a": 0.1, "b": 1}, 0.9)]) == sobol_draw(space, 4, 7)
+    assert sobol_draw(space, 5, 7) != sobol_draw(space, 4, 7)
 
 
 def test_grids_keep_to_the_budget_and_begin_with_what_stands():
@@ -96,7 +96,7 @@ def test_dimensions_are_read_as_they_are_written(text, expected):
     ("text", "message"),
     [
         ("C", "a dimension must read NAME=LOW..HIGH"),
-        ("D=1..2", "no parameter of ranksvm 'D'"),
+        ("D=1..2", "ranksvm has no parameter 'D'"),
         ("C=a..2", "C of --space must be LOW..HIGH"),
         ("C=1..2:lg", "C of --space must be LOW..HIGH"),
         ("C=2..1", "low < high"),
@@ -128,7 +128,7 @@ def test_draws_are_spread_evenly_in_any_number_of_dimensions(d):
     space = {f"x{i}": Range(0.0, 1.0) for i in range(d)}
     independent = np.mean([qmc.discrepancy(np.random.default_rng(s).random((16, d))) for s in range(20)])
     for seed in range(5):
-        points = np.array([list(spread(space, seed, i).values()) for i in range(1, 17)])
+        points = np.array([list(sobol_draw(space, seed, i).values()) for i in range(1, 17)])
         for column in points.T:
             assert sorted(np.minimum(15, (16 * column).astype(int)).tolist()) == list(range(16))
         assert qmc.discrepancy(points) < 0.6 * independent
@@ -136,10 +136,10 @@ def test_draws_are_spread_evenly_in_any_number_of_dimensions(d):
 
 def test_no_ranker_searches_what_changes_nothing():
     from gainful.rankers.registry import ranker
-    from gainful.tuning.tune import tuned_space
+    from gainful.tuning.tune import search_space
 
     def searched(name, **settings):
-        return set(tuned_space(ranker(name, **settings), None, ()))
+        return set(search_space(ranker(name, **settings), None, ()))
 
     assert searched("svmmap") == {"C"}
     assert "position_weights" in searched("structured-svm")
@@ -151,10 +151,10 @@ def test_no_ranker_searches_what_changes_nothing():
 
 def test_nets_without_hidden_units_have_no_dropout_to_tune():
     pytest.importorskip("torch")
-    from gainful.tuning.tune import tuned_space
+    from gainful.tuning.tune import search_space
 
-    assert "dropout" in tuned_space(gainful.NeuralRanker(), None, ())
-    assert "dropout" not in tuned_space(gainful.NeuralRanker(hidden=()), None, ())
+    assert "dropout" in search_space(gainful.NeuralRanker(), None, ())
+    assert "dropout" not in search_space(gainful.NeuralRanker(hidden=()), None, ())
 
 
 def test_every_space_lies_within_what_its_ranker_takes():

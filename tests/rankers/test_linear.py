@@ -49,14 +49,14 @@ def test_the_risk_is_the_weighted_sum_over_queries(small, name, stored, rng, mon
     X = {"float64": small.X, "float32": small.X.astype(np.float32), "csr": sparse.csr_array(small.X)}[stored]
     data = gainful.RankingData.from_rows(X, small.y, small.qid)
     weights, w = rng.random(data.n_queries), rng.normal(size=data.n_features)
-    value, gradient, scores = LinearRisk(loss(name), data, weights).value_and_gradient(w)
+    value, gradient, scores = LinearRisk.of(loss(name), data, weights).value_and_gradient(w)
     plain = (X.toarray() if stored == "csr" else X.astype(np.float64)) @ w
     values, c = loss(name).of_queries(plain, data.y, data.offsets)
     np.testing.assert_allclose(scores, plain, atol=1e-12)
     assert value == pytest.approx(weights @ values, rel=1e-9)
     expected = (X.astype(np.float64)).T @ (c * np.repeat(weights, data.counts))
     np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-9)
-    along, slope = LinearRisk(loss(name), data, weights).along(scores, plain, 0.5)
+    along, slope = LinearRisk.of(loss(name), data, weights).along(scores, plain, 0.5)
     values, c = loss(name).of_queries(1.5 * plain, data.y, data.offsets)
     assert along == pytest.approx(weights @ values, rel=1e-9)
     assert slope == pytest.approx((c * np.repeat(weights, data.counts)) @ plain, rel=1e-6, abs=1e-9)
@@ -159,8 +159,8 @@ def test_every_loss_can_be_trained_with(name, parts, rng):
     train, _, test = parts
     model = LinearRanker(loss=name, scale=None, max_iter=60, tol=1e-3).fit(train)
     nothing = 1e-9 * rng.normal(size=train.n_features)  # no ties, which losses on ranks treat apart
-    start = LinearRisk(loss(name), train).value_and_gradient(nothing)[0]
-    ended = LinearRisk(loss(name), train).value_and_gradient(model.coef_)[0]
+    start = LinearRisk.of(loss(name), train).value_and_gradient(nothing)[0]
+    ended = LinearRisk.of(loss(name), train).value_and_gradient(model.coef_)[0]
     assert 0.5 * model.coef_ @ model.coef_ + model.C_ * ended <= model.C_ * start
     if name != "structured-ndcg":  # whose minimum is near 0
         assert model.score(test) > 0.6
@@ -176,7 +176,7 @@ def test_solvers_agree_where_both_take_a_loss(name, small):
     assert values[0] == pytest.approx(values[1], rel=3e-6)
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, atol=2e-2)
     loose = LinearRanker(loss=name, solver="gradient", C=5.0, scale=None, tol=1e-6).fit(small)
-    value = LinearRisk(loss(name), small).value_and_gradient(loose.coef_)[0]
+    value = LinearRisk.of(loss(name), small).value_and_gradient(loose.coef_)[0]
     assert 0.5 * loose.coef_ @ loose.coef_ + 5.0 * value == pytest.approx(values[0], rel=1e-3)
 
 
@@ -202,7 +202,10 @@ def test_starting_from_regression(parts):
         ({"loss": "pairwise-hinge", "solver": "lbfgs"}, "needs a smooth loss, and pairwise-hinge is not smooth"),
         ({"loss": "softrank(k=3)", "solver": "bundle"}, r"softrank\(k=3\) is not convex; take solver='lbfgs' or"),
         ({"solver": "bundle", "early_stopping": 3}, "early_stopping goes with solver='lbfgs' or 'gradient'"),
-        ({"loss": "pairwise-hinge", "early_stopping": 3}, "early_stopping goes with solver='lbfgs' or 'gradient'"),
+        (
+            {"loss": "pairwise-hinge", "early_stopping": 3},
+            "goes with solver='gradient'; the bundle",
+        ),
         ({"C": [1.0, 2.0]}, "several values of C need eval_set"),
         ({"loss": "nonsense"}, "loss of LinearRanker must be a loss"),
     ],

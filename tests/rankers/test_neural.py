@@ -24,7 +24,7 @@ from gainful.losses import LOSSES, loss
 from gainful.losses.tensors import FORMS
 from gainful.nets.train import Batches, Inputs, Net, NetSettings, run_epoch, scores_of
 from gainful.rankers import linear
-from gainful.rankers.neural import BLOCK_ROWS, activate
+from gainful.rankers.scorers import NET_BLOCK, activate
 from gainful.solvers.certificate import ConvergenceWarning
 
 HOST_ONLY = [name for name in LOSSES if name not in FORMS]
@@ -112,7 +112,7 @@ def test_scores_need_no_pytorch_and_are_pytorchs(activation):
 
 def test_a_score_does_not_depend_on_its_neighbours(rng):
     data = small(n_queries=120, d=7)
-    assert data.n_rows > BLOCK_ROWS
+    assert data.n_rows > NET_BLOCK
     model = NeuralRanker(epochs=1, hidden=(33, 9), device="cpu").fit(data)
     scores, order = model.predict(data.X), rng.permutation(data.n_rows)
     assert np.array_equal(model.predict(data.X[order]), scores[order])
@@ -441,7 +441,7 @@ def test_the_tensor_risk_is_the_linear_risk(name, dtype, monkeypatch):
     monkeypatch.setattr("gainful.linear.tensor_risk.BLOCK_BYTES", 8 * 4 * 10)  # several blocks
     data = small(n_queries=30, weights=True)
     data = RankingData.from_rows(data.X.astype(dtype), data.y, data.qid, sample_weight=data.row_weights)
-    ours, theirs = LinearRisk(loss(name), data), TensorLinearRisk(loss(name), data, device="torch-cpu")
+    ours, theirs = LinearRisk.of(loss(name), data), TensorLinearRisk(loss(name), data, device="torch-cpu")
     rng = np.random.default_rng(1)
     w, direction = rng.normal(size=4), rng.normal(size=data.n_rows)
     for one, other in zip(ours.value_and_gradient(w), theirs.value_and_gradient(w), strict=True):

@@ -14,8 +14,9 @@ from scipy import sparse
 import gainful
 from gainful import RankingData
 from gainful.data.query_weights import query_shares
+from gainful.data.rows import Columns
 from gainful.rankers.rankboost import exponential_loss
-from gainful.rankers.thresholds import Codes, Columns, CriticalPairs, cuts_of
+from gainful.rankers.thresholds import Codes, CriticalPairs, cuts_of
 
 
 def explicit_pairs(data):

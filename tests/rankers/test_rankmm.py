@@ -14,12 +14,13 @@ from scipy import sparse
 import gainful
 from gainful import InterruptedFitWarning, ParameterError, RankingData
 from gainful.formats.layout import read_splits
-from gainful.linear import pairwise_kernels as kernels
-from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, losses_of
+from gainful.linear.risk import LinearRisk
+from gainful.losses import margin_kernels as kernels
 from gainful.solvers.certificate import ConvergenceWarning
 
 CS = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
 RankMM = partial(gainful.RankMM, scale=None)  # the objective of the paper, on the features as given
+LOSSES = ("average", "maximum", "max-average")
 level = st.floats(-10, 10, width=32)
 
 
@@ -29,6 +30,11 @@ def lists(draw):
     n = draw(st.integers(1, 12))
     grade = draw(st.sampled_from([st.integers(0, 3).map(float), st.floats(0, 5, width=32)]))
     return tuple(np.array(draw(st.lists(kind, min_size=n, max_size=n))) for kind in (grade, level, level))
+
+
+def losses_of(loss, scores, grades, offsets=None):
+    offsets = [0, len(grades)] if offsets is None else offsets
+    return gainful.loss(f"margin-{loss}").of_queries(scores, grades, offsets)
 
 
 def small(seed=0, m=3, n=5, d=3, grades=3):
@@ -45,20 +51,18 @@ def small(seed=0, m=3, n=5, d=3, grades=3):
 @given(lists())
 def test_losses_are_the_double_loops_and_gradients_support_them(loss, query):
     grades, scores, others = query
-    pairs = GradedPairs(grades, [0, len(grades)])
-    (value,), c = losses_of(pairs, scores, loss)
+    (value,), c = losses_of(loss, scores, grades)
     assert value == pytest.approx(plain_loss(loss, scores, grades), abs=1e-9)
-    (elsewhere,), _ = losses_of(pairs, others, loss)
+    (elsewhere,), _ = losses_of(loss, others, grades)
     assert elsewhere >= value + c @ (others - scores) - 1e-9  # convex, and c a subgradient
     assert c.sum() == pytest.approx(0.0, abs=1e-12)  # a constant added to all scores changes nothing
-    assert (losses_of(pairs, scores + 1.0, loss)[0] - value) == pytest.approx(0.0, abs=1e-9)
+    assert (losses_of(loss, scores + 1.0, grades)[0] - value) == pytest.approx(0.0, abs=1e-9)
 
 
 @given(lists())
 def test_the_three_losses_are_ordered(query):
     grades, scores, _ = query
-    pairs = GradedPairs(grades, [0, len(grades)])
-    mean, worst, worst_mean = (losses_of(pairs, scores, loss)[0][0] for loss in LOSSES)
+    mean, worst, worst_mean = (losses_of(loss, scores, grades)[0][0] for loss in LOSSES)
     assert worst >= worst_mean - 1e-9  # a maximum is at least any mean
     assert worst >= mean - 1e-9
     assert worst_mean >= mean - 1e-9  # the mean over R is a mean of means over the P_k
@@ -69,11 +73,11 @@ def test_the_three_losses_are_ordered(query):
 @pytest.mark.parametrize("n", [2, 30, 2100])
 def test_sorted_and_listed_pairs_agree(rng, monkeypatch, n, grades, loss):
     y = rng.integers(0, grades, n + 5) / 8 if grades else rng.random(n + 5)
-    pairs, scores = GradedPairs(y, [0, 5, n + 5]), 2 * rng.normal(size=n + 5)
+    scores = 2 * rng.normal(size=n + 5)
     found = []
     for sorted_from in (n + 1, n if n > 5 else 1, 1):  # none, the longer one, both queries
         monkeypatch.setattr(kernels, "SORTED_FROM", sorted_from)
-        found.append(losses_of(pairs, scores, loss, threads=1))
+        found.append(losses_of(loss, scores, y, [0, 5, n + 5]))
     for values, c in found[1:]:
         assert values == pytest.approx(found[0][0], rel=1e-12)
         assert np.array_equal(c, found[0][1])
@@ -82,14 +86,17 @@ def test_sorted_and_listed_pairs_agree(rng, monkeypatch, n, grades, loss):
 def test_long_lists_take_the_sorted_way(rng):
     n = kernels.SORTED_FROM + 7
     grades, scores, d = rng.integers(0, 5, n).astype(float), rng.normal(size=n), 1e-6 * rng.normal(size=n)
-    pairs = GradedPairs(grades, [0, n])
     hinge = np.maximum(0, (grades[:, None] - grades) - (scores[:, None] - scores)) * (grades[:, None] > grades)
     means = hinge.sum(axis=0) / np.maximum(1, (grades[:, None] > grades).sum(axis=0))
-    expected = {"average": hinge.sum() / pairs.n_pairs[0], "maximum": hinge.max(), "max-average": means.max()}
+    expected = {
+        "average": hinge.sum() / (grades[:, None] > grades).sum(),
+        "maximum": hinge.max(),
+        "max-average": means.max(),
+    }
     for loss in LOSSES:
-        (value,), c = losses_of(pairs, scores, loss)
+        (value,), c = losses_of(loss, scores, grades)
         assert value == pytest.approx(expected[loss], rel=1e-12)
-        up, down = (losses_of(pairs, scores + sign * d, loss)[0][0] for sign in (1, -1))
+        up, down = (losses_of(loss, scores + sign * d, grades)[0][0] for sign in (1, -1))
         assert (up - down) / 2 == pytest.approx(c @ d, abs=1e-8 * np.abs(c).sum())
 
 
@@ -99,7 +106,7 @@ def test_risk_sums_queries_in_any_number_of_threads(artificial, rng, loss):
     omega = rng.random(data.n_queries)
     results = []
     for threads in (1, 3):
-        risk = PairwiseRisk(GradedPairs(data.y, data.offsets), data.X, omega, loss, threads=threads)
+        risk = LinearRisk.of(gainful.loss(f"margin-{loss}"), data, omega, threads=threads)
         results.append((*risk.value_and_gradient(w), *risk.along(data.X @ w, data.X @ d, 0.0)))
     for one, other in zip(*results, strict=True):
         assert np.allclose(one, other, rtol=1e-12)
@@ -110,14 +117,6 @@ def test_risk_sums_queries_in_any_number_of_threads(artificial, rng, loss):
     )
     assert on_line == pytest.approx(value)
     assert slope == pytest.approx(gradient @ d)
-
-
-def test_unknown_losses_and_wrong_lengths_are_refused():
-    pairs = GradedPairs([1, 0], [0, 2])
-    with pytest.raises(ParameterError, match="loss of PairwiseRisk must be 'average' or"):
-        losses_of(pairs, [0, 0], "median")
-    with pytest.raises(ParameterError, match="scores of losses_of must be 2 numbers"):
-        losses_of(pairs, [0, 0, 0], "average")
 
 
 # -- certificates ------------------------------------------------------------------------------------------------------

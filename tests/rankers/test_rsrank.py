@@ -16,8 +16,10 @@ from sklearn.pipeline import make_pipeline
 
 import gainful
 from gainful import ParameterError, RankingData, RSRank
+from gainful.compute.query_loop import values_and_gradient
 from gainful.formats.layout import read_splits
-from gainful.linear.weighted_pairs import WeightedHuber, WeightedPairs, importance_weights, varies_within_queries
+from gainful.linear.frozen_risk import FrozenRisk
+from gainful.linear.weighted_pairs import WeightedPairs, importance_weights, varies_within_queries
 from gainful.solvers.truncated_gradient import descend_fixed, descend_safeguarded, truncate
 
 
@@ -103,9 +105,7 @@ def test_equation_1_exchanging_a_pair_changes_ndcg_by_its_weight(case):
 def test_the_loss_is_above_one_minus_ndcg(case, seed):
     grades, _ = case
     scores = np.random.default_rng(seed).normal(size=len(grades)).round(1)
-    data = RankingData.from_rows(np.ones((len(grades), 1)), grades, np.zeros(len(grades)))
-    pairs = WeightedPairs(data)
-    value = pairs.value(scores, pairs.rank_discounts(scores))
+    value, _ = gainful.loss("weighted-huber")(scores, grades)
     order = np.argsort(-scores, kind="stable")
     best = dcg(grades, sorted(range(len(grades)), key=lambda i: -grades[i]))
     assert value >= (1.0 - dcg(grades, order) / best if best > 0 else 0.0) - 1e-12
@@ -133,13 +133,13 @@ def test_values_are_those_of_the_definition(odd, threads, rng):
     for width in (0.0, 0.3, 3.0):
         scores, other = rng.normal(size=(2, odd.n_rows)).round(1) * width
         expected = plain_loss(other, odd, pairs.shares, ranked_by=scores)
-        D = pairs.rank_discounts(scores)
-        assert pairs.value(other, D) == pytest.approx(expected, rel=1e-12)
-        assert pairs.value_and_gradient(other, D)[0] == pytest.approx(expected, rel=1e-12)
+        frozen = gainful.loss("weighted-huber").bind(odd.y, odd.offsets).bind_frozen(scores, threads)
+        values, _ = values_and_gradient(frozen, odd.offsets, other, threads)
+        assert pairs.shares @ values == pytest.approx(expected, rel=1e-12)
 
 
 def test_gradient_with_frozen_weights_by_finite_differences(odd, rng):
-    loss = WeightedHuber(odd, odd.X.std(axis=0))
+    loss = FrozenRisk(gainful.loss("weighted-huber"), odd, odd.X.std(axis=0))
     u = rng.normal(size=4)
     u[3] = 0.0
     look = loss.at(loss.scores(u))
@@ -168,7 +168,7 @@ def test_features_that_vary_within_queries(stored):
 
 
 def test_fixed_steps_are_the_papers_update(odd):
-    loss = WeightedHuber(odd, np.ones(4))
+    loss = FrozenRisk(gainful.loss("weighted-huber"), odd, np.ones(4))
     u = np.array([0.3, -0.2, 0.1, 0.0])
     found = [it.u for it in islice(descend_fixed(loss, u, step=0.01, l1=0.5, truncate_every=2), 3)]
     for expected in found:
@@ -190,7 +190,7 @@ def test_truncation_stops_at_zero(values, by):
 
 
 def test_safeguarded_steps_lower_the_frozen_objective_and_end(artificial):
-    loss = WeightedHuber(artificial, artificial.X.std(axis=0))
+    loss = FrozenRisk(gainful.loss("weighted-huber"), artificial, artificial.X.std(axis=0))
     start = np.zeros(artificial.n_features)
     points = list(islice(descend_safeguarded(loss, start, l1=0.01), 1000))
     assert points[-1].converged

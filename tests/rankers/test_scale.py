@@ -92,8 +92,8 @@ def test_sparse_features_give_what_dense_ones_give(data, way):
 @pytest.mark.parametrize("scale", ["standard", None])
 def test_the_scaled_risk_is_the_risk_of_scaled_features(data, scale, rng):
     scales = np.ones(6) if scale is None else np.array([*data.X.std(axis=0)[:5], np.inf])
-    risk = ScaledRisk(LinearRisk(loss("ranknet"), data), scales)
-    plain = LinearRisk(loss("ranknet"), data.replace(X=data.X / scales))
+    risk = ScaledRisk(LinearRisk.of(loss("ranknet"), data), scales)
+    plain = LinearRisk.of(loss("ranknet"), data.replace(X=data.X / scales))
     v = rng.normal(size=6) * 0.1
     for one, other in zip(risk.value_and_gradient(v), plain.value_and_gradient(v), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

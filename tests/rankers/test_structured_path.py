@@ -11,7 +11,8 @@ import pytest
 import gainful
 from gainful import InterruptedFitWarning, ParameterError
 from gainful.cli import run
-from gainful.linear.structured import StructuredRisk
+from gainful.linear.risk import LinearRisk
+from gainful.linear.structured import QueryColumns
 from gainful.rankers import structured_svm
 from gainful.rankers.position_weights import LEARNABLE, POWERS
 from gainful.rankers.structured_svm import StructuredSVM
@@ -178,8 +179,8 @@ def test_ctrl_c_before_the_next_C_has_begun_keeps_the_one_before(small, of, monk
     def interrupted(self, training, C, monitor):
         asked.append(C)
         if len(asked) == 2:
-            for name in ("value_and_gradient", "columns"):
-                monkeypatch.setattr(StructuredRisk, name, press)
+            monkeypatch.setattr(LinearRisk, "value_and_gradient", press)
+            monkeypatch.setattr(QueryColumns, "columns", press)
         solve(self, training, C, monitor)
 
     monkeypatch.setattr(StructuredSVM, "_solve", interrupted)

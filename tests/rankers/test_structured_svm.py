@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 
 import gainful
 from gainful import ParameterError, RankingData
-from gainful.losses.structured import RankingProblem, risk, tight_violations, violations
+from gainful.linear.risk import LinearRisk
+from gainful.losses.structured import RankingProblem, fill_bound, violations
 from gainful.rankers import structured_svm
 from gainful.solvers.certificate import ConvergenceWarning
 
@@ -417,7 +418,7 @@ def test_tight_is_between_the_loss_and_the_convex_bound(data, of, seed):
     assert (tight <= convex + 1e-9).all()
     assert (tight[active] >= (1 - values)[active] - 1e-9).all()
     inner = _inner_problem(data, measure)
-    assert np.allclose(tight_violations(inner, data.X @ w)[0], tight, atol=1e-9)
+    assert np.allclose(violations(inner, data.X @ w, "tight")[0], tight, atol=1e-9)
     assert np.allclose(violations(inner, data.X @ w)[0], convex, atol=1e-9)
 
 
@@ -447,7 +448,8 @@ def test_gradient_of_the_tight_bound_by_differences(measure):
         data = problem(seed, m=4, n=6, d=4, weights=True)
         written, inner = Written(data, measure), _inner_problem(data, measure)
         w = np.random.default_rng(seed).normal(size=4)
-        value, gradient, _ = risk(inner, data.X, w, written.omega, loss="tight")
+        risk = LinearRisk(fill_bound(inner, "tight"), data.X, data.offsets, written.omega)
+        value, gradient, _ = risk.value_and_gradient(w)
         assert value == pytest.approx(written.omega @ written.losses(w, "tight"), abs=1e-12)
         forward, backward = differences(lambda v, at=written: at.omega @ at.losses(v, "tight"), w)
         if np.allclose(forward, backward, atol=1e-6):

@@ -96,7 +96,7 @@ def test_ohsumed_from_end_to_end(capsys, folder, tmp_path):
     code, out, err = call(capsys, *arguments, *written)
     assert code == 0
     assert "are not OHSUMED of LETOR 3.0" in " ".join(out.split())
-    assert f"results are kept in {tmp_path / 'store'}" in err
+    assert f"results are stored in {tmp_path / 'store'}" in err
     assert "left" in err
     assert "Δ MAP" in out
     assert (tmp_path / "report" / "report.html").is_file()
@@ -207,7 +207,7 @@ def test_time_left_counts_each_ranker_by_itself(folder, tmp_path):
         (["ohsumed", "--data", "no-such-folder", "--select", "mpa"], "did you mean 'map'"),
         (["ohsumed", "--data", "no-such-folder", "--trials", "0"], "trials of tune must be an integer ≥ 1"),
         (["artificial", "--queries", "10,10"], "three numbers of queries"),
-        (["artificial", "--queries", "10,x,10"], "--queries must be numbers"),
+        (["artificial", "--queries", "10,x,10"], "--queries must be comma-separated numbers"),
         (["artificial", "--queries", "10,2.5,10"], "must be whole numbers"),
         (["artificial", "--full", "--queries", "1,1,1"], "leave out one"),
         (["artificial", "--trees", "0"], "n_trees"),

@@ -19,7 +19,7 @@ from serve_examples import client_of, server, train_data
 import gainful
 from gainful.errors import DataError, FormatError
 from gainful.serve import schema
-from gainful.serve.holder import ModelSlot
+from gainful.serve.model_slot import ModelSlot
 
 MANY = 100_000
 LATE = 120.0  # seconds: far beyond what is due, far below what it would be for ever
@@ -58,7 +58,7 @@ def test_a_hundred_thousand_mistakes_are_told_as_quickly_as_one(name):
     content = json.dumps(body).encode()
     start = time.process_time()
     with pytest.raises(DataError) as caught:
-        schema.parsed(kind, schema.read_json(content))
+        schema.parse(kind, schema.read_json(content))
     assert time.process_time() - start < 2.0
     assert str(caught.value).startswith(line)
 
@@ -79,7 +79,7 @@ def test_mistakes_do_not_fill_the_memory():
             (schema.ScoreRequest, {{"rows": [], **names}}),
         ):
             try:
-                schema.parsed(kind, schema.read_json(json.dumps(body).encode()))
+                schema.parse(kind, schema.read_json(json.dumps(body).encode()))
             except schema.DataError:
                 pass
         print(size() - before)
@@ -93,7 +93,7 @@ def test_documents_are_counted_before_anything_is_made_of_them(path, monkeypatch
         raise AssertionError("a request was made of too many documents")
 
     with client_of(path, max_rows=3) as client:
-        monkeypatch.setattr("gainful.serve.scoring.parsed", never)
+        monkeypatch.setattr("gainful.serve.scoring.parse", never)
         queries = [{"documents": [0, 0]}, {"documents": []}, 0]
         for route, body in (
             ("/rank", {"documents": [0] * 4}),
@@ -201,7 +201,7 @@ def test_a_file_too_large_for_the_memory_leaves_the_old_model(path, monkeypatch)
     def exhausted(_):
         raise MemoryError
 
-    monkeypatch.setattr("gainful.serve.holder.load", exhausted)
+    monkeypatch.setattr("gainful.serve.model_slot.load", exhausted)
     with pytest.raises(FormatError, match="not enough memory for this model"):
         holder.reload()
     assert holder.current is before

@@ -101,7 +101,7 @@ REFUSED = {
     "hello": 'line 1 is not a row: "hello"; give JSON, LETOR lines',
     "hello\nworld\nagain": 'line 1 is not a row: "hello"',
     "Dear all, this is a letter\nwith lines": "the feature bm25 is not among the columns",
-    "1,2\n3,4": "line 1 must name the columns, and holds only numbers",
+    "1,2\n3,4": "line 1 must name the columns, but has only numbers",
     "qid,bm25\n1,2": 'the feature clicks is not among the columns "qid, bm25"',
     "qid,bm25,clicks": "there are no rows, only column names",
     "qid,bm25,clicks\n1,2": "line 2 has 2 fields, and the first line names 3 columns",

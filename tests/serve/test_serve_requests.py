@@ -19,7 +19,7 @@ from serve_examples import NAMES, TOKEN, client_of, documents, train_data
 import gainful
 from gainful.errors import ParameterError
 from gainful.serve import Settings, create_app, schema
-from gainful.serve.gate import _names_this_machine
+from gainful.serve.middleware import _names_this_machine
 from gainful.serve.settings import is_loopback
 
 
@@ -165,14 +165,14 @@ ROW = [1.0, 2.0, 3.0, 4.0]
         ("/rank", {"documents": [{"features": [1, 2, "3", 4]}]}, 422, "features[2] must be a valid number, was '3'"),
         ("/rank", {"documents": [{"features": [1, 2, True, 4]}]}, 422, "features[2] must be a valid number, was True"),
         ("/rank", {"documents": [{"features": 3}]}, 422, "features must be a list of numbers or a mapping"),
-        ("/rank", {"documents": [{"features": ROW, "id": 1.5}]}, 422, "id must be a text or a whole number, was 1.5"),
+        ("/rank", {"documents": [{"features": ROW, "id": 1.5}]}, 422, "id must be a string or a whole number, was 1.5"),
         ("/rank", b'{"documents": [{"features": [1, 2, 1e999, 4]}]}', 422, "must be a finite number"),
         ("/rank", b'{"documents": [{"features": [1, 2, NaN, 4]}]}', 422, "must be a finite number"),
-        ("/rank", {"documents": [{"features": [1e308] * 4}]}, 422, "the score is beyond what a number holds"),
+        ("/rank", {"documents": [{"features": [1e308] * 4}]}, 422, "the score overflows"),
         ("/rank", {"documents": [{"features": [1, None, 3, 4]}]}, 422, "feature 'clicks' of documents[0] is missing"),
         ("/rank", {"queries": [{"documents": [{"features": [1]}]}]}, 422, "queries[0].documents[0] has 1 features"),
-        ("/score", {"rows": [ROW, {"click": 1}]}, 422, "(in rows[1]) 'click'; did you mean 'clicks'?"),
-        ("/score", {"rows": [{"bm25": 1}]}, 422, "feature 'clicks' of rows[0] is not given"),
+        ("/score", {"rows": [ROW, {"click": 1}]}, 422, "rows[1]: RegressionRanker has no feature 'click'; did"),
+        ("/score", {"rows": [{"bm25": 1}]}, 422, "feature 'clicks' of rows[0] is missing"),
         ("/score", {"rows": [[0] * 4] * 501}, 413, "the request has 501 documents, 500 are allowed"),
         ("/pair", {"a": ROW}, 422, "b is missing"),
         ("/pair", {"a": ROW, "b": [1]}, 422, "b has 1 features"),
@@ -192,11 +192,11 @@ def test_mistakes_get_one_line(clients, path, body, status, line):
 def test_other_mistakes(clients):
     client = clients["kernel"]
     assert client.post("/rank", content="{}", headers={"content-type": "text/plain"}).status_code == 415
-    assert client.get("/nowhere").json() == {"error": "there is no such path here; /openapi.json lists what there is"}
+    assert client.get("/nowhere").json() == {"error": "no such path; /openapi.json lists the paths and their methods"}
     assert client.get("/rank").status_code == 405
     told = client.post("/score", json={"rows": [ROW], "contributions": True})
     assert told.status_code == 422
-    assert "KernelStructuredSVM is no sum over features" in told.json()["error"]
+    assert "KernelStructuredSVM is not a sum over features" in told.json()["error"]
     refused = client.post("/reload")
     assert refused.status_code == 403
     assert "needs a server with a token" in refused.json()["error"]
@@ -246,7 +246,7 @@ def test_bodies_are_cut_off_at_their_limit_announced_or_not(paths):
 
 def test_a_request_over_its_time_gets_503_and_its_work_stops(paths):
     with client_of(paths["linear"], timeout=0.3, threads=1) as client:
-        model, scored, answered = client.app.holder.current.model, [], threading.Event()
+        model, scored, answered = client.app.model_slot.current.model, [], threading.Event()
         predict = model.predict
 
         def held(X):
@@ -298,14 +298,14 @@ def test_a_body_that_trickles_in_is_given_up(paths):
 
 def test_too_many_requests_at_once_are_turned_away_but_probes_are_not(paths):
     with client_of(paths["linear"]) as client:
-        client.app._gate._computing = client.app.settings.max_requests
+        client.app._middleware._computing = client.app.settings.max_requests
         answer = client.post("/score", json={"rows": []})
         assert answer.status_code == 503
         assert "busy" in answer.json()["error"]
         assert [client.get(path).status_code for path in ("/health", "/ready", "/metrics")] == [200] * 3
-        client.app._gate._computing = 0
+        client.app._middleware._computing = 0
         assert client.post("/score", json={"rows": []}).status_code == 200
-        assert client.app._gate._computing == 0
+        assert client.app._middleware._computing == 0
 
 
 # -- who may -----------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_a_token_is_asked_for_where_there_is_one(paths):
 def test_without_a_token_only_names_of_this_machine_are_answered(clients):
     answer = clients["linear"].get("/model", headers={"host": "rebound.example.com"})
     assert answer.status_code == 403
-    assert "start the server with a token" in answer.json()["error"]
+    assert "start it with a token" in answer.json()["error"]
     assert clients["linear"].get("/model", headers={"host": "127.0.0.1:8000"}).status_code == 200
     names = {
         b"localhost:80": True,
@@ -343,7 +343,7 @@ def test_without_a_token_only_names_of_this_machine_are_answered(clients):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.4", "", "8.8.8.8"])
 def test_beyond_loopback_needs_a_token(host):
-    with pytest.raises(ParameterError, match="can be reached from other machines, which needs a token"):
+    with pytest.raises(ParameterError, match="can be reached from other machines, so a token is needed"):
         Settings(host=host)
     assert Settings(host=host, token=TOKEN).token == TOKEN
     assert TOKEN not in repr(Settings(host=host, token=TOKEN))
@@ -371,11 +371,11 @@ def test_settings_are_checked(wrong):
 
 def test_failures_inside_are_told_to_the_log_and_not_to_the_client(paths, caplog):
     with client_of(paths["linear"]) as client:
-        client.app.holder.current.model.predict = lambda X: 1 / 0
+        client.app.model_slot.current.model.predict = lambda X: 1 / 0
         with caplog.at_level(logging.INFO, "gainful.serve"):
             answer = client.post("/score", json={"rows": [ROW]}, headers={"x-request-id": "my-request"})
     assert answer.status_code == 500
-    assert answer.json() == {"error": "internal error; the server's log tells more under my-request"}
+    assert answer.json() == {"error": "internal error; see the server's log under my-request"}
     assert answer.headers["x-request-id"] == "my-request"
     failed = next(record for record in caplog.records if record.message == "failed")
     assert failed.exc_info[0] is ZeroDivisionError

@@ -83,13 +83,13 @@ def test_a_request_keeps_the_model_it_began_with(path, models):
     """Swapped in the middle of a request: its scores and its contributions are of one model."""
     rows = np.random.default_rng(0).random((3000, 4))
     with client_of(path) as client:
-        model = client.app.holder.current.model
+        model = client.app.model_slot.current.model
         predict, calls = model.predict, []
 
         def swapping(X):
             if not calls:
                 gainful.save(models[1], path)
-                client.app.holder.reload()
+                client.app.model_slot.reload()
             calls.append(len(X))
             return predict(X)
 
@@ -181,7 +181,7 @@ def test_the_command_refuses_in_one_line(path, tmp_path, capsys, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         cases = [
-            ([str(path), "--host", "0.0.0.0"], "which needs a token"),
+            ([str(path), "--host", "0.0.0.0"], "so a token is needed"),
             ([str(path), "--token-file", str(token)], "expected one line with the token, found 2"),
             ([str(path), "--token-file", str(tmp_path / "none")], "there is no such file"),
             ([str(path), "--token", "x" * 20, "--token-file", str(token)], "the token is given twice"),

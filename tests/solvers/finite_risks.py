@@ -19,6 +19,7 @@ class FiniteRisk:
         self.omega = np.full(self.n_queries, 1 / self.n_queries) if omega is None else np.asarray(omega, dtype=float)
         self.passes, self.alongs = 0.0, 0
 
+    @property
     def weights(self):
         return self.omega
 

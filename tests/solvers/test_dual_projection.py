@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gainful import ParameterError
-from gainful.linear.pairwise import GradedPairs, PairwiseRisk
+from gainful.linear.dual_pairs import DualPairs
+from gainful.losses.margins import GradedPairs
 from gainful.solvers.certificate import ConvergenceWarning
 from gainful.solvers.dual_projection import ProjectionRule, minimize_dual_projection, project_nonnegative_l1_inf
 from gainful.solvers.stochastic_dual import best_multiple, largest_curvature
@@ -24,7 +25,7 @@ def small_risk(seed=0, loss="average", m=4, n=6, d=3, omega=None):
     X = rng.normal(size=(m * n, d))
     y = rng.integers(0, 3, m * n).astype(float)
     pairs = GradedPairs(y, np.arange(0, m * n + 1, n))
-    return PairwiseRisk(pairs, X, np.full(m, 1 / m) if omega is None else np.asarray(omega), loss)
+    return DualPairs(pairs, X, np.full(m, 1 / m) if omega is None else np.asarray(omega), loss)
 
 
 # -- projection --------------------------------------------------------------------------------------------------------
@@ -154,12 +155,12 @@ def test_steps_are_those_on_explicit_pairs(rng, constraint, n_steps):
         for i, t in enumerate(levels):
             c = rule.step(q, t, i + 1)
         rates = 0.5 / np.sqrt(np.arange(1, n_steps + 1))
-        limit = 3.0 / 4 / (1 if constraint == "ball" else risk.n_pairs()[q])
+        limit = 3.0 / 4 / (1 if constraint == "ball" else risk.n_pairs[q])
         expected, alpha = plain_steps(risk.preferred(q), levels, rates, limit, constraint == "ball")
         assert np.allclose(c, expected, atol=1e-10)
         assert np.allclose(rule.variables(q), alpha, atol=1e-10)
         assert rule.variables(q) is not None
-        assert sum(len(t) for t in rule.levels[q]) <= risk.n_pairs()[q]  # never more than the pairs themselves
+        assert sum(len(t) for t in rule.levels[q]) <= risk.n_pairs[q]  # never more than the pairs themselves
 
 
 @given(st.integers(0, 2**31), st.floats(0.01, 100), st.floats(1e-3, 1e3))
@@ -171,13 +172,13 @@ def test_constraints_hold_after_any_steps(seed, C, rate):
         rule = ProjectionRule(risk, C, constraint, rate)
         for number in range(1, 12):
             q = int(rng.integers(4))
-            if risk.n_pairs()[q]:
+            if risk.n_pairs[q]:
                 rule.step(q, 3 * rng.normal(size=6), number)
         for q in range(4):
             alpha = rule.variables(q)
             assert (alpha >= 0).all()
             if constraint == "box":
-                assert (alpha <= C * omega[q] / max(1, risk.n_pairs()[q])).all()
+                assert (alpha <= C * omega[q] / max(1, risk.n_pairs[q])).all()
                 continue
             ends = np.cumsum(risk.preferred(q))
             tops = [a.max() for a in np.split(alpha, ends[:-1]) if len(a)]
@@ -237,7 +238,7 @@ def test_settings_are_checked():
 
 def test_nothing_to_learn_ends_at_zero():
     pairs = GradedPairs(np.ones(6), [0, 3, 6])
-    risk = PairwiseRisk(pairs, np.random.default_rng(0).random((6, 2)), np.full(2, 0.5), "average")
+    risk = DualPairs(pairs, np.random.default_rng(0).random((6, 2)), np.full(2, 0.5), "average")
     solution = minimize_dual_projection(risk, 1.0, constraint="box")
     assert not solution.w.any()
     assert solution.converged

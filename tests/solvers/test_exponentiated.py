@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gainful.linear.pairwise import GradedPairs, PairwiseRisk
+from gainful.linear.dual_pairs import DualPairs
+from gainful.losses.margins import GradedPairs
 from gainful.solvers.exponentiated import ExponentiatedRule, largest_pair, minimize_exponentiated
 from gainful.solvers.exponentiated_kernels import marginals
 
@@ -62,7 +63,7 @@ def test_nothing_overflows(rng, size):
 def risk_of(seed=0, m=3, n=6, d=3):
     rng = np.random.default_rng(seed)
     pairs = GradedPairs(rng.integers(0, 3, m * n).astype(float), np.arange(0, m * n + 1, n))
-    return PairwiseRisk(pairs, rng.normal(size=(m * n, d)), np.array([0.2, 0.3, 0.5]), "maximum")
+    return DualPairs(pairs, rng.normal(size=(m * n, d)), np.array([0.2, 0.3, 0.5]), "maximum")
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.5, 5.0])
@@ -73,7 +74,7 @@ def test_steps_are_multiplications_of_all_pairs(rng, rate):
     for q in range(3):
         preferred = risk.preferred(q)
         alpha, alpha_0 = explicit(np.zeros(6), preferred)
-        assert np.allclose(rule.start(q), 4.0 * risk.weights()[q] * (alpha.sum(axis=1) - alpha.sum(axis=0)))
+        assert np.allclose(rule.start(q), 4.0 * risk.weights[q] * (alpha.sum(axis=1) - alpha.sum(axis=0)))
         for number in range(1, 6):
             t = rng.normal(size=6)
             alpha = alpha * np.exp(-rate * (t[:, None] - t[None, :]))
@@ -81,7 +82,7 @@ def test_steps_are_multiplications_of_all_pairs(rng, rate):
             alpha, alpha_0 = alpha / total, alpha_0 / total
             assert alpha.sum() + alpha_0 == pytest.approx(1.0)
             c = rule.step(q, t, number)
-            assert np.allclose(c, 4.0 * risk.weights()[q] * (alpha.sum(axis=1) - alpha.sum(axis=0)), atol=1e-9)
+            assert np.allclose(c, 4.0 * risk.weights[q] * (alpha.sum(axis=1) - alpha.sum(axis=0)), atol=1e-9)
 
 
 def test_bounds_close_in_on_the_minimum():
@@ -99,7 +100,7 @@ def test_widest_pair_is_a_bound():
         lo, hi = risk.places(q)
         X = risk.X[lo:hi]
         assert risk.widest_pair(q) >= max(((a - b) ** 2).sum() for a in X for b in X)
-    assert largest_pair(risk, 0) == max(risk.weights()[q] * risk.widest_pair(q) for q in range(3))
+    assert largest_pair(risk, 0) == max(risk.weights[q] * risk.widest_pair(q) for q in range(3))
 
 
 def test_a_thousand_documents(rng):

@@ -203,6 +203,6 @@ def test_what_cannot_be_a_checkpoint_is_refused(parts, tmp_path):
 
 
 def test_rankers_that_cannot_resume_name_those_that_can(parts, tmp_path):
-    with pytest.raises(ParameterError, match=r"AdaRank writes no checkpoints.*lambdamart") as caught:
+    with pytest.raises(ParameterError, match=r"AdaRank does not write checkpoints.*lambdamart") as caught:
         gainful.AdaRank().fit(parts[0], checkpoint=tmp_path / "c.ckpt")
     assert "adarank" not in str(caught.value)

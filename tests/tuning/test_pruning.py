@@ -10,7 +10,7 @@ from known_rankers import Curve, Height
 
 import gainful
 from gainful.parameters.space import Values
-from gainful.tuning.pruning import extend, hopeless, reached
+from gainful.tuning.pruning import best_by, extend, is_hopeless
 from gainful.tuning.search import Search
 from gainful.tuning.trials import Budget, Trials
 
@@ -36,20 +36,20 @@ def test_a_concave_curve_that_ends_highest_is_never_given_up(ours, others):
     if not curve or curve[-1][1] * (1 - 1e-9) < max(ends):
         return
     for t in range(1, len(ours) + 1):
-        assert not hopeless([point for point in curve if point[0] <= t], t, TOTAL, [c for c in known if c])
+        assert not is_hopeless([point for point in curve if point[0] <= t], t, TOTAL, [c for c in known if c])
 
 
 def test_the_rule_by_hand():
     others = [[(1, 0.5), (20, 0.8)], [(1, 0.6)], [(1, 0.4), (30, 0.7)]]
     slow = [(1, 0.1), (20, 0.2)]  # at 40: 0.2 since 20, no gain in the second half
-    assert hopeless(slow, 40, TOTAL, others)
-    assert not hopeless(slow, 20, TOTAL, others)  # 0.2 + 80·0.1/10 = 1.0 > 0.8
-    assert not hopeless(slow, 9, TOTAL, others)  # too early to judge
-    assert not hopeless(slow, 40, None, others)  # no last iteration, no forecast
-    assert not hopeless(slow, 40, TOTAL, others[:2])  # too few to compare with
-    assert not hopeless([(1, 0.7)], 40, TOTAL, others)  # not below their median at 40
-    assert reached([(3, 0.1), (8, 0.4)], 7) == 0.1
-    assert reached([(3, 0.1)], 2) is None
+    assert is_hopeless(slow, 40, TOTAL, others)
+    assert not is_hopeless(slow, 20, TOTAL, others)  # 0.2 + 80·0.1/10 = 1.0 > 0.8
+    assert not is_hopeless(slow, 9, TOTAL, others)  # too early to judge
+    assert not is_hopeless(slow, 40, None, others)  # no last iteration, no forecast
+    assert not is_hopeless(slow, 40, TOTAL, others[:2])  # too few to compare with
+    assert not is_hopeless([(1, 0.7)], 40, TOTAL, others)  # not below their median at 40
+    assert best_by([(3, 0.1), (8, 0.4)], 7) == 0.1
+    assert best_by([(3, 0.1)], 2) is None
 
 
 def trials(tops, prune, rates=None):

@@ -41,7 +41,7 @@ def test_a_line_cut_short_is_dropped_and_written_over(tmp_path, kept):
         assert store.rows == [{"trial": 0}, {"trial": 1, "value": 0.7}]
 
 
-def test_a_first_line_cut_short_is_written_anew(tmp_path):
+def test_a_first_line_cut_short_is_written_again(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"gainful": "resu')
     with Store(path, KEY) as store:
@@ -74,7 +74,7 @@ def test_damage_and_strangers_are_refused(tmp_path):
     with pytest.raises(FormatError, match="line 3: is damaged; remove the file"):
         Store(path, KEY)
     path.write_text('{"some": "other file"}\n')
-    with pytest.raises(FormatError, match="does not hold results of gainful"):
+    with pytest.raises(FormatError, match="does not hold gainful results"):
         Store(path, KEY)
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatError, match="cannot be written"):
@@ -113,7 +113,7 @@ def test_file_names_are_readable_and_different():
     assert all("/" not in name for name in names)
 
 
-def test_functions_are_told_apart_by_what_they_do():
+def test_functions_are_distinguished_by_what_they_do():
     def scaled(factor):
         return lambda scores, grades: (float(factor * scores.sum()), np.full(len(scores), factor))
 

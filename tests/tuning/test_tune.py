@@ -35,7 +35,7 @@ def angles():
 
 
 class Clock:
-    """Stands in for the module ``time`` of tuning: it moves on when it is told to, and a little when it is read."""
+    """Replaces the module ``time`` in tuning: it moves on request, and a little whenever it is read."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -343,7 +343,7 @@ def test_killed_and_resumed_a_search_is_the_same(tmp_path):
     resumed = gainful.tune(
         TREES, train, valid=valid, search="optuna", trials=14, store=tmp_path, progress=events.append
     )
-    assert len({event.trial for event in events}) == 14 - done
+    assert len({event.trial for event in events if not event.refit}) == 14 - done
     assert bare(resumed.trials) == bare(whole.trials)
     assert resumed.best_params == whole.best_params
     assert np.array_equal(resumed.model.predict(test), whole.model.predict(test))
@@ -374,6 +374,25 @@ def test_killed_and_resumed_a_comparison_is_the_same(tmp_path):
     assert again.table() == resumed.table()  # seconds and all: nothing was run again
 
 
+def test_paths_are_read(parts, tmp_path):
+    for name, part in zip(("train", "vali"), parts, strict=False):
+        gainful.write(part, tmp_path / f"{name}.txt")
+        gainful.write(part, tmp_path / f"{name}.rows", format="letor")
+    alone = gainful.tune("regression", parts[0], valid=parts[1], trials=2)
+    folder = gainful.tune("regression", tmp_path, trials=2)
+    how = {"trials": 2, "read_options": {"format": "letor"}, "label": "ridge"}
+    files = gainful.tune("regression", tmp_path / "train.rows", valid=tmp_path / "vali.rows", **how)
+    assert files.ranker == "ridge"
+    assert files.best_value == folder.best_value == alone.best_value
+
+
+def test_settings_are_checked_before_the_data_is_read():
+    with pytest.raises(ParameterError, match="trials of tune must be"):
+        gainful.tune("regression", "no-such-file.txt", trials=0)
+    with pytest.raises(GainfulError, match="no parameter"):
+        gainful.tune("regression", "no-such-file.txt", fixed=["depth"])
+
+
 # -- ends and failures -------------------------------------------------------------------------------------------------
 
 
@@ -393,6 +412,22 @@ def test_stopping_keeps_what_is_finished(parts):
     assert len(threads.trials) >= 3
     with pytest.raises(GainfulError, match="interrupted before any trial had finished"):
         gainful.tune(TREES, parts[0], valid=parts[1], progress=lambda event: True)
+
+
+def test_the_callback_sees_the_result_so_far_and_can_end_the_final_training(parts):
+    seen = []
+
+    def stop(event):
+        if event.finished == 2:
+            seen.append(len(event.job.result().trials))
+        return event.refit and event.training.iteration == 3
+
+    with pytest.warns(InterruptedFitWarning):
+        found = gainful.tune(TREES, parts[0], valid=parts[1], trials=3, progress=stop)
+    assert set(seen) == {2}
+    assert not found.interrupted
+    assert found.model.interrupted_
+    assert found.model.n_iter_ <= 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -460,7 +495,7 @@ def test_memory_decides_how_many_trials_run_at_once(parts, monkeypatch):
 
 
 def test_curves_of_another_metric_neither_prune_nor_teach(parts, tmp_path):
-    """A ranker told to watch NDCG@1 while MAP chooses: what it reached on its way is no MAP."""
+    """A ranker validates with NDCG@1 while MAP chooses: its curve does not show MAP."""
     name = "lambdamart:n_trees=40:n_leaves=4:early_stopping=none:eval_metric=ndcg@1"
     given = {"valid": parts[1], "metric": "map", "trials": 10, "refit": False}
     found = gainful.tune(name, parts[0], **given)
@@ -493,11 +528,11 @@ def test_table_and_json_tell_the_same(parts, tmp_path):
     [
         ({"ranker": "lamdamart"}, "did you mean 'lambdamart'"),
         ({"ranker": 3}, "ranker of tune must be a name or an estimator"),
-        ({"data": 3}, "data of tune must be a RankingData"),
+        ({"data": 3}, "data of tune must be a path, a RankingData"),
         ({"search": "rndom"}, "no search 'rndom'; did you mean 'random'"),
         ({"trials": 0}, "trials of tune must be an integer ≥ 1"),
         ({"trials": 2.5}, "trials of tune must be an integer ≥ 1"),
-        ({"trials": None}, "a search needs an end; give trials or seconds"),
+        ({"trials": None}, "a search needs a limit; give trials or seconds"),
         ({"seconds": -1}, "seconds of tune must be a number > 0"),
         ({"seconds": float("nan")}, "seconds of tune must be a number > 0"),
         ({"search": "grid", "trials": None, "seconds": 3}, "a grid needs a number of trials"),
@@ -510,10 +545,10 @@ def test_table_and_json_tell_the_same(parts, tmp_path):
         ({"space": {"alfa": Range(0, 1)}}, "did you mean 'alpha'"),
         ({"space": {"alpha": Range(-1, 1)}}, "alpha of RegressionRanker must be a number ≥ 0, was -1"),
         ({"space": {"alpha": (0, 1)}}, r"space\['alpha'\] of RegressionRanker must be a Range"),
-        ({"space": {"alpha": Range(0, 1)}, "fixed": ["alpha"]}, "alpha of RegressionRanker is set and searched"),
+        ({"space": {"alpha": Range(0, 1)}, "fixed": ["alpha"]}, "alpha of RegressionRanker is both set and searched"),
         ({"fixed": ["alfa"]}, "did you mean 'alpha'"),
         ({"data": Split(angle_data(3), None, angle_data(2))}, "there is no validation data"),
-        ({"data": Split(angle_data(3), angle_data(3), angle_data(2)), "folds": 3}, "divided already"),
+        ({"data": Split(angle_data(3), angle_data(3), angle_data(2)), "folds": 3}, "already divided"),
         ({"valid": gainful.make_artificial(2, n_features=3)}, "the validation data has 3 features"),
     ],
 )

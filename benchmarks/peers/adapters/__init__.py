@@ -1,5 +1,5 @@
-"""One small file a library: each function fits on the training data and gives the models along the way.
+"""One small file per library: each function fits on the training data and returns the models along the way.
 
-Every one has the signature ``fit(train, budget, **settings) -> list[Snapshot]``. Imports are at the top of the files,
-so that none of them is timed.
+Each has the signature ``fit(train, budget, **settings) -> list[Snapshot]``. Imports are at the top of the files,
+so that they are not timed.
 """

@@ -22,7 +22,7 @@ def trees(train: gainful.RankingData, budget: Budget, *, loss: str, shape: str) 
 
     class Watch:
         def after_iteration(self, info: Any) -> bool:
-            return not clock.tick()  # True goes on
+            return not clock.tick()  # True continues
 
     model = cb.CatBoost({"loss_function": loss, "iterations": budget.iterations, "learning_rate": RATE,
                          "border_count": BINS - 1, "random_seed": 0, "thread_count": budget.threads,

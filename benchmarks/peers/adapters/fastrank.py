@@ -1,6 +1,6 @@
-"""fastrank: coordinate ascent on NDCG@10 and random forests, written in Rust. It tells nobody of its progress.
+"""fastrank: coordinate ascent on NDCG@10 and random forests, written in Rust. It does not report progress.
 
-Its threads are set by ``RAYON_NUM_THREADS``, which the runner does.
+The runner sets its threads through ``RAYON_NUM_THREADS``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def ascent(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
 
 
 def forest(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
-    """Its own defaults (depth 8, half of the queries, a quarter of the features) but for the smallest leaf."""
+    """Its own defaults (depth 8, half of the queries, a quarter of the features) except for the smallest leaf."""
 
     def fit(n: int) -> tuple[Scores, bool]:
         request = fastrank.TrainRequest.random_forest()

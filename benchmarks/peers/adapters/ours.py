@@ -13,7 +13,7 @@ from peers.snapshots import Budget, Clock, Scores, Snapshot, checkpoints, refitt
 
 
 def trees(train: gainful.RankingData, budget: Budget, *, name: str, **params: Any) -> list[Snapshot]:
-    """Boosted trees; validation is left to the runner, as for everybody else."""
+    """Boosted trees; the runner validates, as for every library."""
     model = gainful.ranker(
         name,
         n_trees=budget.iterations,
@@ -36,7 +36,7 @@ def trees(train: gainful.RankingData, budget: Budget, *, name: str, **params: An
 
 
 def linear(train: gainful.RankingData, budget: Budget, *, name: str, **params: Any) -> list[Snapshot]:
-    """Linear rankers with a limit on their iterations, the last one left to converge."""
+    """Linear rankers with a limit on their iterations; the last fit runs to convergence."""
 
     def fit(n: int) -> tuple[Scores, bool]:
         model = gainful.ranker(name, max_iter=n, **params).fit(train)

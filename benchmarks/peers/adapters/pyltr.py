@@ -1,7 +1,7 @@
 """pyltr's LambdaMART, in Python around scikit-learn's exact trees.
 
-Its last version is of 2019 and uses names that NumPy and scikit-learn have dropped since. They are put back here, in
-this process alone; what it computes is its own.
+Its last version is from 2019 and uses names that NumPy and scikit-learn have since dropped. This file restores them, in
+this process alone; it changes nothing that pyltr computes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REGRESSOR = sklearn.tree.DecisionTreeRegressor
 
 
 def _without_presort(*, presort: bool, criterion: str, **params: Any) -> sklearn.tree.DecisionTreeRegressor:
-    return _REGRESSOR(criterion="squared_error", **params)  # what "friedman_mse" has been all along
+    return _REGRESSOR(criterion="squared_error", **params)  # what "friedman_mse" has always been
 
 
 setattr(np, "object", object)  # noqa: B010

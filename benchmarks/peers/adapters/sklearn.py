@@ -15,7 +15,7 @@ from peers.snapshots import Budget, Scores, Snapshot, checkpoints, refitted
 
 
 def trees(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
-    """Squared error on the grades. It tells nobody of its progress: one fit for each size."""
+    """Squared error on the grades. It does not report progress: one fit per size."""
 
     def fit(n: int) -> tuple[Scores, bool]:
         model = HistGradientBoostingRegressor(
@@ -37,7 +37,7 @@ def ridge(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
 
 
 def pairs_svm(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
-    """Squared hinge on the differences of pairs; all of them, or a sample where they would fill the memory."""
+    """Squared hinge on the differences of pairs; all of them, or a sample if they would take too much memory."""
 
     def fit(n: int) -> tuple[Scores, bool]:
         differences, signs = pair_differences(train, most=PAIR_VALUES // train.n_features)
@@ -49,7 +49,7 @@ def pairs_svm(train: gainful.RankingData, budget: Budget) -> list[Snapshot]:
 
 
 def pair_differences(data: gainful.RankingData, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """x_i − x_j with its sign for pairs of different grade, each turned round at random so that both signs occur."""
+    """x_i − x_j with its sign for pairs of different grade, each flipped at random so that both signs occur."""
     better, worse = [], []
     for start, stop in zip(data.offsets[:-1], data.offsets[1:], strict=True):
         y = data.y[start:stop]

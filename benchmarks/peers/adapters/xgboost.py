@@ -18,7 +18,7 @@ def trees(train: gainful.RankingData, budget: Budget, *, objective: str) -> list
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             return clock.tick()
 
-    # Second derivatives of the ranking objectives are far below 1: its smallest leaf weight of 1 would end the trees.
+    # Second derivatives of the ranking objectives are far below 1: the default minimum leaf weight, 1, would end trees.
     params = {"objective": objective, "max_leaves": LEAVES, "max_depth": 0, "grow_policy": "lossguide",
               "tree_method": "hist", "max_bin": BINS, "eta": RATE, "min_child_weight": 0.0, "seed": 0,
               "nthread": budget.threads}  # fmt: skip

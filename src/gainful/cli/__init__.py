@@ -18,7 +18,7 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its exit code. No mistake of the user's ends in a traceback."""
+    """Run one command and exit with its code. A user's mistake never ends in a traceback."""
     sys.exit(run(arguments))
 
 
@@ -33,23 +33,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
-    """SIGTERM ends a command as Ctrl-C does: temporary files go, training keeps what it has reached.
+    """SIGTERM ends a command like Ctrl-C: temporary files are removed, and training keeps its best model so far.
 
-    What is yielded is no longer empty once that has happened. A handler that somebody else has set stays.
+    The list yielded is empty until SIGTERM arrives. A handler that somebody else has set stays.
     """
-    told: list[int] = []
+    received: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        told.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield told
+        yield received
         return
     signal.signal(signal.SIGTERM, stop)
     try:
-        yield told
+        yield received
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -73,7 +73,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has left (`gainful predict … | head`); stdout must not be flushed again at exit.
+        # Whoever read our output has gone (`gainful predict … | head`); stdout must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
@@ -84,11 +84,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        return complain(error.format_message())  # a wrong option or argument, as the parser words it
+        return complain(error.format_message())  # a wrong option or argument, in the parser's words
     return code if isinstance(code, int) else 0
 
 
 def complain(message: str) -> int:
-    """One line on stderr; the exit code of a user's mistake."""
+    """Print one line on stderr and return the exit code of a user's mistake."""
     print(f"gainful: {' '.join(message.split())}", file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""All commands. What a command needs is imported when it runs, so that ``--help`` answers at once."""
+"""All commands. A command imports what it needs when it runs, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ app.command("warm")(rankers.warm)
 
 
 def command() -> Any:
-    """All commands as the parser takes them."""
+    """All commands, for the parser."""
     made = typer.main.get_command(app)
     for flag in _flags(made):
-        flag.metavar = ""  # the help of an option that takes no value shows none: Typer would print ``<bool>``
+        flag.metavar = ""  # Typer would print ``<bool>`` for an option that takes no value
     return made
 
 
 def refuse_values_of_flags(made: Any, arguments: Sequence[str]) -> None:
-    """Raise where a flag is given a truth value: the parser would take ``true`` for the next argument."""
+    """Raise if a flag is given a truth value, which the parser would take for the next argument."""
     flags = {name: flag for flag in _flags(made) for name in (*flag.opts, *flag.secondary_opts)}
     for i, argument in enumerate(arguments):
         if argument == "--":

@@ -1,4 +1,4 @@
-"""Scores and figures of data block by block, so that neither has to be here whole."""
+"""Scores and metrics block by block, so that neither the data nor the scores must fit into memory."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.metrics import Metric
 
-BLOCKS_AT_ONCE = 16  # of a cluster, whose workers would wait for each other otherwise
+BLOCKS_AT_ONCE = 16  # on a cluster, to keep its workers busy
 
 
-def scores_in_turn(model: Any, rows: Dataset) -> Iterator[tuple[Array, Array]]:
+def scores_by_block(model: Any, rows: Dataset) -> Iterator[tuple[Array, Array]]:
     """Query ids and scores of each block, in the order of its rows."""
-    return _in_turn(rows, _scored, model)
+    return _by_block(rows, _score, model)
 
 
 def values_of_model(model: Any, rows: Dataset, metrics: Sequence[Metric]) -> list[Array]:
-    """The value of every query by each metric."""
-    return _joined(_in_turn(rows, _values_of_model, model, list(metrics)))
+    """The value of each metric on every query."""
+    return _concatenate(_by_block(rows, _values_of_model, model, list(metrics)))
 
 
 def values_of_scores(scores: Array, rows: Dataset, metrics: Sequence[Metric]) -> list[Array]:
-    """The same for scores in the order of the rows of the files."""
+    """The same for scores in the order of the rows in the files."""
     own = PerBlock(tuple(np.split(scores, np.cumsum(rows.rows_by_block)[:-1])))
-    return _joined(iter(rows.map(_values_of_scores, own, list(metrics))))
+    return _concatenate(iter(rows.map(_values_of_scores, own, list(metrics))))
 
 
-def _in_turn(shards: Dataset, task: Task, *arguments: Any) -> Iterator[Any]:
+def _by_block(shards: Dataset, task: Task, *arguments: Any) -> Iterator[Any]:
     parts, step = shards.source.data.parts, 1 if shards.is_local else BLOCKS_AT_ONCE
     for i in range(0, len(parts), step):
         yield from shards.source.map(task, PerBlock(parts[i : i + step]), *arguments)
 
 
-def _joined(blocks: Iterator[list[Array]]) -> list[Array]:
+def _concatenate(blocks: Iterator[list[Array]]) -> list[Array]:
     return [np.concatenate(values) for values in zip(*blocks, strict=True)]
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def _scored(data: RankingData, model: Any) -> tuple[Array, Array]:
+def _score(data: RankingData, model: Any) -> tuple[Array, Array]:
     return data.to_input_order(data.qid), data.to_input_order(model.predict(data))
 
 

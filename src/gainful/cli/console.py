@@ -1,4 +1,4 @@
-"""Consoles, progress bars and the note on compilation, shared by the commands."""
+"""Consoles, progress bars, and the notice about compilation, shared by the commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -15,10 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from gainful.errors import DataWarning
 from gainful.persistence.jsonable import plain
 
-QUIET_SECONDS = 1.0  # compiling this long is not worth a line
-WIDTH_WITHOUT_TERMINAL = 140  # a file or a pipe has no width; tables are not to be wrapped at 80
+QUIET_SECONDS = 1.0  # compilation shorter than this is not reported
+WIDTH_WITHOUT_TERMINAL = 140  # of a file or a pipe, so that tables are not wrapped at 80
+
+_displays: list[Console] = []  # that show bars or a spinner; lines printed meanwhile go through the last
 
 
 def stdout() -> Console:
@@ -29,16 +33,31 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def say(message: str) -> None:
-    """A line for the person, kept apart from the results."""
-    console = stderr()
-    console.print(message, style="dim", soft_wrap=not console.is_terminal, markup=False)
+def say(message: str, style: str = "dim") -> None:
+    """Print a line for the user on stderr, where results do not go."""
+    console = _displays[-1] if _displays else stderr()
+    console.print(message, style=style, soft_wrap=not console.is_terminal, markup=False)
 
 
 def warn(message: object) -> None:
-    """A line about what is likely a mistake."""
-    console = stderr()
-    console.print(f"warning: {message}", style="yellow", soft_wrap=not console.is_terminal, markup=False)
+    """Print a line about what is likely a mistake."""
+    say(f"warning: {message}", style="yellow")
+
+
+@contextmanager
+def show_warnings_as_lines() -> Iterator[None]:
+    """Show each of Python's warnings once: what is wrong with the data as a warning, anything else as a note."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            warn(message) if issubclass(category, DataWarning) else say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def json_text(value: Any) -> str:
@@ -58,9 +77,6 @@ def key_value_table(rows: list[tuple[str, str]]) -> Table:
     return table
 
 
-_displays: list[Console] = []  # with bars or a spinner: what is printed meanwhile goes through the last
-
-
 @contextmanager
 def _on_display(console: Console) -> Iterator[None]:
     _displays.append(console)
@@ -72,7 +88,7 @@ def _on_display(console: Console) -> Iterator[None]:
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
-    """Bars on stderr that leave no trace once they are done."""
+    """Bars on stderr that disappear at the end."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -88,7 +104,7 @@ def progress_bars() -> Iterator[Progress]:
 
 
 def progress_note(event: Any) -> str:
-    """What is worth saying of an iteration: the validation metric, or how far from the optimum it may be."""
+    """A note on an iteration: the validation metric, or the gap to the optimum."""
     if event.validation is not None:
         return f"validation {event.validation:.4f}"
     return "" if event.gap is None else f"gap {100 * event.gap:.2g} %"
@@ -103,19 +119,18 @@ def status(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def counting(message: str, what: str) -> Iterator[Callable[[int], None]]:
-    """A spinner with a count, for work whose end is not known."""
+def count_status(message: str, what: str) -> Iterator[Callable[[int], None]]:
+    """A spinner with a count, for work of unknown length."""
     console = stderr()
     with _on_display(console), console.status(Text(message)) as shown:
         yield lambda n: shown.update(Text(f"{message}: {n:,} {what}"))
 
 
 class CompilationNotice:
-    """Says on stderr that kernels are being compiled, once that has taken more than a second in all.
+    """Reports on stderr that kernels are being compiled, once that has taken more than a second in total.
 
-    A spinner that names the kernel on a terminal, gone when the kernel is ready; one plain line, once, where stderr is
-    not a terminal or shows something else already. A timer says it while the kernel is still being compiled; it has
-    ended when the kernel is ready.
+    On a terminal, a spinner names the kernel until it is ready. If stderr is not a terminal, or shows something else
+    already, one plain line is printed once. A timer reports while the kernel is still being compiled.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, timer: Callable[..., Any] = threading.Timer):
@@ -123,21 +138,21 @@ class CompilationNotice:
         self._clock, self._timer = clock, timer
         self._alarm: Any = None
         self._depth, self._begun, self._seconds, self._name = 0, 0.0, 0.0, ""
-        self._told, self._plain, self._spinner = False, False, ExitStack()
+        self._shown, self._plain, self._spinner = False, False, ExitStack()
         self._lock = threading.Lock()
 
     def start(self, name: str) -> None:
-        """A function begins to be compiled; inside another, it is a part of that one."""
+        """A function begins to be compiled. Inside another one, it counts as part of that one."""
         with self._lock:
             self._depth += 1
             if self._depth > 1:
                 return
             self._begun, self._name = self._clock(), name
             self.count += 1
-            if self._told:
+            if self._shown:
                 return
-            self._alarm = self._timer(max(0.0, QUIET_SECONDS - self._seconds), self._tell)
-            self._alarm.daemon = True  # a process that is told to go does not wait for it
+            self._alarm = self._timer(max(0.0, QUIET_SECONDS - self._seconds), self._report)
+            self._alarm.daemon = True  # does not delay the exit of the process
             self._alarm.start()
 
     def end(self) -> None:
@@ -147,29 +162,27 @@ class CompilationNotice:
                 return
             self._seconds += self._clock() - self._begun
             self._spinner.close()
-            self._told = self._told and self._plain
+            self._shown = self._shown and self._plain
             alarm, self._alarm = self._alarm, None
-        if alarm is not None:  # without the lock, for which it may wait
+        if alarm is not None:  # without the lock, which the alarm may be waiting for
             alarm.cancel()
             alarm.join()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         with self._lock:
-            if self._depth == 0:  # ready just now
+            if self._depth == 0:  # ready in the meantime
                 return
-            self._told = True
+            self._shown = True
             self._plain = bool(_displays) or not stderr().is_terminal
             if self._plain:
-                console = _displays[-1] if _displays else stderr()
-                line = f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time"
-                console.print(line, style="dim", soft_wrap=not console.is_terminal, markup=False)
+                say(f"compiling kernels for first use ({self._name} …); gainful warm does it ahead of time")
             else:
                 line = f"compiling kernels for first use: {self._name} ({self.count} so far)"
                 self._spinner.enter_context(status(line))
 
 
 def watch_compilation() -> None:
-    """From here on, tell of compilation that takes long."""
+    """From here on, report compilation that takes long."""
     from numba.core import event
 
     class Listener(event.Listener):
@@ -189,15 +202,15 @@ _notice: CompilationNotice | None = None
 
 
 def has_compiled() -> bool:
-    """Whether kernels were compiled since :func:`watch_compilation`, so that times hold more than training."""
+    """Whether kernels were compiled since :func:`watch_compilation`, so that times include more than training."""
     return _notice is not None and _notice.count > 0
 
 
 def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: float = 1.0) -> tuple[bool, bool]:
-    """Run ``work`` in a thread so that Ctrl-C is heard even while compiled code is busy.
+    """Run ``work`` in a thread so that Ctrl-C works even while compiled code is busy.
 
     Returns (interrupted, stuck). On Ctrl-C the event is set and ``work`` has ``grace_seconds`` to return; if it does
-    not, ``stuck`` is True and the caller must leave the process without waiting for it.
+    not, ``stuck`` is True and the caller must exit the process without waiting for it.
     """
     stop, finished = threading.Event(), threading.Event()
     failure: list[BaseException] = []
@@ -205,7 +218,7 @@ def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: fl
     def body() -> None:
         try:
             work(stop)
-        except BaseException as error:  # handed to the caller's thread
+        except BaseException as error:  # raised again in the caller's thread
             failure.append(error)
         finally:
             finished.set()
@@ -213,7 +226,7 @@ def run_interruptibly(work: Callable[[threading.Event], None], grace_seconds: fl
     threading.Thread(target=body, daemon=True).start()
     interrupted = False
     try:
-        # An event rather than Thread.join, which an interrupt leaves believing that the thread has ended.
+        # An event rather than Thread.join: after an interrupt, join takes the thread for finished.
         while not finished.wait(0.05):
             pass
     except KeyboardInterrupt:

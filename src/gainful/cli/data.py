@@ -9,7 +9,7 @@ import typer
 
 from gainful.cli import options
 
-app = typer.Typer(no_args_is_help=True, help="Look at data, convert it, make artificial data.")
+app = typer.Typer(no_args_is_help=True, help="Describe data, convert it, generate artificial data.")
 
 SPLIT_NAMES = ("train", "valid", "test")
 
@@ -22,7 +22,7 @@ def info(
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Describe a data file: queries, documents, grades, features, missing values, and what is likely a mistake."""
+    """Describe a data file: queries, documents, grades, features, missing values, likely mistakes."""
     from gainful.cli.console import key_value_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
     from gainful.data.checks import check_data
@@ -38,22 +38,24 @@ def info(
         return
     facts = description.rows() + [("warning", str(finding)) for finding in findings]
     if columns is not None:
-        facts += [(f"{role} column{'s' if len(names) > 1 else ''}", _listed(names)) for role, names in columns.items()]
+        facts += [
+            (f"{role} column{'s' if len(names) > 1 else ''}", _join_names(names)) for role, names in columns.items()
+        ]
     stdout().print(key_value_table(facts))
 
 
-def _listed(names: list[str], most: int = 40) -> str:
+def _join_names(names: list[str], most: int = 40) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f", … and {more:,} more" if more > 0 else "")
 
 
 @app.command("convert")
 def convert(
-    source: Annotated[Path, typer.Argument(help="Data file to read, or a folder of them.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Data file to read, or a folder of data files.", show_default=False)],
     target: Annotated[
         Path,
         typer.Argument(
-            help="Data file to write; its suffix says the format. With --shard-rows a new folder.", show_default=False
+            help="Data file to write, in the format of its suffix. With --shard-rows, a new folder.", show_default=False
         ),
     ],
     format: options.Format = None,
@@ -62,20 +64,20 @@ def convert(
     read: options.Read = None,
     write: Annotated[
         list[str] | None,
-        typer.Option("--write", metavar="NAME=VALUE", help="An option of the format written. Repeatable."),
+        typer.Option("--write", metavar="NAME=VALUE", help="Option of the format to write. Repeatable."),
     ] = None,
     shard_rows: Annotated[
         int | None,
         typer.Option(
-            "--shard-rows", metavar="N", help="Write files part-00000.gnf, … of whole queries, about N rows each."
+            "--shard-rows", metavar="N", help="Write files part-00000.gnf, … with whole queries and about N rows each."
         ),
     ] = None,
 ) -> None:
-    """Convert between LETOR text, Parquet, Arrow, CSV and gainful's memory-mapped binary form.
+    """Convert between LETOR text, Parquet, Arrow, CSV and gainful's memory-mapped binary format.
 
     Rows are streamed, so the data may be larger than memory.
     """
-    from gainful.cli.console import counting, say, watch_compilation
+    from gainful.cli.console import count_status, say, watch_compilation
     from gainful.cli.inputs import parse_format_options, read_options
     from gainful.formats.convert import convert as convert_data
 
@@ -83,7 +85,7 @@ def convert(
     how = parse_format_options(write)
     reading.pop("format", None)
     watch_compilation()
-    with counting(f"converting {source}", "rows") as progress:
+    with count_status(f"converting {source}", "rows") as progress:
         done = convert_data(
             source,
             target,
@@ -100,23 +102,24 @@ def convert(
 
 @app.command("generate")
 def generate(
-    target: Annotated[Path, typer.Argument(help="File to write, or with --split the folder.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="File to write; with --split, a folder.", show_default=False)],
     queries: Annotated[int, typer.Option(help="Number of queries.")] = 1000,
-    docs: Annotated[int, typer.Option(help="Documents a query.")] = 50,
+    docs: Annotated[int, typer.Option(help="Documents per query.")] = 50,
     features: Annotated[int, typer.Option(help="Number of features.")] = 50,
     grades: Annotated[int, typer.Option(help="Number of grades.")] = 5,
     grade_shares: Annotated[
-        str | None, typer.Option(help="Share of each grade, lowest first. Default: all alike.")
+        str | None, typer.Option(help="Share of each grade, lowest first. Default: all equal.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same data.")] = 0,
     split: Annotated[
-        str | None, typer.Option(help="Shares of train, validation and test: writes train, valid and test files.")
+        str | None,
+        typer.Option(help="Shares of training, validation and test queries; writes train, valid and test files."),
     ] = None,
     format: Annotated[
         str | None, typer.Option("--format", help="Format to write. Default: by suffix, or letor with --split.")
     ] = None,
 ) -> None:
-    """Make artificial data with a known target (linear, quadratic and cubic part), as McRank's paper does."""
+    """Generate artificial data with a known target (linear, quadratic and cubic part), as in the McRank paper."""
     from gainful.cli.console import say, status, watch_compilation
     from gainful.cli.inputs import parse_numbers
     from gainful.data.splits import split as split_queries
@@ -129,14 +132,14 @@ def generate(
     shares = None if grade_shares is None else parse_numbers(grade_shares, "--grade-shares")
     parts = None if split is None else parse_numbers(split, "--split")
     if parts is not None and len(parts) not in (2, 3):
-        raise ParameterError(f"--split must be two or three shares (train, [validation,] test), was {split!r}")
+        raise ParameterError(f"--split must be two or three shares (training, [validation,] test), was {split!r}")
     if parts is None:
         check_format(target, format)
         refuse_unwritable(target)
     else:
         check_format(target, format or "letor")
     watch_compilation()
-    with status("making data"):
+    with status("generating data"):
         data = make_artificial(
             queries, n_docs=docs, n_features=features, n_grades=grades, seed=seed, grade_shares=shares
         )

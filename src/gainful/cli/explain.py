@@ -1,4 +1,4 @@
-"""``gainful explain``: what each feature adds to the scores of a query's documents, or why one is above another."""
+"""``gainful explain``: what each feature adds to the scores of documents, or why one document is above another."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def explain(
     model: Model,
     data: options.Data,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", metavar="ID", help="The query to explain. Default: the first.")
+        str | None, typer.Option("--query", "-q", metavar="ID", help="Query to explain. Default: the first.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Features shown, those that add most first.")] = 10,
-    documents: Annotated[int, typer.Option("--documents", min=1, help="Documents shown, best first.")] = 3,
+    top: Annotated[
+        int, typer.Option("--top", min=1, help="Number of features to show, largest contribution first.")
+    ] = 10,
+    documents: Annotated[int, typer.Option("--documents", min=1, help="Number of documents to show, best first.")] = 3,
     pair: Annotated[
         tuple[str, str] | None,
         typer.Option(
-            "--pair", metavar="A B", help="Why is A above B: document ids, or row numbers of the file from 1."
+            "--pair", metavar="A B", help="Explain why A is above B: document ids, or row numbers in the file, from 1."
         ),
     ] = None,
     format: options.Format = None,
@@ -35,7 +37,7 @@ def explain(
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Explain scores: what each feature adds, for the best documents of a query or for the difference of a pair."""
+    """Explain scores: what each feature adds, for the best documents of a query or the difference between two."""
     from gainful.cli.console import print_json, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
 
@@ -48,7 +50,9 @@ def explain(
         found = _pair(fitted, rows, places)
         a, b = (rows.qid[place] for place in places)
         if a != b:
-            say(f"note: these are documents of two queries, {a} and {b}; a model orders the documents of one")
+            say(
+                f"note: these documents are from two queries, {a} and {b}; a model ranks the documents within one query"
+            )
         if json:
             print_json({"a": _label(rows, places[0]), "b": _label(rows, places[1])} | found.to_dict(top))
         else:
@@ -57,7 +61,7 @@ def explain(
     chosen = 0 if query is None else _query_number(rows, query)
     explained = _best_documents(fitted, rows, chosen, documents)
     if json:
-        shown = [{**_label(rows, row), "rank": r, **told.to_dict(top)} for r, row, told in explained]
+        shown = [{**_label(rows, row), "rank": r, **explanation.to_dict(top)} for r, row, explanation in explained]
         print_json({"query": rows.query_ids[chosen], "documents": shown})
     else:
         stdout().print(_query_view(rows, chosen, explained, top))
@@ -72,7 +76,7 @@ def _best_documents(model: Ranker, rows: RankingData, query: int, most: int) -> 
     start, end = int(rows.offsets[query]), int(rows.offsets[query + 1])
     order = np.argsort(-model.predict(rows.X[start:end]), kind="stable")[:most]
     explained = explain_rows(model, rows.X[start + order])
-    return [(r + 1, start + int(order[r]), told) for r, told in enumerate(explained)]
+    return [(r + 1, start + int(order[r]), explanation) for r, explanation in enumerate(explained)]
 
 
 def _pair(model: Ranker, rows: RankingData, places: list[int]) -> PairExplanation:
@@ -99,7 +103,7 @@ def _query_number(rows: RankingData, query: str) -> int:
 
 
 def _row_of(rows: RankingData, name: str, query: str | None) -> int:
-    """The row of a document id (in the query, where one is named), or of a row number of the file, from 1."""
+    """The row of a document id (within the query, if given), or of a row number in the file, from 1."""
     import numpy as np
 
     from gainful.errors import ParameterError
@@ -111,18 +115,18 @@ def _row_of(rows: RankingData, name: str, query: str | None) -> int:
     if rows.doc_ids is not None:
         found = [row for row in inside if str(rows.doc_ids[row]) == name]
         if len(found) > 1:
-            raise ParameterError(f"document {name!r} stands in {len(found)} rows; name its query with --query")
+            raise ParameterError(f"document {name!r} is in {len(found)} rows; name its query with --query")
         if found:
             return found[0]
     if name.isdecimal() and 1 <= int(name) <= rows.n_rows:
         place = int(name) - 1
         row = place if rows.input_order is None else int(np.flatnonzero(rows.input_order == place)[0])
         if row not in inside:
-            raise ParameterError(f"row {name} is of query {rows.qid[row]}, not of query {query}; leave --query out")
+            raise ParameterError(
+                f"row {name} belongs to query {rows.qid[row]}, not to query {query}; leave out --query"
+            )
         return row
-    raise ParameterError(
-        f"there is no document {name!r}; give a document id of the data, or a row number from 1 to {rows.n_rows}"
-    )
+    raise ParameterError(f"no document {name!r}; give a document id, or a row number from 1 to {rows.n_rows}")
 
 
 def _label(rows: RankingData, row: int) -> dict[str, Any]:
@@ -139,15 +143,15 @@ def _query_view(rows: RankingData, query: int, explained: list[tuple[int, int, A
     from rich.text import Text
 
     parts: list[Any] = [Text(f"query {rows.query_ids[query]}: {len(explained)} of {int(rows.counts[query])} documents")]
-    for r, row, told in explained:
+    for r, row, explanation in explained:
         label = _label(rows, row)
         name = "" if label["document"] is None else f" {label['document']}"
-        parts.append(Text(f"\nrank {r}: row {label['row']}{name}, score {told.score:.6g}", style="bold"))
+        parts.append(Text(f"\nrank {r}: row {label['row']}{name}, score {explanation.score:.6g}", style="bold"))
         table = _table("feature", "value", "adds")
-        for share in told.shares[:top]:
+        for share in explanation.shares[:top]:
             table.add_row(Text(share.feature), _number(share.value), f"{share.contribution:+.6g}")
-        _close(table, 2, sum(s.contribution for s in told.shares[top:]), len(told.shares) - top)
-        table.add_row("base", "", f"{told.base:+.6g}", style="dim")
+        _close(table, 2, sum(s.contribution for s in explanation.shares[top:]), len(explanation.shares) - top)
+        table.add_row("base", "", f"{explanation.base:+.6g}", style="dim")
         parts.append(table)
     return Group(*parts)
 
@@ -157,12 +161,12 @@ def _pair_view(found: PairExplanation, names: tuple[str, str], top: int) -> Any:
     from rich.text import Text
 
     where = "above" if found.difference > 0 else "below" if found.difference < 0 else "level with"
-    told = f"{names[0]} is {where} {names[1]}: {found.score_a:.6g} − {found.score_b:.6g} = {found.difference:+.6g}"
+    title = f"{names[0]} is {where} {names[1]}: {found.score_a:.6g} − {found.score_b:.6g} = {found.difference:+.6g}"
     table = _table("feature", "value a", "value b", "adds")
     for share in found.shares[:top]:
         table.add_row(Text(share.feature), _number(share.value_a), _number(share.value_b), f"{share.difference:+.6g}")
     _close(table, 3, sum(s.difference for s in found.shares[top:]), len(found.shares) - top)
-    return Group(Text(told, style="bold"), table)
+    return Group(Text(title, style="bold"), table)
 
 
 def _table(*columns: str) -> Any:

@@ -17,24 +17,26 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
     format: Annotated[
         str | None,
-        typer.Option("--format", help="Of trees for elasticsearch and opensearch: xgboost (default) or ranklib."),
+        typer.Option(
+            "--format", help="Format of trees for elasticsearch and opensearch: xgboost (default) or ranklib."
+        ),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="DATA", help="Data whose rows are checked too.")
+        Path | None, typer.Option("--check", metavar="DATA", help="Also check the export on this data.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the model in the engine.")] = "gainful",
     feature_set: Annotated[
         str | None,
-        typer.Option("--feature-set", help="Feature set of elasticsearch and opensearch; default: features."),
+        typer.Option("--feature-set", help="Feature set in elasticsearch and opensearch. Default: features."),
     ] = None,
-    store: Annotated[str | None, typer.Option("--store", help="Feature store of solr.")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Feature store in solr.")] = None,
     missing: Annotated[
-        str, typer.Option("--missing", help="Missing values: as the model has them, or zero for 0 everywhere.")
+        str, typer.Option("--missing", help="Missing values: model (as the model handles them), or zero.")
     ] = "model",
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Write a model for a search engine or runtime, after checking that it scores as the model does."""
+    """Write a model for a search engine or runtime, after checking that its scores are the same."""
     from gainful.cli.console import key_value_table, print_json, say, stdout
     from gainful.cli.inputs import load_data, load_model, parse_format_options
     from gainful.exports import export as write

@@ -1,4 +1,4 @@
-"""Reading what the commands are given: data files and folders, models, scores, metrics, settings."""
+"""Read the arguments of commands: data files and folders, models, scores, metrics, settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
-    from gainful.data.splits import Split
     from gainful.rankers.base import Ranker
 
 
@@ -38,7 +37,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
     for setting in settings or []:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not name:
-            raise ParameterError(f"an option of the format must read NAME=VALUE, was {setting!r}")
+            raise ParameterError(f"an option of the format must be NAME=VALUE, was {setting!r}")
         if "," in text and name != "sep":
             options[name] = parse_names(text)
         elif text.lower() in words:
@@ -49,7 +48,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
 
 
 def load_data(path: Path, options: dict[str, Any], least_features: int | None = None) -> RankingData:
-    """Read a data file; text that leaves out trailing zero features is widened to what a model was trained with."""
+    """Read a data file. Text without trailing zero features gets at least ``least_features``, those of a model."""
     watch_compilation()
     with status(f"reading {path}"):
         data = read(path, **options)
@@ -61,7 +60,7 @@ def load_data(path: Path, options: dict[str, Any], least_features: int | None = 
 def open_data(
     path: Path, options: dict[str, Any], least_features: int | None = None, cluster: str | None = None
 ) -> Dataset:
-    """A data file as :func:`load_data` reads it; a folder of shards, or whatever a cluster holds, as blocks."""
+    """Read a data file with :func:`load_data`; open a folder of shards, or data on a cluster, as blocks."""
     if cluster is None and not path.is_dir():
         return load_data(path, options, least_features)
     watch_compilation()
@@ -70,17 +69,9 @@ def open_data(
 
 
 def warn_of_data(data: Dataset, valid: Dataset | None = None) -> None:
-    """A line on stderr for everything that is likely wrong with the data; the training that follows says nothing."""
+    """Print a line on stderr for each likely mistake in the data."""
     for finding in check_data(data, valid):
         warn(finding)
-
-
-def load_splits(folder: Path, options: dict[str, Any], *, needs_test: bool = True) -> list[Split]:
-    from gainful.formats.layout import read_splits
-
-    watch_compilation()
-    with status(f"reading {folder}"):
-        return read_splits(folder, needs_test=needs_test, **options)
 
 
 def is_model(path: Path) -> bool:
@@ -95,13 +86,13 @@ def load_model(path: Path) -> Ranker:
 
 
 def read_scores(path: Path, n_rows: int) -> Array:
-    """One score a line, as ``gainful predict`` writes them, in the order of the data's rows."""
+    """One score per line, as ``gainful predict`` writes them, in the order of the rows."""
     try:
         lines = path.read_text().split("\n")
     except FileNotFoundError as error:
-        raise FormatError("there is no such file", path=path) from error
+        raise FormatError("no such file", path=path) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError("neither a model file nor a text with one score per line", path=path) from error
+        raise FormatError("neither a model file nor a text file with one score per line", path=path) from error
     while lines and not lines[-1].strip():
         lines.pop()
     scores = np.empty(len(lines))
@@ -123,12 +114,12 @@ def parse_metrics(text: str, convention: str | None, relevant: float | None = No
         if spec
     ]
     if not found:
-        raise ParameterError("there is no metric; name at least one, as in ndcg@10,map")
+        raise ParameterError("no metric given; name at least one, as in ndcg@10,map")
     return found
 
 
 def _is_binary(spec: str) -> bool:
-    """Whether a metric looks at relevant or not, so that --relevant concerns it."""
+    """Whether a metric uses binary relevance, so that --relevant applies."""
     return metric(spec).relevant is not None
 
 
@@ -136,7 +127,7 @@ def parse_numbers(text: str, what: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise ParameterError(f"{what} must be numbers with commas between them, was {text!r}") from error
+        raise ParameterError(f"{what} must be comma-separated numbers, was {text!r}") from error
 
 
 def parse_names(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Running a comparison under the eyes of a person: bars, time left, Ctrl-C."""
+"""Run a comparison or a search with progress bars and the time left, to its end or until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,67 +6,89 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gainful.cli import INTERRUPTED, complain
+from gainful.cli.console import progress_bars, progress_note, run_interruptibly, say, show_warnings_as_lines
 from gainful.errors import GainfulError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from gainful.comparison import CompareProgress, ComparisonJob
+    from gainful.tuning import TuneProgress
+
+Draw = Callable[[Any], None]  # shows one progress event
 
 
-def run_job(job: ComparisonJob, show: Callable[[], None]) -> None:
-    """Run a comparison, then ``show`` what is finished. Leaves with the exit code of an interrupt after Ctrl-C."""
-    from gainful.cli.console import progress_bars, run_interruptibly
+def run_with_progress(
+    call: Callable[[Callable[[Any], bool]], Any], start: Callable[[Progress], Draw], show: Callable[[Any], None]
+) -> None:
+    """Run ``call(progress)`` in a thread under progress bars, then ``show`` its result.
 
-    with progress_bars() as bars:  # owned by this thread, so that an interrupt leaves the terminal as it was
-        interrupted, stuck = run_interruptibly(lambda stop: _run_with_bars(job, bars, stop))
-    job.interrupted = job.interrupted or interrupted
+    After Ctrl-C the call has a second to return. If compiled code keeps it busy for longer, ``show`` gets what has
+    finished, and the process exits without waiting. After Ctrl-C the exit code is always that of an interrupt.
+    """
+    stop = threading.Event()
+    job = result = None
+
+    def work(event: threading.Event) -> None:
+        nonlocal stop, result
+        stop = event
+        result = call(progress)
+
+    def progress(event: Any) -> bool:
+        nonlocal job
+        job = event.job
+        draw(event)
+        return stop.is_set()
+
+    stuck = False
     try:
-        show()
+        with progress_bars() as bars, show_warnings_as_lines():  # owned by this thread, so that Ctrl-C closes them
+            draw = start(bars)
+            _, stuck = run_interruptibly(work)
+        if not stuck:
+            show(result)
+        elif job is not None:
+            show(job.result(interrupted=True))
     except GainfulError as error:
-        if not job.interrupted:
+        if not stop.is_set():
             raise
         complain(str(error))
     if stuck:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # a compiled kernel is still busy in its thread and cannot be stopped
-    if job.interrupted:
+    if stop.is_set():
         raise typer.Exit(INTERRUPTED)
 
 
-def seconds_left(job: ComparisonJob) -> float | None:
-    """What the remaining folds will take if every ranker needs what it needed so far; None within the first fold.
-
-    Rankers differ by a factor of a thousand, so the pace of the last ones says nothing about the next.
-    """
-    workers = 1 if job.choosing is None else job.choosing.budget.n_jobs
-    costs: dict[str, list[float]] = {label: [] for label in job.models if label not in job.failures}
-    for run in job.runs:
-        if run.label in costs:
-            costs[run.label].append(run.fit_seconds + sum(row["seconds"] for row in run.trials) / workers)
-    if not all(costs.values()):
-        return None
-    return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values())
+# -- comparisons -------------------------------------------------------------------------------------------------------
 
 
-def _run_with_bars(job: ComparisonJob, bars: Progress, stop: threading.Event) -> None:
-    from gainful.cli.console import progress_note, say
+def comparison_bars(
+    bars: Progress, first: str = "", begin: Callable[[ComparisonJob], None] = lambda job: None
+) -> Callable[[CompareProgress], None]:
+    """Bars for all rankers and for the current one. ``first`` is shown until training starts, which calls ``begin``."""
+    runs = bars.add_task("rankers", total=None, note="", visible=False)
+    current = bars.add_task(first, total=None, note="", visible=bool(first))
+    started = False
 
-    # A step is a fit: every trial, and the final training.
-    trials = 0 if job.choosing is None else job.choosing.budget.trials or 0
-    each = trials + 1
-    runs = bars.add_task("rankers", total=len(job.splits) * len(job.models) * each, note="")
-    current = bars.add_task("", total=None, note="", visible=False)
-
-    def show(event: CompareProgress) -> bool:
+    def draw(event: CompareProgress) -> None:
+        nonlocal started
+        job = event.job
+        assert job is not None
+        if not started:
+            started = True
+            begin(job)
+        # A step is one fit: each trial, and the final training.
+        trials = 0 if job.plan is None else job.plan.budget.trials or 0
+        steps = trials + 1
         name = f"{event.ranker}, fold {event.fold + 1}" if event.n_folds > 1 else event.ranker
-        done, note, training = event.finished_runs * each, "", event.training
+        done, note, training = event.finished_runs * steps, "", event.training
         if event.tuning is not None:
             tuning, training = event.tuning, event.tuning.training
             done += min(tuning.finished, trials)
@@ -76,20 +98,61 @@ def _run_with_bars(job: ComparisonJob, bars: Progress, stop: threading.Event) ->
             done += trials
         else:
             left = seconds_left(job)
-            bars.update(runs, description="rankers" if left is None else f"rankers, {_about(left)}")
-            if not bars.console.is_terminal:  # a log shows lines where a terminal shows bars
-                verb = "tuning" if job.choosing is not None else "training"
-                say(f"{verb} {name}" if left is None else f"{verb} {name}; {_about(left)}")
-        bars.update(runs, completed=done, note=note)
-        if training is None:
-            bars.reset(current, description=name, total=None, note="", visible=True)
-        else:
-            note = progress_note(training)
-            bars.update(current, description=name, completed=training.iteration, total=training.total, note=note)
-        return stop.is_set()
+            bars.update(runs, description="rankers" if left is None else f"rankers, {_time_left(left)}")
+            if not bars.console.is_terminal:  # a log gets lines instead of bars
+                verb = "training" if job.plan is None else "tuning"
+                say(f"{verb} {name}" if left is None else f"{verb} {name}; {_time_left(left)}")
+        bars.update(runs, completed=done, total=event.n_folds * event.n_rankers * steps, note=note, visible=True)
+        _draw_training(bars, current, name, training)
 
-    job.run(show)
+    return draw
 
 
-def _about(seconds: float) -> str:
+def seconds_left(job: ComparisonJob) -> float | None:
+    """Time for the remaining folds if each ranker takes as long as before; None within the first fold.
+
+    Rankers differ a thousandfold in cost, so the pace of the last ones says nothing about the next.
+    """
+    workers = 1 if job.plan is None else job.plan.budget.n_jobs
+    costs: dict[str, list[float]] = {label: [] for label in job.models if label not in job.failures}
+    for run in job.runs:
+        if run.label in costs:
+            costs[run.label].append(run.fit_seconds + sum(row["seconds"] for row in run.trials) / workers)
+    if not all(costs.values()):
+        return None
+    return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values())
+
+
+def _time_left(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+# -- searches ----------------------------------------------------------------------------------------------------------
+
+
+def search_bars(bars: Progress, ranker: str, first: str) -> Callable[[TuneProgress], None]:
+    """Bars for all trials and for the current one. ``first`` is shown until the first trial begins."""
+    overall = bars.add_task(ranker, total=None, note="", visible=False)
+    current = bars.add_task(first, total=None, note="")
+    logged: set[int] = set()
+
+    def draw(event: TuneProgress) -> None:
+        note = "" if event.best is None else f"best {event.best:.4f}"
+        bars.update(overall, completed=event.finished, total=event.n_trials, note=note, visible=True)
+        if event.training is None and not bars.console.is_terminal and event.finished not in logged:
+            logged.add(event.finished)  # a log gets lines instead of bars, and not for every trial
+            if event.finished in (0, 1) or event.finished % 10 == 0 or event.finished == event.n_trials:
+                of = "" if event.n_trials is None else f" of {event.n_trials}"
+                say(f"tuning {ranker}: {event.finished}{of} trials{', ' + note if note else ''}")
+        name = "training with the best parameters" if event.refit else f"trial {event.trial + 1}"
+        _draw_training(bars, current, name, event.training)
+
+    return draw
+
+
+def _draw_training(bars: Progress, task: Any, name: str, training: Any) -> None:
+    if training is None:
+        bars.reset(task, description=name, total=None, note="", visible=True)
+    else:
+        note = progress_note(training)
+        bars.update(task, description=name, completed=training.iteration, total=training.total, note=note)

@@ -32,22 +32,20 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     set: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the ranker. Repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the ranker. Repeatable."),
     ] = None,
-    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping and history.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
     start: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="MODEL", help="Go on from this model of boosted trees, up to --set n_trees=… in all."
+            "--from", metavar="MODEL", help="Continue from this model of boosted trees, up to --set n_trees=… in total."
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write down how far training is; the same command goes on from there."),
+        typer.Option(metavar="FILE", help="Save training progress to this file; the same command resumes from it."),
     ] = None,
-    checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Seconds between two writes of --checkpoint.")
-    ] = 60.0,
+    checkpoint_every: Annotated[float, typer.Option(metavar="SECONDS", help="Time between checkpoints.")] = 60.0,
     cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
@@ -64,11 +62,11 @@ def train(
     from gainful.rankers.model_file import save
     from gainful.training.checkpoint import Checkpoint
 
-    model = ranker_with_settings(ranker, set or []) if start is None else _model_to_go_on(start, ranker, set or [])
+    model = ranker_with_settings(ranker, set or []) if start is None else _model_to_continue(start, ranker, set or [])
     model._check_parameters()
     _refuse_same_file(output, checkpoint, data, valid, start)
     refuse_unwritable(output)
-    # kept until the model is written: it may be all there is of a long training
+    # kept until the model is written, so that a long training is never lost
     resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
     if resume is not None:
         model._refuse_checkpoint()
@@ -77,18 +75,18 @@ def train(
     paths = {"data": data} if valid is None else {"data": data, "valid": valid}
     parts = {name: open_data(path, how, least, cluster) for name, path in paths.items()}
     whole = {name: part for name, part in parts.items() if isinstance(part, RankingData)}
-    if len(whole) == len(parts):  # shards are as wide as they are
+    if len(whole) == len(parts):  # shards keep their number of features
         parts |= align_features(whole)
     if checkpoint is not None and checkpoint.exists():
-        say(f"going on from {checkpoint}")
+        say(f"resuming from {checkpoint}")
     _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
     if start is not None:
-        model.set_params(warm_start=False)  # how it came about is no part of the model
+        model.set_params(warm_start=False)  # not part of the model
     reached = model.score(parts["data"])
     save(model, output, metrics={"training ndcg@10": reached})
     if resume is not None and model.interrupted_:
         if resume.path.exists():
-            say(f"note: the same command goes on from {checkpoint}")
+            say(f"note: the same command resumes from {checkpoint}")
     elif resume is not None:
         resume.remove()
     facts: dict[str, Any] = {
@@ -119,8 +117,8 @@ def predict(
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Score every row of the data: one score a line, in the order of the rows, higher is better."""
-    from gainful.cli.blockwise import scores_in_turn
+    """Score every row of the data: one score per line, in the order of the rows; higher is better."""
+    from gainful.cli.blockwise import scores_by_block
     from gainful.cli.inputs import load_model, open_data, read_options
     from gainful.formats.files import atomic_write, refuse_unwritable
 
@@ -128,7 +126,7 @@ def predict(
         refuse_unwritable(output)
     fitted = load_model(model)
     rows = open_data(data, read_options(format, merge, read), fitted.n_features_in_, cluster)
-    blocks = scores_in_turn(fitted, rows)
+    blocks = scores_by_block(fitted, rows)
     texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
         for text in texts:
@@ -143,21 +141,21 @@ def evaluate(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL|SCORES", help="Model file, or a text with one score per row.", show_default=False
+            metavar="MODEL|SCORES", help="Model file, or text file with one score per row.", show_default=False
         ),
     ],
     data: options.DataOrShards,
     metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
     convention: options.Convention = None,
     relevant: options.Relevant = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of every query.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also show the value of every query.")] = False,
     cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
-    """Measure a model, or scores from anywhere, on data with grades."""
+    """Evaluate a model, or scores from any source, on data with grades."""
     from gainful.cli.blockwise import values_of_model, values_of_scores
     from gainful.cli.console import print_json, stdout
     from gainful.cli.inputs import is_model, load_model, open_data, parse_metrics, read_options, read_scores
@@ -198,8 +196,8 @@ def _scores_as_json(blocks: Iterator[tuple[Array, Array]]) -> Iterator[str]:
     yield json_text({"qid": ids, "score": scores}) + "\n"
 
 
-def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
-    """A trained model of this ranker, with the settings changed, ready to be trained further."""
+def _model_to_continue(path: Path, ranker: str, settings: list[str]) -> Ranker:
+    """A trained model of this ranker with changed settings, ready for more training."""
     from gainful.cli.inputs import load_model
     from gainful.comparison.contestants import ranker_with_settings
     from gainful.errors import ParameterError
@@ -211,13 +209,13 @@ def _model_to_go_on(path: Path, ranker: str, settings: list[str]) -> Ranker:
     if type(model) is not type(named):
         raise ParameterError(f"{path} holds a {type(model).__name__}, but {ranker} is a {type(named).__name__}")
     if "warm_start" not in model.parameters:
-        raise ParameterError(f"{ranker} cannot go on from a model; rankers of boosted trees can")
+        raise ParameterError(f"{ranker} cannot continue from a model; only rankers of boosted trees can")
     given = dict(parse_setting(ranker, model.parameters, setting) for setting in settings)
     for name, value in RANKERS[ranker].params.items():
         if name not in given and getattr(model, name) != value:
             raise ParameterError(
                 f"{path} was trained with {name}={getattr(model, name)!r}, but {ranker} means {name}={value!r}; name "
-                f"the ranker it was trained as, or say --set {name}=…"
+                f"the ranker it was trained as, or use --set {name}=…"
             )
     return model.set_params(**given, warm_start=True)
 
@@ -251,17 +249,17 @@ def _fit_with_bar(
 
 @contextmanager
 def _warnings_as_notes(console: Console) -> Iterator[list[str]]:
-    """The texts of warnings, each once, to be said later. That a checkpoint cannot be written is said at once."""
+    """Collect the texts of warnings, each once, for later. A checkpoint that cannot be written is reported at once."""
     from gainful.training.checkpoint import CheckpointWarning
 
     later: list[str] = []
-    told: list[str] = []
+    shown: list[str] = []
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text, at_once = f"note: {message}", issubclass(category, CheckpointWarning)
-        if at_once and text not in told:
+        if at_once and text not in shown:
             console.print(text, style="dim", soft_wrap=not console.is_terminal, markup=False)
-        seen = told if at_once else later
+        seen = shown if at_once else later
         if text not in seen:
             seen.append(text)
 
@@ -274,7 +272,7 @@ def _warnings_as_notes(console: Console) -> Iterator[list[str]]:
 def _refuse_same_file(
     output: Path, checkpoint: Path | None, data: Path, valid: Path | None, start: Path | None
 ) -> None:
-    """Raise where a file that is written would take the place of one that is needed; --from may be replaced."""
+    """Raise if an output would overwrite a file that is still needed; --from may be overwritten."""
     from gainful.errors import ParameterError
 
     read = {"DATA": data, "--valid": valid}
@@ -282,7 +280,7 @@ def _refuse_same_file(
     for name, (path, others) in written.items():
         for other, its_path in others.items():
             if path is not None and its_path is not None and _is_same(path, its_path):
-                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} a name of its own")
+                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} another name")
 
 
 def _is_same(one: Path, other: Path) -> bool:

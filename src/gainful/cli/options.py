@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read and behave alike everywhere."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Format = Annotated[
     typer.Option("--format", help="Format of the data: letor, parquet, arrow, csv or binary. Default: by suffix."),
 ]
 Merge = Annotated[
-    bool, typer.Option("--merge", help="Join the rows of a query id that appears again later in the file.")
+    bool, typer.Option("--merge", help="Merge the rows of a query id that appears again later in the file.")
 ]
 Read = Annotated[
     list[str] | None,
-    typer.Option("--read", metavar="NAME=VALUE", help="An option of the format, e.g. qid=query_id. Repeatable."),
+    typer.Option("--read", metavar="NAME=VALUE", help="Option of the format, such as qid=query_id. Repeatable."),
 ]
-Metrics = Annotated[str, typer.Option("--metrics", help="Metrics with commas between them; the first is the headline.")]
+Metrics = Annotated[str, typer.Option("--metrics", help="Comma-separated metrics; the first is the headline.")]
 Convention = Annotated[
     str | None,
     typer.Option(
@@ -34,23 +34,21 @@ DataOrShards = Annotated[Path, typer.Argument(help="Data file, or a folder of sh
 Cluster = Annotated[
     str | None,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Dask scheduler whose workers open the data, as tcp://host:8786."
+        "--cluster", metavar="ADDRESS", help="Dask scheduler whose workers open the data, such as tcp://host:8786."
     ),
 ]
 
-# -- of choosing parameters --------------------------------------------------------------------------------------------
+# -- tuning ------------------------------------------------------------------------------------------------------------
 
-Search = Annotated[
-    str, typer.Option("--search", help="How parameters are proposed: random (evenly spread), grid or optuna.")
-]
+Search = Annotated[str, typer.Option("--search", help="Search method: random (evenly spread), grid or optuna.")]
 RefitAll = Annotated[
-    bool, typer.Option("--refit-all", help="Train the chosen parameters on training and validation data together.")
+    bool, typer.Option("--refit-all", help="Train the final model on training and validation data together.")
 ]
 Prune = Annotated[
-    bool, typer.Option("--prune/--no-prune", help="Give up trials that fall hopelessly behind.", show_default=False)
+    bool, typer.Option("--prune/--no-prune", help="Stop trials that fall hopelessly behind.", show_default=False)
 ]
-Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Trials run at once.")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of trials to run at once.")]
 StoreFolder = Annotated[
     Path | None,
-    typer.Option("--store", metavar="DIR", help="Keep results there as they come; a killed run goes on from them."),
+    typer.Option("--store", metavar="DIR", help="Folder for results as they arrive; a killed run resumes from there."),
 ]

@@ -17,13 +17,13 @@ def rankers(
         typer.Option(
             "--estimate",
             metavar="rows=N,features=D,…",
-            help="Say about how long a training takes, and what memory. Also docs_per_query, cores, grades, "
+            help="Estimate the time and memory of one training. Also takes docs_per_query, cores, grades, "
             "iterations, and parameters of the ranker.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the rankers, or the parameters of one, or say about what one costs to train."""
+    """List the rankers, show the parameters of one, or estimate what training one costs."""
     from gainful.cli.console import print_json, stdout
     from gainful.errors import UnknownNameError
     from gainful.rankers import RANKERS
@@ -49,7 +49,7 @@ def rankers(
     console.print(f"[bold]{name}[/bold]  {entry.summary}")
     if entry.paper:
         console.print(entry.paper, style="dim")
-    shown = [{**p, "default": _shown(p["default"])} for p in parameters]
+    shown = [{**p, "default": _text_of(p["default"])} for p in parameters]
     console.print(_table(shown))
     console.print(f"Set one with: gainful train {name} DATA -o MODEL --set {parameters[0]['parameter']}=…", style="dim")
 
@@ -84,7 +84,7 @@ def _print_estimate(name: str | None, text: str, json: bool) -> None:
     given = dict(parse_setting(name, table, part) for part in split_outside_brackets(text, ","))
     missing = [size for size in ("rows", "features") if size not in given]
     if missing:
-        raise ParameterError(f"--estimate must say {missing[0]}=…, was {text!r}; for instance rows=1e6,features=136")
+        raise ParameterError(f"--estimate must give {missing[0]}=…, was {text!r}; for example rows=1e6,features=136")
     found = costs.estimate(name, **given)
     if json:
         print_json(asdict(found) | {"seconds": found.seconds})
@@ -93,10 +93,10 @@ def _print_estimate(name: str | None, text: str, json: bool) -> None:
 
 
 def _parameters(entry: Any) -> list[dict[str, Any]]:
-    from gainful.tuning.tune import tuned_space
+    from gainful.tuning.tune import search_space
 
     defaults = {name: p.default for name, p in inspect.signature(entry.cls.__init__).parameters.items()}
-    space = tuned_space(entry.create(), None, ())
+    space = search_space(entry.create(), None, ())
     return [
         {
             "parameter": name,
@@ -109,7 +109,7 @@ def _parameters(entry: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(default: Any) -> str:
+def _text_of(default: Any) -> str:
     return default if isinstance(default, str) else repr(default)
 
 

@@ -1,4 +1,4 @@
-"""``gainful serve``: a model behind HTTP."""
+"""``gainful serve``: serve a model over HTTP."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from gainful.cli.models import Model
 def serve(
     model: Model,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond this machine a token is needed.")
+        str, typer.Option(help="Address to listen on; any other than localhost needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="GAINFUL_TOKEN",
-            help="Token that requests must carry. Other users of this machine see a command line: prefer --token-file.",
+            help="Token that requests must send. Prefer --token-file: other local users can see command lines.",
             show_default=False,
         ),
     ] = None,
-    token_file: Annotated[Path | None, typer.Option(help="File that holds the token.")] = None,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", help="Most bytes of a request.")] = 16 << 20,
-    max_rows: Annotated[int, typer.Option(metavar="N", help="Most documents of a request.")] = 10_000,
-    max_requests: Annotated[int, typer.Option(metavar="N", help="Most requests at once; more get 503.")] = 128,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Most seconds a request may take.")] = 10.0,
-    threads: Annotated[int, typer.Option(metavar="N", help="Requests computed at once.")] = 2,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token.")] = None,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", help="Maximum request size.")] = 16 << 20,
+    max_rows: Annotated[int, typer.Option(metavar="N", help="Maximum documents per request.")] = 10_000,
+    max_requests: Annotated[int, typer.Option(metavar="N", help="Maximum requests at once; more get a 503.")] = 128,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time per request.")] = 10.0,
+    threads: Annotated[int, typer.Option(metavar="N", help="Requests computed in parallel.")] = 2,
     watch: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Look so often whether the model file is new; 0 never.")
+        float, typer.Option(metavar="SECONDS", help="How often to check for a new model file; 0 means never.")
     ] = 1.0,
     grace: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time for requests under way to finish at shutdown.")
+        float, typer.Option(metavar="SECONDS", help="Time for running requests to finish at shutdown.")
     ] = 30.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Serve a model over HTTP: ranking, scores, explanations, a page. A new model file is taken up while it runs."""
+    """Serve a model over HTTP: ranking, scores, explanations, a web page. Loads a new model file while it runs."""
     from gainful.errors import ParameterError
     from gainful.serve import Settings, run_server
     from gainful.serve.settings import read_token

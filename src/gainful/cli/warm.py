@@ -1,4 +1,4 @@
-"""Compile every kernel by using it once on a tiny problem; numba keeps the machine code on disk."""
+"""Compile every kernel by using it once on a tiny problem; numba caches the machine code on disk."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
 from gainful.formats.letor.reader import SMALL_FILE
-from gainful.linear.pairwise import LOSSES as PAIR_LOSSES
-from gainful.linear.pairwise import GradedPairs, losses_of
 from gainful.losses import LOSSES, loss
-from gainful.losses.structured import RankingProblem, augmented_rankings, tight_violations
+from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 from gainful.losses.structured.ndcg_kernels import INSERTION_DEPTH
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
@@ -35,25 +33,25 @@ from gainful.solvers.bundle_qp import solve_simplex_qp
 from gainful.solvers.dual_projection import project_nonnegative_l1_inf
 from gainful.trees.binning import AdaptiveBinner
 
-METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # those of one kernel share it
+METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # one per kernel
 
 
-def warm_kernels(tell: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
-    """Use every kernel once; seconds it took, next to none when the machine code was on disk already.
+def warm_kernels(progress: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
+    """Use every kernel once and return the seconds it took, nearly none if the machine code was cached.
 
-    ``tell`` hears what is used next, how many are done and how many there are.
+    ``progress`` gets the name of the next step, the number done and the number in total.
     """
     start, steps = time.perf_counter(), warm_steps()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for done, (name, use) in enumerate(steps.items()):
-            tell(name, done, len(steps))
+            progress(name, done, len(steps))
             use()
     return time.perf_counter() - start
 
 
 def warm_steps() -> dict[str, Callable[[], object]]:
-    """What is used, by name."""
+    """Name → function that uses some kernels."""
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
@@ -72,7 +70,7 @@ def _read() -> None:
 
 
 def _evaluate() -> None:
-    """Every metric cut off near the top, and over lists long enough to be sorted."""
+    """Every metric near the top, and over lists long enough to be sorted."""
     n = 40
     for name in METRICS:
         metric(name)(np.arange(n), np.arange(n) % 3, qid=np.zeros(n))
@@ -97,7 +95,7 @@ def _rankers() -> dict[str, Callable[[], object]]:
 
 
 def _losses() -> dict[str, Callable[[], object]]:
-    """Every loss with its slope and its curvature; hinges over a list so crowded that it is sorted, too."""
+    """Every loss with its gradient and curvature; hinge losses also on a list long enough to be sorted."""
     data = RankingData.from_rows(*_rows())
     crowded = np.arange(2_100.0)
 
@@ -105,7 +103,7 @@ def _losses() -> dict[str, Callable[[], object]]:
         LinearRanker(loss=name, max_iter=2).fit(data)
         if LOSSES[name].newton is not None:
             BoostedRanker(loss=name, n_trees=1).fit(data)
-        if name.startswith("pairwise"):
+        if name.startswith(("pairwise", "margin")):
             loss(name)(-crowded, crowded)
 
     return {f"loss {name}": partial(use, name) for name in LOSSES}
@@ -125,17 +123,13 @@ def _store_otherwise() -> None:
 
 
 def _solve_otherwise() -> None:
-    """What the rankers under their own names leave out."""
+    """The solvers and losses that no named ranker uses by default."""
     data = RankingData.from_rows(*_rows())
     StructuredSVM(solver="cutting_plane", tol=0.1, max_iter=3).fit(data)
-    for name in PAIR_LOSSES:
-        RankMM(loss=name, solver="stochastic", n_steps=3).fit(data)
+    for kind in ("average", "maximum", "max-average"):
+        RankMM(loss=kind, solver="stochastic", n_steps=3).fit(data)
     for measure in ("map", "map(ties=worst)"):
         CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
-    crowded = np.arange(2_100.0)
-    pairs = GradedPairs(crowded, [0, len(crowded)])
-    for name in PAIR_LOSSES:
-        losses_of(pairs, -crowded, name)
 
 
 def _meet_rare_cases() -> None:
@@ -160,7 +154,7 @@ def _rank_for_losses() -> None:
                 augmented_rankings(RankingProblem.ndcg(grades, offsets, k, position_weights=falling), scores)
         by_precision = RankingProblem.average_precision(np.arange(n) % 2, offsets)
         augmented_rankings(by_precision, scores)
-        tight_violations(by_precision, scores)
+        violations(by_precision, scores, "tight")
 
 
 def _short(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Comparing rankers: the same queries for all, per-query values, paired tests, one table."""
+"""Compare rankers on the same queries: per-query values, paired tests, one table."""
 
 from gainful.comparison.compare import CompareProgress, ComparisonJob, compare
 from gainful.comparison.grid import LossMatrix, loss_grid

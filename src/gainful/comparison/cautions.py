@@ -1,4 +1,4 @@
-"""What the number of test queries can and cannot support, in plain sentences."""
+"""Sentences on what the number of test queries can and cannot support."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gainful.comparison.statistics import N_FLIPS, POWER, least_p
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
-NAMED = 3  # rankers a sentence names before it counts the rest
+NAMED = 3  # rankers that a sentence names; the rest are counted
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Warnings about the headline metric; none where every difference is marked or there is nothing to test."""
+    """Warnings about the headline metric; none if every difference is marked or nothing is tested."""
     heading = comparison.headings[comparison.headline]
     tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
     if not tests or comparison.marking_test is None:
@@ -24,23 +24,23 @@ def cautions(comparison: Comparison) -> list[str]:
     tests = [t for t in tests if t.n_queries > 0]
     hopeless = [t for t in tests if t.wins + t.losses > 0 and t.smallest_p > comparison.alpha]
     same = [t for t in tests if t.wins + t.losses == 0]
-    said = []
+    lines = []
     if undefined:
-        said.append(f"{heading} is undefined on every test query, so there is nothing to compare on it.")
+        lines.append(f"{heading} is undefined on every test query, so there is nothing to compare on it.")
     if same:
         names = _names([t.ranker for t in same])
-        said.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
+        lines.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
     flips = [t for t in hopeless if _held_by_flips(comparison, t)]
     few = [t for t in hopeless if t not in flips]
-    said += [_too_few(comparison, few, len(tests))] if few else []
-    said += [_too_few_flips(comparison, flips, len(tests))] if flips else []
-    # Where no result could be significant, how much could be found is no longer a question.
+    lines += [_too_few(comparison, few, len(tests))] if few else []
+    lines += [_too_few_flips(comparison, flips, len(tests))] if flips else []
+    # If no result could be significant, the size of detectable differences no longer matters.
     left = [t for t in tests if t not in hopeless and t not in same]
-    return said + _undecided(comparison, heading, left)
+    return lines + _undecided(comparison, heading, left)
 
 
 def _held_by_flips(comparison: Comparison, t: PairedTest) -> bool:
-    """Whether it is the number of sign flips drawn, and not the number of queries, that bounds the p-value."""
+    """Whether the number of sign flips, rather than of queries, limits the p-value."""
     return comparison.marking_test == "randomization" and least_p("wilcoxon", t.wins + t.losses) < 1 / (N_FLIPS + 1)
 
 
@@ -48,12 +48,12 @@ def _too_few_flips(comparison: Comparison, tests: Sequence[PairedTest], n_ranker
     best = min(t.smallest_p for t in tests)
     return (
         f"Too few sign flips: the randomisation test draws {N_FLIPS:,}, so no p-value of "
-        f"{_names([t.ranker for t in tests])} can be below {best:.2g}{_corrected(n_rankers)} and no difference can be "
+        f"{_names([t.ranker for t in tests])} can be below {best:.2g}{_correction(n_rankers)} and no difference can be "
         f"called significant at {comparison.alpha:g}. Choose a larger alpha, or the t test alone."
     )
 
 
-def _corrected(n_rankers: int) -> str:
+def _correction(n_rankers: int) -> str:
     return f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
 
 
@@ -61,7 +61,7 @@ def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int
     best = min(t.smallest_p for t in tests)
     differ = max(t.wins + t.losses for t in tests)
     queries = max(t.n_queries for t in tests)
-    over = _corrected(n_rankers)
+    over = _correction(n_rankers)
     return (
         f"Too few test queries: {_names([t.ranker for t in tests])} and {comparison.baseline} differ on {differ} "
         f"of {queries}, so no p-value can be below {best:.2g}{over} and no difference can be called significant at "
@@ -70,7 +70,7 @@ def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int
 
 
 def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
-    """Differences without a mark that are smaller than what this many queries would usually show."""
+    """Differences without a mark, smaller than this many queries usually detect."""
     open_ = [
         t for t in tests if comparison.verdict(t.ranker, t.measure) == 0 and abs(t.difference) < t.detectable
     ]  # fmt: skip
@@ -81,13 +81,13 @@ def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]
     nearest = max(open_, key=lambda t: abs(t.difference) / t.detectable)
     sentence = (
         f"Undecided, not equal: {_names([t.ranker for t in open_])} against {comparison.baseline}. "
-        f"{nearest.n_queries:,} test queries usually ({POWER:.0%} of the time) show a difference in {heading} of "
-        f"{size} or more, and {'this one is' if len(open_) == 1 else 'theirs are'} smaller"
+        f"With {nearest.n_queries:,} test queries, differences in {heading} below about {size} usually go undetected "
+        f"(at {POWER:.0%} power); {'this one is' if len(open_) == 1 else 'these are'} smaller"
     )
     if math.isfinite(nearest.queries_needed):
         sentence += (
             f"; a difference like {nearest.ranker}'s ({nearest.difference:+.4f}) needs about "
-            f"{_rounded(nearest.queries_needed)} queries"
+            f"{_round(nearest.queries_needed)} queries"
         )
     return [sentence + "."]
 
@@ -99,8 +99,8 @@ def _names(labels: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _rounded(count: float) -> str:
-    """Two figures are all such a number is worth."""
+def _round(count: float) -> str:
+    """Two digits are all that such a number deserves."""
     if count < 1e9:
         digits = max(0, len(str(math.ceil(count))) - 2)
         return f"{round(math.ceil(count), -digits):,}"

@@ -1,16 +1,16 @@
-"""Train several rankers on the same data and say which is better, query by query."""
+"""Train several rankers on the same data and compare them query by query."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gainful.comparison.contestants import entries, refuse_data_as_rankers
-from gainful.comparison.protocol import as_splits, division, opened_parts
+from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
+from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
@@ -18,15 +18,16 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
-from gainful.errors import ParameterError, UnknownNameError
+from gainful.errors import ParameterError, UnknownNameError, worded
 from gainful.errors.keywords import explains_keywords
+from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
-from gainful.tuning.trials import why
+from gainful.tuning.trials import failure_reason
 from gainful.tuning.tune import refuse_without_validation
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
@@ -35,7 +36,10 @@ CURVE = tuple(f"ndcg@{k}" for k in range(1, 11))
 
 @dataclass(frozen=True)
 class CompareProgress:
-    """What a progress callback of :func:`compare` is told. Returning True from it ends the comparison early."""
+    """What the progress callback of :func:`compare` gets. If it returns True, the comparison ends early.
+
+    ``job.result()`` is the comparison of what has finished so far.
+    """
 
     ranker: str
     fold: int
@@ -44,6 +48,7 @@ class CompareProgress:
     finished_runs: int
     training: Progress | None = None
     tuning: TuneProgress | None = None  # while parameters are chosen
+    job: ComparisonJob | None = field(default=None, repr=False, compare=False)
 
 
 ProgressCallback = Callable[[CompareProgress], object]
@@ -71,6 +76,7 @@ def compare(
     prune: bool = True,
     n_jobs: int = 1,
     store: str | Path | None = None,
+    read_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Train every ranker on the same queries, test on the same queries, and compare them query by query.
@@ -81,33 +87,37 @@ def compare(
         estimators, or a mapping from labels to them
     data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
         and test files
-    folds : cross-validation with so many folds; without it one split of ``sizes``, or the ``valid`` and ``test`` given
-    metrics : the first one is the headline: the table is sorted by it, and differences are reported on it
+    folds : number of folds for cross-validation; without it, one split by ``sizes``, or ``valid`` and ``test``
+    metrics : the first one is the headline: it sorts the table, and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
-    tests : of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
+    tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
-    alpha : level at which a difference is called significant
-    seed : of the division, of the search and of the randomisation test
-    tune, tune_seconds : choose parameters in so many trials or seconds for each ranker and fold, by the first metric on
-        the validation queries; see :func:`gainful.tune`. A parameter set in a name is left alone
-    search, prune, n_jobs : of the tuning
-    refit : what the chosen parameters are trained on: the training part, or "all": training and validation part
-    store : folder in which trials and finished rankers are kept; a comparison that was killed goes on from there
-    progress : called as training goes on; returning True ends the comparison with what is finished
+    alpha : significance level
+    seed : for dividing the data, for the search and for the randomisation test
+    tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
+        validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
+    search, prune, n_jobs : settings of the tuning
+    refit : train the best parameters on the training part (True), or on training and validation part ("all")
+    store : folder for trials and finished rankers; a killed comparison resumes from there
+    read_options : keywords of :func:`gainful.read`, if the data is given as paths
+    progress : called during training; returning True ends the comparison with what has finished
 
     The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
 
-    A ranker that fails, whatever its error, is reported with its reason and does not stop the others. Ctrl-C ends the
-    comparison with what is finished.
+    A ranker that fails is reported with its error and does not stop the others. Ctrl-C ends the comparison with what
+    has finished.
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
-    choosing = how_to_choose(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
+    plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
-    entered = entries(rankers)
-    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **opened_parts(data, valid, test)}
+    entered = resolve_rankers(rankers)
+    models = {label: model for label, (model, _) in entered.items()}
+    check_comparison(models, measures, tests, baseline, alpha, seed)
+    parts = open_parts(data, valid=valid, test=test, **(read_options or {}))
+    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
     job = ComparisonJob(
-        {label: model for label, (model, _) in entered.items()},
+        models,
         as_splits(**how),
         metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
@@ -115,7 +125,7 @@ def compare(
         baseline=baseline,
         alpha=alpha,
         seed=seed,
-        choosing=choosing,
+        plan=plan,
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
         divided=division(**how),
@@ -128,7 +138,7 @@ def compare(
     return job.result()
 
 
-def how_to_choose(
+def tuning_plan(
     metrics: Sequence[Metric],
     trials: int | None,
     seconds: float | None,
@@ -138,15 +148,20 @@ def how_to_choose(
     n_jobs: int = 1,
     seed: int = 0,
 ) -> TuningPlan | None:
-    """How parameters are chosen in a comparison, the same for every ranker; None where they are not."""
+    """How a comparison chooses parameters, the same for every ranker; None without tuning."""
     if refit is False:
         raise ParameterError.of("compare", "refit", "True or 'all'", refit)
     if trials is None and seconds is None:
         if refit == "all":
-            raise ParameterError("refit='all' belongs to tuning; give tune or tune_seconds, or leave it out")
+            raise ParameterError(
+                worded(
+                    "refit='all' needs tuning; give tune or tune_seconds, or leave out refit",
+                    "--refit-all needs tuning; give --tune or --tune-seconds, or leave out --refit-all",
+                )
+            )
         return None
     if not metrics:
-        raise ParameterError("there is no metric to compare by; name at least one")
+        raise ParameterError("no metric to compare by; name at least one")
     return TuningPlan(metrics[0], search, Budget(trials, seconds, n_jobs, prune), refit, seed)
 
 
@@ -158,14 +173,14 @@ def check_comparison(
     alpha: float,
     seed: int = 0,
 ) -> None:
-    """Refuse what can be refused before any data is read."""
+    """Refuse wrong settings before any data is read."""
     if not metrics:
-        raise ParameterError("there is no metric to compare by; name at least one")
+        raise ParameterError("no metric to compare by; name at least one")
     for name in tests:
         if name not in TESTS:
             raise UnknownNameError.among("test", name, TESTS)
     if baseline is not None and baseline not in models:
-        raise UnknownNameError.among("ranker in this comparison", baseline, models)
+        raise UnknownNameError.among("ranker", baseline, models, owner="this comparison")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < 1:
         raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
@@ -175,7 +190,7 @@ def check_comparison(
 
 
 class ComparisonJob:
-    """A comparison under way. :meth:`result` may be asked at any time and holds what is finished by then."""
+    """A running comparison. :meth:`result` works at any time, on what has finished by then."""
 
     def __init__(
         self,
@@ -188,7 +203,7 @@ class ComparisonJob:
         baseline: str | None,
         alpha: float,
         seed: int,
-        choosing: TuningPlan | None = None,
+        plan: TuningPlan | None = None,
         fixed: Mapping[str, Collection[str]] | None = None,
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
@@ -197,10 +212,10 @@ class ComparisonJob:
         self.models, self.splits = models, splits
         self.metrics, self.curve = tuple(dict.fromkeys(metrics)), curve
         self.tests, self.baseline, self.alpha, self.seed = tests, baseline, alpha, seed
-        self.choosing, self.fixed = choosing, fixed or {}
+        self.plan, self.fixed = plan, fixed or {}
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
-        if choosing is not None:
+        if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
         self.runs: list[Run] = []
@@ -211,12 +226,12 @@ class ComparisonJob:
     def run(self, progress: ProgressCallback | None = None) -> None:
         """Train and test every ranker on the first fold, then on the next.
 
-        In this order the finished folds compare like with like whenever the job ends. A ranker that fails does not end
-        it; a store that fails, or the callback, does.
+        In this order, all rankers have the same finished folds whenever the job ends. An error in a ranker does not end
+        the job; an error in the store or in the callback does.
         """
-        prints = self._checked_prints()
+        fingerprints = self._check_store()
         for fold, split in enumerate(self.splits):
-            part = Split(split.train, split.valid, split.test, name=split.name)  # made once for all rankers
+            part = Split(split.train, split.valid, split.test, name=split.name)  # read once for all rankers
             if fold == 0:
                 self._warm_up(part.test)
             for label in self.models:
@@ -227,14 +242,14 @@ class ComparisonJob:
                     self.interrupted = True
                     return
                 try:
-                    run = self._run(label, fold, part, prints[fold], report)
+                    run = self._run(label, fold, part, fingerprints[fold], report)
                 except InterruptedSearchError:
                     run = None
                 except Exception as error:
-                    # A warning here is one that the user wants to be an error.
+                    # A warning raised here is one that the user turned into an error.
                     if error is self._raised_by_callback or isinstance(error, (StoreError, Warning)):
                         raise
-                    self.failures[label] = why(error)
+                    self.failures[label] = failure_reason(error)
                     continue
                 if run is None:
                     self.interrupted = True
@@ -242,62 +257,63 @@ class ComparisonJob:
                 self.runs.append(run)
 
     def _warm_up(self, test: RankingData) -> None:
-        """The compiling and loading of kernels is no ranker's training time."""
+        """Compile and load the kernels of the metrics, so that no ranker's time includes it."""
         for m in (*self.metrics, *self.curve):
             m.per_query(np.zeros(test.n_rows), test)
 
-    def _checked_prints(self) -> list[Fingerprints | None]:
-        """The fingerprints of every fold where results are stored. A file of other results is refused right away."""
+    def _check_store(self) -> list[Fingerprints | None]:
+        """The fingerprints of every fold, if results are stored. Refuses files of other results before any training."""
         if self.store is None:
             return [None] * len(self.splits)
         found: list[Fingerprints | None] = []
         for fold, part in enumerate(self.splits):
-            prints = Fingerprints.of(part)
+            fingerprints = Fingerprints.of(part)
             for label, model in self.models.items():
-                RunStore.check(self.store, label, fold, model, prints, self.choosing, self.fixed.get(label, ()))
-            found.append(prints)
+                RunStore.check(self.store, label, fold, model, fingerprints, self.plan, self.fixed.get(label, ()))
+            found.append(fingerprints)
         return found
 
     def _run(
-        self, label: str, fold: int, part: Split, prints: Fingerprints | None, report: Callable[..., object]
+        self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
     ) -> Run | None:
-        """One ranker on one fold, from the store where it is there; None when it was interrupted."""
+        """One ranker on one fold, taken from the store if it is there; None if interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())
         measures = tuple(dict.fromkeys((*self.metrics, *self.curve)))
-        with RunStore.open(self.store, label, fold, model, prints, self.choosing, fixed, measures) as store:
+        with RunStore.open(self.store, label, fold, model, fingerprints, self.plan, fixed, measures) as store:
             if store.run is not None:
                 return store.run
-            if self.choosing is None:
+            if self.plan is None:
                 run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report)
                 return store.keep(run)
-            found = self.choosing.run(
+            found = self.plan.run(
                 label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
             )
             if found.interrupted:
                 return None
-            final, train, valid = self.choosing.final(found, part)
+            final, train, valid = self.plan.final_training(found, part)
             run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
             if run is None:
                 return None
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))
 
     def _reporter(self, label: str, fold: int, progress: ProgressCallback | None) -> Callable[..., object]:
-        # By place: a ranker that failed is over and done with too.
+        # By position: a ranker that failed counts as finished too.
         counts = len(self.splits), len(self.models), fold * len(self.models) + list(self.models).index(label)
 
         def report(training: Progress | None = None, tuning: TuneProgress | None = None) -> object:
             if progress is None:
                 return False
             try:
-                return progress(CompareProgress(label, fold, *counts, training, tuning))
+                return progress(CompareProgress(label, fold, *counts, training, tuning, self))
             except Exception as error:
                 self._raised_by_callback = error
                 raise
 
         return report
 
-    def result(self) -> Comparison:
-        """The comparison of what is finished."""
+    def result(self, *, interrupted: bool = False) -> Comparison:
+        """The comparison of what has finished; ``interrupted`` if the caller knows that more was planned."""
+        self.interrupted = self.interrupted or interrupted
         return Comparison.from_runs(
             list(self.runs),
             self.splits,
@@ -310,5 +326,5 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
-            protocol=self.divided | {"tuning": None if self.choosing is None else self.choosing.described()},
+            protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

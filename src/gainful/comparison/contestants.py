@@ -1,4 +1,4 @@
-"""Which rankers are compared: names, names with settings, or estimators, each under a label of its own."""
+"""The rankers to compare: names, names with settings, or estimators, each with its own label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
 from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
 
-__all__ = ["contestants", "entries", "ranker_from_spec", "ranker_with_settings"]
+__all__ = ["contestants", "resolve_rankers", "ranker_from_spec", "ranker_with_settings"]
 
 
 def contestants(rankers: Any) -> dict[str, Ranker]:
@@ -23,11 +23,11 @@ def contestants(rankers: Any) -> dict[str, Ranker]:
     ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of names and estimators, or a mapping from labels
     to these. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
     """
-    return {label: model for label, (model, _) in entries(rankers).items()}
+    return {label: model for label, (model, _) in resolve_rankers(rankers).items()}
 
 
 def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
-    """Raise where the data is missing, or stands where the rankers should."""
+    """Raise if the data is missing or given in place of the rankers."""
     if data is None:
         raise ParameterError(
             "compare needs rankers and data, as in compare('few', 'train.txt'); one of them is missing"
@@ -37,8 +37,8 @@ def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
         raise ParameterError("compare takes the rankers first and then the data, as in compare('few', data)")
 
 
-def entries(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
-    """Label → unfitted ranker, and the parameters that its text sets, which tuning leaves alone."""
+def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
+    """Label → unfitted ranker, and the parameters that its text sets, which are not tuned."""
     if isinstance(rankers, str):
         rankers = _group(rankers) or split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
@@ -51,12 +51,12 @@ def entries(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
                 raise ParameterError(f"the ranker {label!r} is given twice; use a mapping to give each a label")
             chosen[label] = _ranker(spec)
     if not chosen:
-        raise ParameterError("there is no ranker to compare; name at least one")
+        raise ParameterError("no ranker to compare; name at least one")
     return chosen
 
 
 def _group(word: str) -> list[str]:
-    """The rankers that a word stands for, those that can be trained here; none for any other word."""
+    """The installed rankers of a group, "few" or "all"; none for any other word."""
     names = {"few": USEFUL_FEW, "all": tuple(RANKERS)}.get(word, ())
     return [name for name in names if RANKERS[name].installed]
 

@@ -1,4 +1,4 @@
-"""Every loss on every model: the contestants of a grid, and the matrix they fill."""
+"""Every loss on every model: the rankers of a grid, and the matrix of their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import Cell, Sheet, seconds
+from gainful.comparison.tables import Cell, Table, seconds
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.losses import LOSSES, Loss, loss
 from gainful.parameters.constraints import split_outside_brackets
@@ -17,7 +17,7 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
 
 MODELS = {"linear": "linear", "trees": "boosted", "net": "neural"}
-# Where all scores are equal some losses have no gradient; these settings begin elsewhere.
+# Some losses have no gradient where all scores are equal; these settings start elsewhere.
 AWAY_FROM_FLAT: dict[str, dict[str, Any]] = {"linear": {"init": "regression"}, "trees": {"start_trees": 20}, "net": {}}
 BETWEEN = " on "
 
@@ -27,14 +27,14 @@ def loss_grid(
     models: str | Iterable[str] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Ranker]:
-    """Label → unfitted ranker for every loss on every model, to be handed to :func:`gainful.compare`.
+    """Label → unfitted ranker for every loss on every model, to pass to :func:`gainful.compare`.
 
     Parameters
     ----------
-    losses : "all" of ``gainful.LOSSES``, or names with or without parameters: ``"ranknet, lambda(k=10)"``; in a list
-        also losses of your own
-    models : of "linear", "trees" and "net"; without any, those that are installed
-    settings : further parameters of each model: ``{"trees": {"n_trees": 100}}``
+    losses : "all" of ``gainful.LOSSES``, or names with or without parameters: ``"ranknet, lambda(k=10)"``; a list may
+        also hold your own losses
+    models : some of "linear", "trees" and "net"; by default those installed
+    settings : further parameters per model: ``{"trees": {"n_trees": 100}}``
 
     >>> import gainful
     >>> list(gainful.loss_grid("ranknet", "linear,trees"))
@@ -42,7 +42,9 @@ def loss_grid(
     """
     chosen = _losses(losses)
     names = (
-        [name for name, ranker in MODELS.items() if RANKERS[ranker].installed] if models is None else _listed(models)
+        [name for name, ranker in MODELS.items() if RANKERS[ranker].installed]
+        if models is None
+        else _model_names(models)
     )
     for name in (*names, *(settings or {})):
         if name not in MODELS:
@@ -52,7 +54,7 @@ def loss_grid(
         for name in names:
             start = AWAY_FROM_FLAT[name] if one.entry.flat else {}
             given = {**start, **(settings or {}).get(name, {})}
-            written = str(one) if one.name in LOSSES else one  # a function cannot be written down
+            written = str(one) if one.name in LOSSES else one  # your own loss has no text form
             found[f"{one}{BETWEEN}{name}"] = RANKERS[MODELS[name]].create(loss=written, **given)
     if not found:
         raise ParameterError("the grid is empty; name at least one loss and one model")
@@ -65,19 +67,19 @@ def _losses(losses: str | Iterable[str | Loss]) -> list[Loss]:
     return list(dict.fromkeys(loss(one) for one in losses))
 
 
-def _listed(models: str | Iterable[str]) -> list[str]:
+def _model_names(models: str | Iterable[str]) -> list[str]:
     names = _parts(models.split(",")) if isinstance(models, str) else models
     return list(dict.fromkeys(name.strip() for name in names))
 
 
 def _parts(texts: Iterable[str]) -> list[str]:
-    """What stands between the commas, without the nothing after a last one."""
+    """The parts between commas that are not empty."""
     return [text for text in texts if text.strip()]
 
 
 @dataclass(frozen=True)
 class LossMatrix:
-    """What each loss reached on each model: mean of the headline measure and seconds of training, NaN where none."""
+    """The result of each loss on each model: mean headline measure and seconds of training, NaN if missing."""
 
     losses: tuple[str, ...]
     models: tuple[str, ...]
@@ -87,7 +89,7 @@ class LossMatrix:
 
     @classmethod
     def of(cls, comparison: Comparison) -> LossMatrix | None:
-        """The matrix of a comparison of a grid, or None where it compares other things."""
+        """The matrix of a comparison of a grid, or None for any other comparison."""
         labels = [tuple(label.split(BETWEEN)) for label in comparison.labels]
         if not labels or any(len(label) != 2 or label[1] not in MODELS for label in labels):
             return None
@@ -113,8 +115,8 @@ class LossMatrix:
             "seconds": self.seconds.tolist(),
         }
 
-    def sheet(self) -> Sheet:
-        """One row per loss; for each model the mean and the seconds of a training."""
+    def table(self) -> Table:
+        """One row per loss, with the mean and the seconds of one training for each model."""
         best = np.nanmax(self.values) if np.isfinite(self.values).any() else np.nan
         head = ["loss"]
         for model in self.models:
@@ -128,4 +130,4 @@ class LossMatrix:
                 else:
                     cells += [Cell(f"{value:.4f}", float(value), value == best), Cell(seconds(spent), float(spent))]
             rows.append(tuple(cells))
-        return Sheet("Every loss on every model", tuple(head), tuple(rows))
+        return Table("Every loss on every model", tuple(head), tuple(rows))

@@ -1,16 +1,13 @@
-"""What is trained on and what is tested on: one split, folds made here, or parts that the caller brings."""
+"""Training and test data: one split, folds, or the parts that the caller gives."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
-from gainful.errors import DataError, ParameterError
-from gainful.formats import read
-from gainful.formats.layout import align_features, read_splits
+from gainful.errors import DataError, ParameterError, worded
 from gainful.tuning.store import fingerprint
 
 
@@ -23,15 +20,16 @@ def as_splits(
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
     seed: int = 0,
 ) -> list[Split]:
-    """The splits to run, checked.
+    """The splits to run, after checking them.
 
-    ``data`` is a RankingData (divided here, unless ``test`` is given), a :class:`Split`, or a list of Splits.
+    ``data`` is a RankingData (which is divided, unless ``test`` is given), a :class:`Split`, or a list of Splits.
     """
     if isinstance(data, Split):
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
         if n_folds is not None or valid is not None or test is not None:
-            raise ParameterError("data is divided already; leave out folds, valid and test")
+            others = worded("folds, valid and test", "--folds, --valid and --test")
+            raise ParameterError(f"data is already divided; leave out {others}")
         splits = list(data)
     elif not isinstance(data, RankingData):
         raise _not_data(data)
@@ -40,34 +38,23 @@ def as_splits(
             raise ParameterError("give test data or folds, not both")
         splits = [Split(data, valid, test)]
     elif valid is not None:
-        raise ParameterError("valid is given without test; give both, or neither and the data is divided")
+        given = worded("valid is given without test", "--valid is given without --test")
+        raise ParameterError(f"{given}; give both, or neither to divide the data")
     elif n_folds is not None:
         splits = folds(data, n_folds, seed=seed)
     else:
         splits = [_one_split(data, sizes, seed)]
     for part in splits:
         _check(part)
-    if not isinstance(data, RankingData):  # folds made here test every query once
+    if not isinstance(data, RankingData):  # our own folds test every query once
         _refuse_tested_twice(splits)
     return splits
-
-
-def opened_parts(data: Any, valid: Any = None, test: Any = None) -> dict[str, Any]:
-    """The same arguments with paths opened: a data file, or a folder with train and test files or Fold1, Fold2, …"""
-    given = {"data": data} | {name: part for name, part in (("valid", valid), ("test", test)) if part is not None}
-    paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]
-    if "data" in paths and os.path.isdir(given["data"]):
-        return given | {"data": read_splits(given["data"])}
-    for name in paths:
-        given[name] = read(given[name])
-    both = all(isinstance(part, RankingData) for part in given.values())
-    return dict(align_features(given)) if paths and both else given
 
 
 def _not_data(data: Any) -> ParameterError:
     if hasattr(data, "columns"):
         return ParameterError(
-            f"data of compare must be ranking data, was a {type(data).__name__}; say which columns are what with "
+            f"data of compare must be ranking data, was a {type(data).__name__}; say what the columns are with "
             "gainful.from_frame(frame, qid='…', grade='…')"
         )
     expected = "a path, a RankingData, a Split or a list of Splits"
@@ -77,7 +64,7 @@ def _not_data(data: Any) -> ParameterError:
 def division(
     data: Any, *, n_folds: int | None = None, test: Any = None, sizes: Sequence[float] = (), seed: int = 0, **_: Any
 ) -> dict[str, Any]:
-    """How the data came to be divided, for the record."""
+    """How the data was divided, as plain values."""
     if not isinstance(data, RankingData):
         return {"division": "as given", "folds": 1 if isinstance(data, Split) else len(data)}
     if test is not None:
@@ -107,11 +94,11 @@ def _check(split: Split) -> None:
     for name, other in (("training", train), ("validation", valid)):
         leaked = None if other is None else _shared_query(other, test)
         if leaked is not None:
-            raise DataError(f"query {leaked!r} is in the {name} and in the test data; figures on it would be too good")
+            raise DataError(f"query {leaked!r} is in the {name} and in the test data; results on it would be too good")
 
 
 def _refuse_tested_twice(splits: Sequence[Split]) -> None:
-    """The paired tests take queries for independent: one that is tested in two splits would count as two."""
+    """The paired tests need independent queries: one that is tested in two splits would count twice."""
     if len(splits) < 2:
         return
     where: dict[Any, list[int]] = {}
@@ -127,7 +114,7 @@ def _refuse_tested_twice(splits: Sequence[Split]) -> None:
                 if first != i:
                     raise DataError(
                         f"query {query!r} is in the test data of {_name(splits, first)} and of {_name(splits, i)} with "
-                        "the same rows; the tests would count it twice, so let every query be tested once"
+                        "the same rows; the tests would count it twice, so test every query once"
                     )
 
 
@@ -136,7 +123,7 @@ def _name(splits: Sequence[Split], i: int) -> str:
 
 
 def _shared_query(part: RankingData, test: RankingData) -> Any:
-    """A query with the same id and the same rows in both, or None: ids may be numbered anew in each file."""
+    """A query with the same id and the same rows in both, or None. The id alone may be reused in another file."""
     places = {query: q for q, query in enumerate(part.query_ids.tolist())}
     for q, query in enumerate(test.query_ids.tolist()):
         there = places.get(query)

@@ -1,4 +1,4 @@
-"""A comparison as a Rich table, as text, as HTML, as Markdown and as LaTeX: one set of sheets, five looks."""
+"""A comparison for a Rich console, as text, as HTML, as Markdown and as LaTeX, all from the same tables."""
 
 from __future__ import annotations
 
@@ -8,78 +8,78 @@ from html import escape
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import Cell, Sheet, differences_sheet, legend, means_sheet, notes, percent
+from gainful.comparison.tables import Cell, Table, differences_table, legend, means_table, notes, percent
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
-WIDE = 100  # columns of a terminal from which the intervals are shown
-NARROWEST = 12  # the first column
+WIDE = 100  # columns of a terminal that is wide enough for the intervals
+NARROWEST = 12  # width of the first column
 BETWEEN = 3  # blanks between two columns
 
 
-def sheets_of(comparison: Comparison, *, intervals: bool = True) -> list[Sheet]:
-    """The matrix of a grid, the means, and the differences where there is something to compare."""
+def tables_of(comparison: Comparison, *, intervals: bool = True) -> list[Table]:
+    """The matrix of a grid, the means, and the differences if there is more than one ranker."""
     matrix = LossMatrix.of(comparison)
-    found = [] if matrix is None else [matrix.sheet()]
-    found.append(means_sheet(comparison, intervals=intervals))
+    found = [] if matrix is None else [matrix.table()]
+    found.append(means_table(comparison, intervals=intervals))
     if len(comparison.labels) > 1:
-        found.append(differences_sheet(comparison, intervals=intervals))
+        found.append(differences_table(comparison, intervals=intervals))
     return found
 
 
 # -- terminal ----------------------------------------------------------------------------------------------------------
 
 
-class _Shown:
-    """Tables and notes, laid out for the width of the console that prints them."""
+class _Rendering:
+    """Tables and notes, laid out for the width of the console."""
 
     def __init__(self, comparison: Comparison):
         self.comparison = comparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        bold = console.color_system is not None  # a file or a pipe has no bold; a star stands in for it
-        for sheet in sheets_of(self.comparison, intervals=options.max_width >= WIDE):
-            yield rich_table(sheet, options.max_width, star=not bold)
+        bold = console.color_system is not None  # a file or a pipe shows no bold; use a star instead
+        for table in tables_of(self.comparison, intervals=options.max_width >= WIDE):
+            yield rich_table(table, options.max_width, star=not bold)
         cautions = set(self.comparison.cautions)
         for line in notes(self.comparison, best="bold" if bold else "*"):
             yield Text(line, style="yellow" if line in cautions else "dim")
 
 
-def renderable(comparison: Comparison) -> _Shown:
+def renderable(comparison: Comparison) -> _Rendering:
     """Tables and notes, for a Rich console."""
-    return _Shown(comparison)
+    return _Rendering(comparison)
 
 
-def rich_table(sheet: Sheet, width: int | None = None, *, star: bool = False) -> Table:
-    """A table whose first column folds, between words, when space is short; figures are never cut.
+def rich_table(table: Table, width: int | None = None, *, star: bool = False) -> RichTable:
+    """A table whose first column wraps between words when space is short; figures are never cut.
 
-    ``width`` is the room there is; ``star`` sets the best off by a star instead of bold type.
+    ``width`` is the available width; ``star`` marks the best with a star instead of bold type.
     """
-    columns = range(1, len(sheet.head))
-    marked = [any(row[j].verdict for row in sheet.rows) for j in range(len(sheet.head))]
-    starred = [star and any(row[j].best for row in sheet.rows) for j in range(len(sheet.head))]
-    body = [[_rich_cell(row[j], marked[j], starred[j]) for j in columns] for row in sheet.rows]
-    least = [max([_longest_word(sheet.head[j]), 8, *(len(row[j - 1]) for row in body)]) for j in columns]
-    whole = max([_longest_line(sheet.head[0]), *(_longest_line(row[0].text) for row in sheet.rows)])
-    heads, room = list(sheet.head[1:]), None
+    columns = range(1, len(table.head))
+    marked = [any(row[j].verdict for row in table.rows) for j in range(len(table.head))]
+    starred = [star and any(row[j].best for row in table.rows) for j in range(len(table.head))]
+    body = [[_rich_cell(row[j], marked[j], starred[j]) for j in columns] for row in table.rows]
+    least = [max([_longest_word(table.head[j]), 8, *(len(row[j - 1]) for row in body)]) for j in columns]
+    whole = max([_longest_line(table.head[0]), *(_longest_line(row[0].text) for row in table.rows)])
+    heads, room = list(table.head[1:]), None
     if width is not None:
         spare = width - sum(least) - BETWEEN * len(least) - 2
         room = max(NARROWEST, spare)
-        for j, name in enumerate(heads):  # a heading on one line where that leaves room for the labels
+        for j, name in enumerate(heads):  # keep a heading on one line if that leaves room for the labels
             spare -= max(0, len(name) - least[j])
             heads[j] = name if spare >= whole else fold(name, least[j])
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
-    table.add_column(Text(fold(sheet.head[0], room)), overflow="fold", min_width=NARROWEST)
+    shown = RichTable(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    shown.add_column(Text(fold(table.head[0], room)), overflow="fold", min_width=NARROWEST)
     for name, most in zip(heads, least, strict=True):
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=most)
-    for row, cells in zip(sheet.rows, body, strict=True):
-        table.add_row(Text(fold(row[0].text, room)), *cells)  # Text: a label may look like markup
-    return table
+        shown.add_column(Text(name), justify="right", overflow="fold", min_width=most)
+    for row, cells in zip(table.rows, body, strict=True):
+        shown.add_row(Text(fold(row[0].text, room)), *cells)  # Text: a label may look like markup
+    return shown
 
 
 def _rich_cell(cell: Cell, marked: bool, starred: bool) -> Text:
@@ -97,7 +97,7 @@ def _longest_line(text: str) -> int:
 
 
 def fold(text: str, width: int | None) -> str:
-    """Lines of at most ``width``, broken where a word, a setting or a part of a name ends; inside one if need be.
+    """Wrap to at most ``width``, after a word, a setting or a part of a name; longer parts keep their own line.
 
     >>> fold("coordinate-ascent:n_restarts=2", 20).splitlines()
     ['coordinate-ascent:', 'n_restarts=2']
@@ -124,20 +124,20 @@ def plain_text(comparison: Comparison, width: int) -> str:
 
 
 def html_fragment(comparison: Comparison) -> str:
-    """The tables and their notes, without a page around them."""
-    tables = "".join(html_table(sheet) for sheet in sheets_of(comparison))
+    """The tables and their notes, without a surrounding page."""
+    tables = "".join(html_table(table) for table in tables_of(comparison))
     return f"{tables}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
 
 
-def html_table(sheet: Sheet, *, sortable: bool = False, name: str = "") -> str:
-    """A table in a box that scrolls sideways by itself; with buttons in the headings where it is sortable."""
-    head = "".join(_html_heading(text, sortable) for text in sheet.head)
-    body = "".join(_html_row(row) for row in sheet.rows)
+def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
+    """A table that scrolls sideways within its box; a sortable one has buttons in its headings."""
+    head = "".join(_html_heading(text, sortable) for text in table.head)
+    body = "".join(_html_row(row) for row in table.rows)
     mark = f' id="{escape(name)}"' if name else ""
     kind = ' class="sortable"' if sortable else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(sheet.title)}"><table{mark}{kind}>'
-        f"<caption>{escape(sheet.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table{mark}{kind}>'
+        f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -163,7 +163,7 @@ def _html_cell(cell: Cell) -> str:
 
 
 def _value(cell: Cell) -> str:
-    """What the cell is sorted by, in full: the figure of the JSON behind the rounded one."""
+    """The sort key of the cell: the exact figure, as in the JSON."""
     if cell.value is None or cell.value != cell.value:
         return ""
     return f' data-value="{escape(str(cell.value))}"'
@@ -176,15 +176,15 @@ MARKDOWN_MARKS = re.compile(r"([\\`*_\[\]<>|#&~$])")
 
 def markdown(comparison: Comparison) -> str:
     """Tables and notes for a README or an issue."""
-    parts = [markdown_table(sheet) for sheet in sheets_of(comparison)]
+    parts = [markdown_table(table) for table in tables_of(comparison)]
     parts.append("\n".join(f"- {markdown_text(line)}" for line in notes(comparison)))
     return "\n\n".join(parts) + "\n"
 
 
-def markdown_table(sheet: Sheet) -> str:
-    rule = ["---"] + ["---:"] * (len(sheet.head) - 1)
-    rows = [[markdown_text(text) for text in sheet.head], rule]
-    rows += [[_markdown_cell(cell) for cell in row] for row in sheet.rows]
+def markdown_table(table: Table) -> str:
+    rule = ["---"] + ["---:"] * (len(table.head) - 1)
+    rows = [[markdown_text(text) for text in table.head], rule]
+    rows += [[_markdown_cell(cell) for cell in row] for row in table.rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -209,14 +209,14 @@ LATEX_MARKS = {1: r"\rlap{$^{\uparrow}$}", -1: r"\rlap{$^{\downarrow}$}", 0: ""}
 
 
 def latex(comparison: Comparison) -> str:
-    """The means as a ``table`` with booktabs rules; the caption says what the marks mean."""
-    sheet = means_sheet(comparison)
-    head = " & ".join(latex_text(text) for text in sheet.head)
-    rows = "\n".join("    " + " & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in sheet.rows)
+    """The means as a ``table`` with booktabs rules; the caption explains the marks."""
+    table = means_table(comparison)
+    head = " & ".join(latex_text(text) for text in table.head)
+    rows = "\n".join("    " + " & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows)
     return (
         "% \\usepackage{booktabs}\n\\begin{table}\n  \\centering\n"
         f"  \\caption{{{_latex_caption(comparison)}}}\n"
-        f"  \\begin{{tabular}}{{l{'r' * (len(sheet.head) - 1)}}}\n    \\toprule\n    {head} \\\\\n    \\midrule\n"
+        f"  \\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n    \\toprule\n    {head} \\\\\n    \\midrule\n"
         f"{rows}\n    \\bottomrule\n  \\end{{tabular}}\n\\end{{table}}\n"
     )
 
@@ -236,5 +236,5 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text with every character that LaTeX would take for a command spelled out."""
+    """Escape every character that LaTeX treats as a command."""
     return "".join(LATEX.get(character, character) for character in " ".join(text.split()))

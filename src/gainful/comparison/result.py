@@ -46,24 +46,24 @@ class Run:
     params: Mapping[str, Any]
     scores: Array | None = None  # of the test rows, in their order
     history: Sequence[Mapping[str, Any]] = ()  # a row per iteration, as in ``history_``
-    memory: int | None = None  # bytes by which the process grew at most while it trained; see ``memory.py``
-    facts: Mapping[str, Any] = field(default_factory=dict)  # told by the ranker; "path" has a row per C or l1
+    memory: int | None = None  # peak growth of the process during training, in bytes; see ``memory.py``
+    facts: Mapping[str, Any] = field(default_factory=dict)  # from the ranker; "path" has a row per C or l1
     trials: Sequence[Mapping[str, Any]] = ()  # of the tuning, as in ``TuneResult.trials``
-    chosen: Mapping[str, Any] | None = None  # parameters that tuning chose; None without tuning
-    workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
+    chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
+    workers: int | None = None  # trials run at once, if memory allowed fewer than requested
 
 
 def path_of(model: Any) -> dict[str, Any]:
-    """The rows of a ranker that trained for several C or l1, and the value it kept; nothing of others."""
+    """The rows of a ranker that trained with several C or l1, and the value it kept; empty for other rankers."""
     rows = getattr(model, "path_", None)
     return {"path": rows, "kept": getattr(model, "l1_", getattr(model, "C_", None))} if rows else {}
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A ranker against the baseline on one measure: the mean difference, how large and how sure it is.
+    """A ranker against the baseline on one measure: the mean difference, its size and its significance.
 
-    p-values are given raw and Holm-corrected over the rankers.
+    p-values are raw (``p``) and Holm-corrected over the rankers (``p_holm``).
     """
 
     ranker: str
@@ -77,15 +77,15 @@ class PairedTest:
     p_holm: Mapping[str, float]
     interval: tuple[float, float]  # bootstrap, for the difference
     effect_size: float  # Cohen's d_z
-    superiority: float  # probability of being better on a query, ties counted half
-    smallest_p: float  # what no pattern of signs could undercut in the marking test, corrected as the others stand
-    detectable: float  # difference found in 80 % of cases at this spread
+    superiority: float  # probability of being better on a query; ties count half
+    smallest_p: float  # the smallest corrected p-value that the marking test could give, whatever the signs
+    detectable: float  # difference found in 80 % of cases at this standard deviation
     queries_needed: float  # to find this difference in 80 % of cases
 
 
 @dataclass(frozen=True)
 class Documents:
-    """The test rows that scores belong to: query q owns ``offsets[q]:offsets[q + 1]``."""
+    """The test rows that the scores belong to: query q has rows ``offsets[q]:offsets[q + 1]``."""
 
     offsets: Array
     grades: Array
@@ -102,13 +102,13 @@ class Documents:
         )
 
     def name(self, query: int, place: int) -> str:
-        """The id of a document, or its place in the query where there are none."""
+        """The id of a document, or its position in the query if there are no ids."""
         return f"#{place + 1}" if self.doc_ids is None else str(self.doc_ids[self.offsets[query] + place])
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What :func:`gainful.compare` found. ``print`` it for the table."""
+    """The result of :func:`gainful.compare`. ``print`` it for the table."""
 
     labels: tuple[str, ...]
     metrics: tuple[Metric, ...]
@@ -140,19 +140,19 @@ class Comparison:
         baseline: str | None,
         **settings: Any,
     ) -> Comparison:
-        """Gather runs into columns over the same queries: the folds that every ranker has finished."""
+        """Compare the runs on the folds that every ranker has finished."""
         standing = [label for label in labels if label not in failures]
         done = {label: {run.fold: run for run in runs if run.label == label} for label in standing}
         folds = [f for f in range(len(splits)) if standing and all(f in done[label] for label in standing)]
         if not folds:
-            # Ended within the first fold: compare those that finished it.
+            # The first fold is incomplete: compare the rankers that finished it.
             standing = [label for label in standing if 0 in done[label]]
             folds = [0]
         if not standing:
             raise GainfulError(_nothing_to_show(failures, interrupted))
         remarks = []
         if baseline is not None and baseline not in standing:
-            remarks.append(f"The baseline {baseline} has no result; {standing[0]} stands in for it.")
+            remarks.append(f"The baseline {baseline} has no result; {standing[0]} replaces it.")
             baseline = None
         tested = [splits[f].test for f in folds]
         weighted = any(part.query_weights is not None for part in tested)
@@ -160,8 +160,8 @@ class Comparison:
             remarks.append("Means are weighted by query; the paired tests count every query once.")
         fewer = {label: min([run.workers for run in done[label].values() if run.workers] or [0]) for label in standing}
         if any(fewer.values()):
-            told = ", ".join(f"{label} ({n})" for label, n in fewer.items() if n)
-            remarks.append(f"Memory allowed fewer trials at once than asked for: {told}.")
+            names = ", ".join(f"{label} ({n})" for label, n in fewer.items() if n)
+            remarks.append(f"Memory allowed fewer trials at once than requested: {names}.")
         return cls(
             labels=tuple(standing),
             baseline=baseline or standing[0],
@@ -172,7 +172,7 @@ class Comparison:
             fold_of_query=np.repeat(folds, [part.n_queries for part in tested]),
             failures=dict(failures),
             interrupted=interrupted,
-            data=_describe_splits([splits[f] for f in folds]) | _describe_tested(tested),
+            data=_describe_splits([splits[f] for f in folds]) | _describe_test_data(tested),
             documents=Documents.of(tested),
             **settings,
         )
@@ -181,22 +181,22 @@ class Comparison:
 
     @property
     def headline(self) -> Metric:
-        """The first metric, on which differences are reported."""
+        """The first metric, which differences are reported on."""
         return self.metrics[0]
 
     def per_query(self, label: str, measure: Metric | str) -> Array:
-        """One value per test query (see ``query_ids``); NaN where the metric's convention skips the query."""
+        """One value per test query (see ``query_ids``); NaN if the metric's convention skips the query."""
         if label not in self.runs:
-            raise UnknownNameError.among("ranker in this comparison", label, self.runs)
+            raise UnknownNameError.among("ranker", label, self.runs, owner="this comparison")
         if measure == CURVE_SUM:
             return np.asarray(np.sum([self.per_query(label, m) for m in self.curve], axis=0))
         found = self._metric(measure)
         return np.concatenate([run.values[found] for run in self.runs[label]])
 
     def mean(self, label: str, measure: Metric | str, *, average: str = "queries") -> float:
-        """Mean over the test queries, by their weights where they have any; NaN where all are skipped.
+        """Mean over the test queries, weighted if they have weights; NaN if all are skipped.
 
-        With ``average="folds"`` it is the mean of the folds' means, as LETOR reports.
+        ``average="folds"`` gives the mean of the means of the folds, as LETOR reports.
         """
         values = self.per_query(label, measure)
         if average == "queries":
@@ -211,12 +211,12 @@ class Comparison:
         return float(np.mean(means))
 
     def scores(self, label: str) -> Array | None:
-        """The scores of the test rows, fold after fold as in ``documents``; None where they were not kept."""
+        """The scores of the test rows, fold by fold as in ``documents``; None if they were not kept."""
         parts = [run.scores for run in self.runs[label] if run.scores is not None]
         return np.concatenate(parts) if len(parts) == len(self.runs[label]) else None
 
     def fit_seconds(self, label: str) -> float:
-        """Training time, all folds together, without tuning."""
+        """Training time of all folds, without tuning."""
         return sum(run.fit_seconds for run in self.runs[label])
 
     @property
@@ -225,16 +225,16 @@ class Comparison:
         return any(run.trials for runs in self.runs.values() for run in runs)
 
     def tuning_seconds(self, label: str) -> float:
-        """Time of all trials, all folds together, as if one after the other."""
+        """Total time of all trials on all folds, as if run one after the other."""
         return float(sum(row["seconds"] for run in self.runs[label] for row in run.trials))
 
     def models_tried(self, label: str) -> int:
-        """Models trained in all trials; a trial that follows a path of C or l1 trains one for each value."""
+        """Models trained in all trials; a trial along a path of C or l1 trains one per value."""
         return sum(row.get("models", 1) for run in self.runs[label] for row in run.trials)
 
     @cached_property
     def headings(self) -> dict[Metric, str]:
-        """How each metric is called here: by its short name, or in full where two share it."""
+        """The name of each metric: the short one, or the full one if two metrics share the short one."""
         names = headings(self.metrics)
         for m in self.curve:
             names.setdefault(m, str(m) if m.name in names.values() else m.name)
@@ -244,7 +244,7 @@ class Comparison:
         for known, heading in self.headings.items():
             if measure in (known, heading, str(known)):
                 return known
-        raise UnknownNameError.among("metric in this comparison", measure, self.headings.values())
+        raise UnknownNameError.among("metric", measure, self.headings.values(), owner="this comparison")
 
     # -- tests ---------------------------------------------------------------------------------------------------------
 
@@ -252,8 +252,8 @@ class Comparison:
     def paired_tests(self) -> dict[tuple[str, str], PairedTest]:
         """(ranker, measure) → its test against the baseline, over all metrics and the sum of NDCG@1…10.
 
-        Holm's correction runs over the rankers, for each test and measure by itself; see :meth:`mark` for looking at
-        several measures at once.
+        Holm's correction runs over the rankers, separately for each test and measure; see :meth:`mark` for several
+        measures at once.
         """
         found: dict[tuple[str, str], PairedTest] = {}
         others = [label for label in self.labels if label != self.baseline]
@@ -286,7 +286,7 @@ class Comparison:
         return found
 
     def differences(self, label: str, other: str, measure: Metric | str) -> Array:
-        """One difference per test query, NaN where skipped. What rounding alone can make is no difference."""
+        """One difference per test query, NaN if skipped. Differences that rounding can explain are 0."""
         ours, theirs = self.per_query(label, measure), self.per_query(other, measure)
         d = ours - theirs
         d[np.abs(d) <= ROUNDING * np.maximum(1.0, np.maximum(np.abs(ours), np.abs(theirs)))] = 0.0
@@ -294,12 +294,12 @@ class Comparison:
 
     @property
     def level(self) -> float:
-        """Of the bootstrap intervals: 1 − alpha."""
+        """Level of the bootstrap intervals: 1 − alpha."""
         return 1.0 - self.alpha
 
     def interval(self, label: str, measure: Metric | str) -> tuple[float, float]:
-        """Bootstrap interval for :meth:`mean` over the drawing of test queries, for the models as trained."""
-        self.per_query(label, measure)  # refuses what is not here
+        """Bootstrap interval for :meth:`mean` over resampled test queries, with the models fixed."""
+        self.per_query(label, measure)  # refuses unknown names
         key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
         if key not in self._intervals:
             values = np.column_stack([self.per_query(name, key) for name in self.labels])
@@ -314,13 +314,13 @@ class Comparison:
 
     @property
     def marking_test(self) -> str | None:
-        """The test whose corrected p-value marks a figure as significantly different from the baseline's."""
+        """The test whose corrected p-value decides whether a difference from the baseline is significant."""
         return next((test for test in ("randomization", "t", "wilcoxon") if test in self.tests), None)
 
     def verdict(self, label: str, measure: str) -> int:
-        """+1 significantly better than the baseline on this measure, −1 significantly worse, 0 neither.
+        """+1 if significantly better than the baseline on this measure, −1 if significantly worse, else 0.
 
-        This looks at one measure alone, corrected over the rankers: for a measure that was settled beforehand.
+        For one measure that was chosen beforehand: corrected over the rankers only.
         """
         test = self.paired_tests.get((label, measure))
         if test is None or self.marking_test is None or test.p_holm[self.marking_test] > self.alpha:
@@ -328,10 +328,10 @@ class Comparison:
         return 1 if test.difference > 0 else -1
 
     def mark(self, label: str, measure: str) -> int:
-        """The verdict as the table shows it, where several metrics stand side by side.
+        """The verdict shown in the table, which has several metrics side by side.
 
-        On the headline metric it is :meth:`verdict`. Another metric has a mark only where the headline has one and
-        Holm's correction over all rankers and all other metrics together leaves it significant. So where no ranker
+        On the headline metric it is :meth:`verdict`. Another metric has a mark only if the headline has one and the
+        difference stays significant after Holm's correction over all rankers and all other metrics. So if no ranker
         differs from the baseline, the chance of any mark in the whole table is at most ``alpha``.
         """
         headline = self.headings[self.headline]
@@ -344,7 +344,7 @@ class Comparison:
 
     @cached_property
     def _p_over_metrics(self) -> dict[tuple[str, str], float]:
-        """(ranker, metric) → the marking test's p-value, Holm-corrected over rankers × metrics but the headline."""
+        """(ranker, metric) → the marking test's p-value, Holm-corrected over rankers × metrics without the headline."""
         if self.marking_test is None:
             return {}
         names = {self.headings[m] for m in self.metrics[1:]}
@@ -353,14 +353,14 @@ class Comparison:
 
     @cached_property
     def cautions(self) -> tuple[str, ...]:
-        """What the number of test queries cannot support, in sentences."""
+        """Sentences on what the number of test queries cannot support."""
         from gainful.comparison.cautions import cautions
 
         return tuple(cautions(self))
 
     @cached_property
     def created(self) -> str:
-        """When the result was first looked at, in universal time; the same in all that is written of it."""
+        """When the result was first shown or written, in UTC; the same in all files."""
         return datetime.now(UTC).isoformat(timespec="seconds")
 
     @property
@@ -389,35 +389,35 @@ class Comparison:
         return html_fragment(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain values: what :meth:`to_json` writes."""
-        from gainful.comparison.to_dict import record
+        """Everything as plain values, as :meth:`to_json` writes it."""
+        from gainful.comparison.to_dict import to_dict
 
-        return record(self)
+        return to_dict(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Means, intervals, tests and per-query values as JSON, written to ``path`` where one is given."""
-        return _written(json.dumps(self.to_dict(), indent=1), path)
+        """Means, intervals, tests and per-query values as JSON, also written to ``path`` if given."""
+        return _write(json.dumps(self.to_dict(), indent=1), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
-        """The tables and notes as Markdown, written to ``path`` where one is given."""
+        """The tables and notes as Markdown, also written to ``path`` if given."""
         from gainful.comparison.render import markdown
 
-        return _written(markdown(self), path)
+        return _write(markdown(self), path)
 
     def to_latex(self, path: str | Path | None = None) -> str:
-        """The table of means as LaTeX (package booktabs), written to ``path`` where one is given."""
+        """The table of means as LaTeX (package booktabs), also written to ``path`` if given."""
         from gainful.comparison.render import latex
 
-        return _written(latex(self), path)
+        return _write(latex(self), path)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The report: one page that needs nothing else, written to ``path`` where one is given."""
+        """The report, one self-contained page, also written to ``path`` if given."""
         from gainful.comparison.report.page import page
 
-        return _written(page(self), path)
+        return _write(page(self), path)
 
     def to_report(self, folder: str | Path) -> Path:
-        """Write report.html, table.md, table.tex and comparison.json into ``folder``; the path of the page."""
+        """Write report.html, table.md, table.tex and comparison.json into ``folder``; return the path of the page."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.to_json(folder / "comparison.json")
@@ -427,7 +427,7 @@ class Comparison:
         return folder / "report.html"
 
 
-def _written(text: str, path: str | Path | None) -> str:
+def _write(text: str, path: str | Path | None) -> str:
     from gainful.formats.files import atomic_write
 
     if path is not None:
@@ -452,8 +452,8 @@ def _describe_splits(splits: Sequence[Split]) -> dict[str, Any]:
     }
 
 
-def _describe_tested(parts: Sequence[RankingData]) -> dict[str, Any]:
-    """What the test queries of all folds look like together."""
+def _describe_test_data(parts: Sequence[RankingData]) -> dict[str, Any]:
+    """Documents per query and grades of all test queries."""
     counts, grades = np.concatenate([part.counts for part in parts]), np.concatenate([part.y for part in parts])
     highest = np.concatenate([np.maximum.reduceat(part.y, part.offsets[:-1]) for part in parts])
     values, rows = np.unique(grades, return_counts=True)

@@ -1,4 +1,4 @@
-"""One ranker on one fold: trained, tested, and kept on disk so that a comparison that was killed goes on from there."""
+"""Train and test one ranker on one fold, and store the result so that a killed comparison can resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
-from gainful.tuning.tune import TuningPlan, prepared, tuned_space
+from gainful.tuning.tune import TuningPlan, base_ranker, search_space
 
 
 def train_and_test(
@@ -36,7 +36,7 @@ def train_and_test(
     measures: Sequence[Metric],
     progress: Callable[[Progress], object],
 ) -> Run | None:
-    """The result of one ranker, or None when its training was interrupted: half a training is no result."""
+    """The result of one ranker, or None if its training was interrupted."""
     with warnings.catch_warnings(), already_checked(), PeakGrowth() as growth:
         warnings.simplefilter("ignore", InterruptedFitWarning)
         start = time.perf_counter()
@@ -64,7 +64,7 @@ def train_and_test(
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fingerprints of what a fold is trained and validated on, and of what it is tested on."""
+    """Fingerprints of a fold: of its training and validation data, and of its test data."""
 
     training: str
     test: str
@@ -76,10 +76,10 @@ class Fingerprints:
 
 @dataclass
 class RunStore:
-    """The stored trials of one ranker on one fold (``file``) and its stored result, if it is there (``run``).
+    """The stored trials of one ranker on one fold (``file``) and its stored result, if there is one (``run``).
 
-    Results are kept where ``folder`` and ``prints`` are given; :meth:`check` refuses a file that belongs to something
-    else before anything is trained.
+    Without ``folder`` and ``fingerprints`` nothing is stored. :meth:`check` refuses a file of other results before
+    anything is trained.
     """
 
     file: Store | None = None
@@ -94,18 +94,18 @@ class RunStore:
         label: str,
         fold: int,
         model: Ranker,
-        prints: Fingerprints | None,
-        choosing: TuningPlan | None,
+        fingerprints: Fingerprints | None,
+        plan: TuningPlan | None,
         fixed: Collection[str],
         measures: tuple[Metric, ...],
     ) -> RunStore:
-        """The store in ``folder``, or one that keeps nothing."""
-        if folder is None or prints is None:
+        """The store in ``folder``, or one that stores nothing."""
+        if folder is None or fingerprints is None:
             return cls()
-        file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
-        # A result also depends on the budget and on the test data; trials do not.
-        how = {} if choosing is None else choosing.described()
-        of = fingerprint(prints.test, how, [str(m) for m in measures])
+        file = Store(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, fingerprints, plan, fixed))
+        # Unlike trials, a result also depends on the budget and the test data.
+        how = {} if plan is None else plan.to_dict()
+        of = fingerprint(fingerprints.test, how, [str(m) for m in measures])
         return cls(file, next((decode(r, measures) for r in file.rows if r.get("of") == of), None), of, measures)
 
     @classmethod
@@ -115,31 +115,31 @@ class RunStore:
         label: str,
         fold: int,
         model: Ranker,
-        prints: Fingerprints,
-        choosing: TuningPlan | None,
+        fingerprints: Fingerprints,
+        plan: TuningPlan | None,
         fixed: Collection[str],
     ) -> None:
         """Refuse a file that :meth:`open` would refuse."""
-        Store.check(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, prints, choosing, fixed))
+        Store.check(folder / file_name(label, f"fold-{fold + 1}"), cls.key(label, model, fingerprints, plan, fixed))
 
     @staticmethod
     def key(
-        label: str, model: Ranker, prints: Fingerprints, choosing: TuningPlan | None, fixed: Collection[str]
+        label: str, model: Ranker, fingerprints: Fingerprints, plan: TuningPlan | None, fixed: Collection[str]
     ) -> dict[str, Any]:
         """What the stored results belong to."""
-        if choosing is not None:
-            base = prepared(model, choosing.metric, fixed)
-            search = choosing.searching(base, tuned_space(model, None, fixed))
-            return choosing.key(label, base, search, prints.training)
+        if plan is not None:
+            base = base_ranker(model, plan.metric, fixed)
+            search = plan.make_search(base, search_space(model, None, fixed))
+            return plan.key(label, base, search, fingerprints.training)
         return {
             "version": version(),
             "libraries": libraries(),
-            "data": prints.training,
+            "data": fingerprints.training,
             "ranker": fingerprint(label, type(model).__name__, model.get_params(deep=False)),
         }
 
     def keep(self, run: Run | None) -> Run | None:
-        """Store a result. What comes back is what would be read, so that a resumed comparison is the same."""
+        """Store a result. Returns it as it would be read, so that a resumed comparison gives the same."""
         if run is None or self.file is None:
             return run
         row = json.loads(json.dumps(encode(run, self.measures)))
@@ -155,7 +155,7 @@ class RunStore:
 
 
 def encode(run: Run, measures: Sequence[Metric]) -> dict[str, Any]:
-    """A run as JSON can hold it; numbers come back as they were, NaN included."""
+    """A run as JSON values; numbers survive exactly, NaN included."""
     row = {one.name: getattr(run, one.name) for one in fields(run) if one.name not in ("values", "scores")}
     return {
         **plain(row),

@@ -1,9 +1,9 @@
-"""Paired statistics of per-query values: tests, intervals, effect sizes, what the number of queries can show.
+"""Paired statistics of per-query values: tests, intervals, effect sizes, and what the number of queries can detect.
 
 Conventions
 -----------
 ``differences`` is (n_queries,), or (n_queries, k) for k rankers at once; a query that a metric skips is NaN and left
-out. Everything random takes a seed and draws the same queries for all rankers.
+out. Random functions take a seed and draw the same queries for all rankers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gainful.data.rows import Array
 
 N_FLIPS = 10_000
 N_RESAMPLES = 10_000
-BLOCK_VALUES = 1 << 21  # random numbers held at a time
+BLOCK_VALUES = 1 << 21  # random numbers in memory at a time
 ROUNDING = 1e-12
 POWER = 0.8
-EXACT = 50  # queries up to which Wilcoxon's distribution is computed rather than approximated
+EXACT = 50  # with more queries, Wilcoxon's distribution is approximated
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------
@@ -30,8 +30,8 @@ EXACT = 50  # queries up to which Wilcoxon's distribution is computed rather tha
 def wilcoxon(differences: Array, seed: int = 0) -> float:
     """Two-sided Wilcoxon signed-rank test; queries without a difference are left out.
 
-    Exact up to 50 differing queries, with equal differences too: the distribution of the rank sum over all signs.
-    Beyond that by the normal distribution, its variance corrected for equal differences.
+    Exact up to 50 differing queries, even with equal differences: the distribution of the rank sum over all signs.
+    With more, the normal distribution, its variance corrected for equal differences.
     """
     from scipy.special import ndtr
     from scipy.stats import rankdata
@@ -52,7 +52,7 @@ def wilcoxon(differences: Array, seed: int = 0) -> float:
 
 
 def _rank_sums(ranks: Array) -> Array:
-    """The probability of each sum of those ranks (whole numbers) whose sign falls positive, (Σ ranks + 1,)."""
+    """The probability of each sum of the (integer) ranks with positive sign, (Σ ranks + 1,)."""
     chances = np.zeros(int(ranks.sum()) + 1)
     chances[0] = 1.0
     for rank in ranks:
@@ -78,21 +78,21 @@ def paired_t(differences: Array, seed: int = 0) -> float:
 def randomization(differences: Array, seed: int = 0) -> float:
     """Two-sided randomisation test: how often random signs give a mean at least as far from 0 (10,000 draws).
 
-    The observed signs count as one of the draws, so that the p-value is never 0 and the test keeps its level.
+    The observed signs count as one draw, so that the p-value is never 0 and the test keeps its level.
     """
     return float(randomizations(differences.reshape(-1, 1), seed)[0])
 
 
 def randomizations(differences: Array, seed: int = 0) -> Array:
     """:func:`randomization` of every column of (n_queries, k), (k,), under the same sign flips."""
-    values = np.nan_to_num(differences)  # a skipped query adds nothing under either sign
+    values = np.nan_to_num(differences)  # a skipped query adds nothing with either sign
     observed = np.abs(values.sum(axis=0))
     if len(values) == 0:
         return np.ones(values.shape[1])
-    # Sums in another order differ by rounding; what is as far but for that is as far.
+    # Sums in another order differ by rounding, which must not decide.
     bound = observed - ROUNDING * np.abs(values).sum(axis=0)
     as_far = np.zeros(values.shape[1], dtype=np.int64)
-    for signs in _drawn("draw_signs", len(values), N_FLIPS, seed):
+    for signs in _draw_blocks("draw_signs", len(values), N_FLIPS, seed):
         as_far += (np.abs(signs @ values) >= bound).sum(axis=0)
     return np.asarray((as_far + 1) / (N_FLIPS + 1))
 
@@ -103,7 +103,7 @@ TESTS: MappingProxyType[str, Callable[[Array, int], float]] = MappingProxyType(
 
 
 def p_values(test: str, columns: Sequence[Array], seed: int) -> list[float]:
-    """The test of each column of differences (NaN where a query is skipped)."""
+    """The p-value of each column of differences (NaN for skipped queries)."""
     if test == "randomization" and columns:
         return [float(p) for p in randomizations(np.column_stack(columns), seed)]
     return [TESTS[test](column[~np.isnan(column)], seed) for column in columns]
@@ -136,13 +136,13 @@ def bootstrap_intervals(
     Queries are drawn with replacement, 10,000 times; the ends are the quantiles β and 1 − β of the resampled means with
     β = Φ(−√(n / (n − 1)) t_{(1 + level) / 2, n − 1}). For large n that is (1 − level) / 2, the plain percentile
     interval; for small n it is wider, as Student's interval is wider than the normal one (Hesterberg, 2015). ``values``
-    is (n_queries, k), NaN where skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries
-    there is no interval: NaN.
+    is (n_queries, k), NaN if skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries
+    the interval is NaN.
     """
     resampled = _resampled_means(values, weights, seed)
     ends = np.full((2, values.shape[1]), np.nan)
     counts = (~np.isnan(values)).sum(axis=0)
-    quantiles = np.nanquantile if np.isnan(resampled).any() else np.quantile  # the first is far slower
+    quantiles = np.nanquantile if np.isnan(resampled).any() else np.quantile  # nanquantile is far slower
     for n in np.unique(counts[counts > 1]):
         same = counts == n
         tail = _tail(int(n), level)
@@ -162,15 +162,15 @@ def _resampled_means(values: Array, weights: Array | None, seed: int) -> Array:
     kept = ~np.isnan(values)
     weight = kept * (np.ones(len(values)) if weights is None else weights)[:, None]
     total = weight * np.nan_to_num(values)
-    below = weight[:, :1] if kept.all() else weight  # one column serves all when nothing is skipped
-    with np.errstate(invalid="ignore"):  # a resample of skipped queries only has no mean
+    below = weight[:, :1] if kept.all() else weight  # one column is enough if nothing is skipped
+    with np.errstate(invalid="ignore"):  # a resample with only skipped queries has no mean
         return np.concatenate(
-            [(c @ total) / (c @ below) for c in _drawn("draw_counts", len(values), N_RESAMPLES, seed)]
+            [(c @ total) / (c @ below) for c in _draw_blocks("draw_counts", len(values), N_RESAMPLES, seed)]
         )
 
 
-def _drawn(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:
-    """Blocks of random rows of length n, ``draws`` rows in all; a block is valid until the next."""
+def _draw_blocks(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:
+    """Blocks of random rows of length n, ``draws`` rows in total; each block overwrites the last."""
     from gainful.comparison import resampling_kernels
 
     draw = getattr(resampling_kernels, kernel)
@@ -182,20 +182,20 @@ def _drawn(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:
         yield rows
 
 
-# -- how large, and how sure one can be --------------------------------------------------------------------------------
+# -- sizes and power ---------------------------------------------------------------------------------------------------
 
 
 def effect_size(differences: Array) -> float:
-    """Cohen's d_z: the mean difference in units of its spread over the queries; 0 without a difference."""
-    spread = differences.std(ddof=1) if len(differences) > 1 else 0.0
+    """Cohen's d_z: the mean difference over its standard deviation; 0 without a difference."""
+    deviation = differences.std(ddof=1) if len(differences) > 1 else 0.0
     mean = differences.mean() if len(differences) else 0.0
-    if spread > ROUNDING * abs(mean):
-        return float(mean / spread)
+    if deviation > ROUNDING * abs(mean):
+        return float(mean / deviation)
     return 0.0 if mean == 0 else math.copysign(math.inf, mean)
 
 
 def superiority(differences: Array) -> float:
-    """The probability that the ranker is better on a query drawn at random, ties counted half."""
+    """The probability that the ranker is better on a random query; ties count half."""
     if len(differences) == 0:
         return 0.5
     return float(((differences > 0).sum() + 0.5 * (differences == 0).sum()) / len(differences))
@@ -204,8 +204,8 @@ def superiority(differences: Array) -> float:
 def least_p(test: str, n_differing: int) -> float:
     """The smallest p-value that a test could give, whatever the signs of the differences, before any correction.
 
-    k queries that differ have 2^k patterns of signs, of which the two extreme ones are the farthest from 0; the drawn
-    patterns of the randomisation test cannot go below 1 / 10,001. The t test has no such bound.
+    k differing queries have 2^k patterns of signs, of which the two extreme ones are farthest from 0. The random
+    patterns of the randomisation test cannot give less than 1 / 10,001. The t test has no such bound.
     """
     if test == "t":
         return 0.0
@@ -214,9 +214,9 @@ def least_p(test: str, n_differing: int) -> float:
 
 
 def smallest_p(p_values: Sequence[float], i: int, least: float) -> float:
-    """What the Holm-corrected p-value of ranker i would be at its least, those of the others as they are.
+    """The smallest Holm-corrected p-value that ranker i could have, given the p-values of the others.
 
-    Never above its corrected p-value as it is: a drawn p-value may come out below what all patterns of signs give.
+    Never above its actual corrected p-value: a random draw may fall below what all patterns of signs give.
     """
     best = list(p_values)
     best[i] = min(best[i], least)
@@ -224,7 +224,7 @@ def smallest_p(p_values: Sequence[float], i: int, least: float) -> float:
 
 
 def detectable(differences: Array, alpha: float, n_rankers: int) -> float:
-    """The mean difference that a paired t test would find in 80 % of cases, at the spread seen here.
+    """The mean difference that a paired t test finds in 80 % of cases, at the standard deviation observed here.
 
     (t_{1 − α/2m} + t_{0.8}) s / √n with n − 1 degrees of freedom, at the level of Holm's first step over m rankers.
     """
@@ -238,7 +238,7 @@ def detectable(differences: Array, alpha: float, n_rankers: int) -> float:
 
 
 def queries_needed(differences: Array, alpha: float, n_rankers: int) -> float:
-    """About how many queries would show a difference as large as this one, with 80 % power (normal quantiles)."""
+    """About how many queries it takes to detect this difference with 80 % power (normal quantiles)."""
     from scipy.special import ndtri
 
     effect = abs(effect_size(differences))

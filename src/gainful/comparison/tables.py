@@ -1,4 +1,4 @@
-"""What the tables of a comparison say, cell by cell, and the notes under them; how they look is ``render``'s matter."""
+"""The tables of a comparison, cell by cell, and the notes under them; ``render`` decides how they look."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ FULL_NAMES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, the number or text it is sorted by, and what it stands out for."""
+    """One cell: its text, its sort key, and whether it is best or significant."""
 
     text: str
     value: float | str | None = None
     best: bool = False
     verdict: int = 0  # +1 significantly better than the baseline, −1 worse
-    picture: str = ""  # markup beside the text, made here and therefore trusted
+    picture: str = ""  # markup next to the text, trusted because it is our own
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table: a title for those who cannot see it, headings, rows of cells; the first column names the row."""
+class Table:
+    """A title for screen readers, headings, and rows of cells; the first column names the row."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
+def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     """One row per ranker, best first: means with marks, the interval of the headline metric, times."""
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
@@ -59,14 +59,14 @@ def means_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
         spent = [comparison.tuning_seconds(label)] if comparison.tuned else []
         spent.append(comparison.fit_seconds(label))
         rows.append((*cells, *(Cell(seconds(value), value) for value in spent)))
-    return Sheet("Means over the test queries", tuple(head), tuple(rows))
+    return Table("Means over the test queries", tuple(head), tuple(rows))
 
 
-def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Sheet:
-    """One row per ranker but the baseline, best first: its difference on the headline metric, queries won, p-values."""
+def differences_table(comparison: Comparison, *, intervals: bool = True) -> Table:
+    """One row per ranker except the baseline, best first: difference on the headline metric, queries won, p-values."""
     head = [f"against {comparison.baseline}", f"Δ {comparison.headings[comparison.headline]}"]
     head += [f"{percent(comparison.level)} interval", "effect"] if intervals else []
-    head += ["won/tied/lost", *(_p_heading(test, measure) for test, measure in tested(comparison))]
+    head += ["won/tied/lost", *(_p_heading(test, measure) for test, measure in shown_tests(comparison))]
     rows = []
     for label in comparison.by_mean:
         if label != comparison.baseline:
@@ -76,15 +76,15 @@ def differences_sheet(comparison: Comparison, *, intervals: bool = True) -> Shee
             if intervals:
                 cells += [Cell(interval_text(*t.interval, "+"), t.interval[0]), Cell(_effect(t), t.effect_size)]
             cells.append(Cell(f"{t.wins}/{t.ties}/{t.losses}", t.wins - t.losses))
-            rows.append((*cells, *(_p_cell(comparison, label, *one) for one in tested(comparison))))
-    return Sheet(f"Differences to {comparison.baseline}", tuple(head), tuple(rows))
+            rows.append((*cells, *(_p_cell(comparison, label, *one) for one in shown_tests(comparison))))
+    return Table(f"Differences from {comparison.baseline}", tuple(head), tuple(rows))
 
 
-def tested(comparison: Comparison) -> list[tuple[str, str]]:
+def shown_tests(comparison: Comparison) -> list[tuple[str, str]]:
     """(test, measure) of each p-value shown.
 
-    All look at the headline metric. Where that is an NDCG, Wilcoxon looks at the whole top of the list instead, as
-    Chapelle, Le and Smola do, or as well where it decides the marks.
+    All test the headline metric. If that is an NDCG, Wilcoxon tests the whole top of the list instead, as Chapelle, Le
+    and Smola do, or both if it decides the marks.
     """
     heading = comparison.headings[comparison.headline]
     found = []
@@ -114,7 +114,7 @@ def label_of(comparison: Comparison, label: str) -> str:
 
 
 def notes(comparison: Comparison, best: str = "bold") -> list[str]:
-    """What the figures mean: marks, what they cannot support, data, conventions, tests, and what went wrong."""
+    """The notes: marks, cautions, data, conventions, tests, and what went wrong."""
     compared = len(comparison.labels) > 1 and bool(comparison.tests)
     lines = [legend(comparison, best)] if compared else []
     lines += comparison.cautions
@@ -127,10 +127,12 @@ def notes(comparison: Comparison, best: str = "bold") -> list[str]:
 
 
 def legend(comparison: Comparison, best: str = "bold") -> str:
-    """The marks, in one line; ``best`` is how the best mean stands out."""
+    """One line on the marks; ``best`` says how the best mean is marked."""
     mark = FULL_NAMES[comparison.marking_test or ""].partition(" (")[0]
     others = len(comparison.metrics) > 1
-    only = f"; other metrics only where {comparison.headings[comparison.headline]} is marked, over all of them"
+    only = (
+        f"; other metrics only where {comparison.headings[comparison.headline]} is marked, corrected over all of them"
+    )
     return (
         f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected over "
         f"the rankers{only if others else ''}); {best}: best mean."
@@ -138,23 +140,23 @@ def legend(comparison: Comparison, best: str = "bold") -> str:
 
 
 def tests_note(comparison: Comparison) -> str:
-    told = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in tested(comparison))
+    names = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in shown_tests(comparison))
     return (
-        f"p-values: {told}; Holm-corrected over the rankers. Intervals: bootstrap over the test queries, each by "
-        "itself. Effect: mean difference over its standard deviation."
+        f"p-values: {names}; Holm-corrected over the rankers. Intervals: bootstrap over the test queries, not "
+        "corrected. Effect: mean difference divided by its standard deviation."
     )
 
 
 def tuning_note(comparison: Comparison) -> str:
-    """What the trials cost, and which rankers trained more models in them than there were trials."""
+    """What the tuning times include, and which rankers trained more models than trials."""
     more = []
     for label in comparison.labels:
         trials = sum(len(run.trials) for run in comparison.runs[label])
         models = comparison.models_tried(label)
         if models > trials:
             more.append(f"{label} trained {models:,} models in {trials:,} trials")
-    said = "Tuning: time of all trials on all folds, one after the other; fit: of the final trainings."
-    return f"{said} A trial is not the same work for all: {'; '.join(more)}." if more else said
+    note = "Tuning: total time of all trials on all folds; fit: time of the final trainings."
+    return f"{note} Trials differ in work: {'; '.join(more)}." if more else note
 
 
 def data_note(comparison: Comparison) -> str:
@@ -162,8 +164,8 @@ def data_note(comparison: Comparison) -> str:
     folds = f"{data['folds']} folds, " if data["folds"] > 1 else ""
     return (
         f"{folds}{len(comparison.query_ids):,} test queries, {data['test_documents']:,} documents, "
-        f"{data['features']} features; trained on {spread(data['train_queries'])} queries, "
-        f"validated on {spread(data['validation_queries'])}."
+        f"{data['features']} features; trained on {range_text(data['train_queries'])} queries, "
+        f"validated on {range_text(data['validation_queries'])}."
     )
 
 
@@ -171,12 +173,12 @@ def problems(comparison: Comparison) -> list[str]:
     """Remarks, rankers that failed, and an interruption."""
     lines = [*comparison.remarks, *(f"{label} failed: {reason}" for label, reason in comparison.failures.items())]
     if comparison.interrupted:
-        lines.append("Interrupted: the table holds what was finished.")
+        lines.append("Interrupted: the table shows what had finished.")
     return lines
 
 
 def conventions(metrics: Sequence[Metric]) -> list[str]:
-    """The conventions of each metric, those that share them together: ``ndcg@10, ndcg@5 (gain=exp2, …)``."""
+    """The conventions of the metrics, grouped: ``ndcg@10, ndcg@5 (gain=exp2, …)``."""
     together: dict[str, list[str]] = {}
     for m in metrics:
         together.setdefault(str(m).partition("(")[2].rstrip(")"), []).append(m.name)
@@ -212,7 +214,7 @@ def mebibytes(value: float | None) -> str:
     return "–" if value is None else f"{value / 2**20:,.0f} MiB"
 
 
-def spread(counts: Sequence[int]) -> str:
+def range_text(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 

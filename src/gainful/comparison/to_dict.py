@@ -1,4 +1,4 @@
-"""A comparison as plain values: what the JSON file holds and what every other form is read from."""
+"""A comparison as plain values: the JSON file, and the source of the report."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
 LIBRARIES = ("gainful", "numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
-EXTREME_QUERIES = 3  # on either side
+EXTREME_QUERIES = 3  # with the largest gain, and with the largest loss
 TOP = 10
 
 
-def record(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]:
-    """Everything, as JSON can hold it; the values of every query are most of it and may be left out."""
+def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]:
+    """Everything as JSON values. The values of every query are most of it and can be left out."""
     result = {
         "created": comparison.created,
         "versions": versions(),
@@ -59,7 +59,7 @@ def record(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]:
 def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, Any]:
     names, runs = list(comparison.headings.values()), comparison.runs[label]
     memory = [run.memory for run in runs if run.memory is not None]
-    told = {
+    entry = {
         "means": {name: comparison.mean(label, name) for name in names},
         "intervals": {name: comparison.interval(label, name) for name in names},
         "means_of_folds": {name: comparison.mean(label, name, average="folds") for name in names},
@@ -74,16 +74,16 @@ def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, An
         "history": [_columns(run.history) for run in runs],
     }
     if per_query:
-        told["per_query"] = {name: comparison.per_query(label, name) for name in names}
+        entry["per_query"] = {name: comparison.per_query(label, name) for name in names}
     for name in ("chosen", "trials"):  # of a tuned ranker
         values = [getattr(run, name, None) for run in runs]
         if any(values):
-            told[name] = values
-    return told
+            entry[name] = values
+    return entry
 
 
 def _columns(history: Any) -> dict[str, list[Any]]:
-    """Rows as columns, which are a third as long on disk; those that hold nothing are left out."""
+    """Rows as columns, which take a third of the space on disk; empty columns are left out."""
     names = dict.fromkeys(name for row in history for name in row)
     columns = {name: [row.get(name) for row in history] for name in names}
     return {name: values for name, values in columns.items() if any(value is not None for value in values)}
@@ -115,9 +115,9 @@ def _paired(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
 
 
 def best_two(comparison: Comparison) -> dict[str, Any] | None:
-    """The two best rankers by the headline metric: per-query differences and the queries won and lost most.
+    """The two best rankers by the headline metric: per-query differences, and the queries won and lost by most.
 
-    No p-value: two rankers picked because they came out on top would make it too small.
+    No p-value: it would be too small for two rankers picked because they came out on top.
     """
     if len(comparison.labels) < 2:
         return None
@@ -141,10 +141,10 @@ def best_two(comparison: Comparison) -> dict[str, Any] | None:
 
 
 def _query(comparison: Comparison, first: str, second: str, q: int, difference: float) -> dict[str, Any]:
-    """One query with the documents that either ranker puts among its first ten."""
+    """One query, with the documents in the top ten of either ranker."""
     rows = comparison.documents
     begin, end = rows.offsets[q], rows.offsets[q + 1]
-    told = {
+    entry = {
         "query": comparison.query_ids[q],
         "fold": int(comparison.fold_of_query[q]) + 1,
         "values": [comparison.per_query(label, comparison.headline)[q] for label in (first, second)],
@@ -154,11 +154,11 @@ def _query(comparison: Comparison, first: str, second: str, q: int, difference: 
     }
     scores = [comparison.scores(label) for label in (first, second)]
     if scores[0] is None or scores[1] is None:
-        return told
+        return entry
     ours, theirs = scores[0][begin:end], scores[1][begin:end]
     ranks = [_ranks(ours), _ranks(theirs)]
     shown = np.flatnonzero(np.minimum(*ranks) <= TOP)
-    told["documents"] = [
+    entry["documents"] = [
         {
             "id": rows.name(q, int(i)),
             "grade": rows.grades[begin + i],
@@ -167,18 +167,18 @@ def _query(comparison: Comparison, first: str, second: str, q: int, difference: 
         }
         for i in shown[np.lexsort((ranks[1][shown], ranks[0][shown]))]
     ]
-    return told
+    return entry
 
 
 def _ranks(scores: Any) -> Any:
-    """1 for the highest score; ties in the order of the rows."""
+    """1 for the highest score; ties keep the order of the rows."""
     ranks = np.empty(len(scores), dtype=np.int64)
     ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     return ranks
 
 
 def versions() -> dict[str, str]:
-    """Of this package, Python, and the libraries that are installed."""
+    """Versions of Python, this package and the libraries installed."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
     for name in LIBRARIES:
         try:

@@ -131,24 +131,42 @@ def risk_along(
     return float(weights @ values), float(sum(slopes))
 
 
+def apply_gradient(features: Features, coefficients: Array, *, threads: int | None = None) -> Array:
+    """X'c in float64, (n_features,); rows where c is 0 are not read."""
+
+    def task(lo: int, hi: int) -> Array:
+        gradient = np.zeros(features.n_features)
+        features.add_gradient(coefficients[lo:hi], lo, hi, gradient)
+        return gradient
+
+    cuts = even_cuts(features.n_rows, threads_for(features.n_rows, threads))
+    return np.asarray(np.sum(run_each(task, cuts), axis=0))
+
+
 # -- runs of queries ---------------------------------------------------------------------------------------------------
 
 
-def threads_for(n_rows: int, threads: int | None) -> int:
-    """The number of threads for ``n_rows`` rows: at most one per ROWS_PER_THREAD, unless ``threads`` is given."""
-    wanted = thread_count() if threads is None else threads
-    return max(1, min(wanted, n_rows // ROWS_PER_THREAD if threads is None else n_rows))
+def threads_for(work: float, threads: int | None = None, per_thread: float = ROWS_PER_THREAD) -> int:
+    """One thread per ``per_thread`` units of work (by default rows), at most all; or ``threads`` if given."""
+    return max(1, int(min(thread_count(), work // per_thread) if threads is None else min(threads, work)))
 
 
 def run_in_threads(offsets: Array, threads: int | None, task: Callable[[int, int], Any]) -> list[Any]:
     """``task(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
-    n_rows, n_queries = int(offsets[-1]), len(offsets) - 1
-    n_runs = threads_for(n_rows, threads)
-    if n_runs == 1:
-        return [task(0, n_queries)]
-    cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n_runs + 1)).tolist()
-    cuts[0], cuts[-1] = 0, n_queries
-    return run_each(task, sorted(set(cuts)))
+    n_threads = threads_for(int(offsets[-1]), threads)
+    return [task(0, len(offsets) - 1)] if n_threads == 1 else run_each(task, cuts_of_equal_work(offsets, n_threads))
+
+
+def even_cuts(n: int, n_parts: int) -> list[int]:
+    """0, …, n: at most ``n_parts`` runs of about equal length."""
+    return sorted({n * i // n_parts for i in range(n_parts + 1)})
+
+
+def cuts_of_equal_work(work: Array, n_parts: int) -> list[int]:
+    """Runs of queries of about equal work, of which ``work[q]`` is done before query q."""
+    cuts = np.searchsorted(work, np.linspace(0, work[-1], n_parts + 1)).tolist()
+    cuts[0], cuts[-1] = 0, len(work) - 1
+    return sorted(set(cuts))
 
 
 def run_each(task: Callable[[int, int], Any], cuts: list[int]) -> list[Any]:

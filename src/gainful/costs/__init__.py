@@ -1,1 +1,1 @@
-"""What training will cost, before it starts."""
+"""Estimates of what training costs."""

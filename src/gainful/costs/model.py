@@ -1,12 +1,12 @@
-"""What a training costs before it is run: about how many seconds, about how many bytes.
+"""An estimate of what training costs: seconds and bytes.
 
-The cost of a ranker is a sum of *terms*, products of the sizes of the data, each times a constant that was measured on
-one core: for instance an iteration of RankNet takes c₁·(rows × features) + c₂·(rows × documents a query) seconds. Which
-terms a ranker has and the constants are in ``costs.json``, which ``benchmarks/bench_cost.py`` writes.
+The cost of a ranker is a sum of *terms*, products of the sizes of the data, each times a constant measured on one core.
+For example, an iteration of RankNet takes c₁·(rows × features) + c₂·(rows × documents per query) seconds.
+``costs.json`` has the terms and constants of each ranker; ``benchmarks/bench_cost.py`` writes it.
 
-Amdahl's law gives the time on several cores, with the parallel part that two threads showed; where these were not
-measured, nothing is said of cores. Iterations of solvers that stop by themselves are a guess: of a fit whose iterations
-are known, a factor of two either way is what to expect of seconds, on a machine like the one measured on.
+Amdahl's law gives the time on several cores, with the parallel part measured on two threads; where that was not
+measured, the estimate is for one core. If a solver decides itself when to stop, the number of iterations is a guess. If
+it is known, expect seconds within a factor of two on a machine like the one measured on.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from gainful.errors import UnknownNameError
+from gainful.errors import GainfulError, UnknownNameError
 from gainful.parameters.constraints import Constraint, Maybe, Real, check_parameters
 from gainful.rankers.registry import RANKERS
 
-MOST = 1e15  # of anything: beyond, products of sizes are no numbers any more
+MOST = 1e15  # of any size: products of larger ones overflow
 SIZES: Mapping[str, Constraint] = {
-    "rows": Real(low=1, high=MOST, help="documents in all"),
-    "features": Real(low=1, high=MOST, help="features of a document"),
-    "docs_per_query": Real(low=1, high=MOST, help="documents of a query"),
-    "cores": Maybe(inner=Real(low=1, high=MOST), help="of the machine; n_jobs of the ranker means the same"),
-    "grades": Real(low=1, high=MOST, help="different ones"),
-    "iterations": Maybe(inner=Real(low=1, high=MOST), help="instead of those expected"),
+    "rows": Real(low=1, high=MOST, help="number of documents"),
+    "features": Real(low=1, high=MOST, help="number of features"),
+    "docs_per_query": Real(low=1, high=MOST, help="documents per query"),
+    "cores": Maybe(inner=Real(low=1, high=MOST), help="cores to train on; n_jobs of the ranker means the same"),
+    "grades": Real(low=1, high=MOST, help="number of distinct grades"),
+    "iterations": Maybe(inner=Real(low=1, high=MOST), help="number of iterations, instead of the expected one"),
 }
-"""What :func:`estimate` takes beside the parameters of the ranker."""
+"""The arguments of :func:`estimate` besides the parameters of the ranker."""
 
-LONG_LIST = 2500  # documents of a query from which on hinges sort them instead of looking at every pair
-BINNED_ROWS = 200_000  # that LightGBM draws to place the borders of its bins
+LONG_LIST = 2500  # documents per query from which hinges sort instead of visiting every pair
+BINNED_ROWS = 200_000  # rows that LightGBM samples to place the borders of its bins
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The sizes that a cost depends on; ``params`` are those of the ranker, defaults included."""
+    """What a cost depends on: the sizes of the data, and all parameters of the ranker, defaults included."""
 
     rows: float
     features: float
@@ -55,13 +55,13 @@ class Problem:
 
 
 def _weights(p: Problem) -> float:
-    """Products a row in a net of fully connected layers."""
+    """Multiplications per row in a net of fully connected layers."""
     sizes = [p.features, *map(float, p.params.get("hidden", ())), 1.0]
     return sum(a * b for a, b in pairwise(sizes))
 
 
 def _levels(p: Problem) -> float:
-    """Levels of a balanced tree, each of which looks at half of the rows again."""
+    """Levels of a balanced tree; each one visits half of the rows again."""
     return math.log2(p.given("n_leaves", 31))
 
 
@@ -89,17 +89,17 @@ TERMS: Mapping[str, Callable[[Problem], float]] = {
     "drawn values": lambda p: p.given("max_pairs", 50_000) * p.features,
     "drawn squares": lambda p: p.given("max_pairs", 50_000) * p.features**2,
 }
-"""Name → value of every term that ``costs.json`` may use."""
+"""Name → value of each term that ``costs.json`` may use."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """About what a training takes: ``str()`` says it in a line.
+    """About what training takes; ``str()`` gives it in one line.
 
-    ``bytes`` is what the training adds to the data, ``data_bytes`` the features as float32 with a grade a row.
-    ``iterations`` are trees (of every class), rounds, sweeps, epochs or steps of a solver, whichever the ranker has;
-    ``is_guess`` where a solver stops by itself and they are those of an easy set of 10,000 rows. ``note`` says what
-    was asked for and is not in the figures.
+    ``bytes`` is what training needs besides the data, ``data_bytes`` the features as float32 with one grade per row.
+    ``iterations`` counts trees (per class), rounds, sweeps, epochs or steps of a solver, whichever the ranker has;
+    ``is_guess``: the solver decides when to stop, and the number is from an easy set of 10,000 rows. ``note`` says what
+    the figures leave out.
     """
 
     ranker: str
@@ -117,13 +117,13 @@ class Estimate:
 
     def __str__(self) -> str:
         each, once = time_text(self.iteration_seconds), time_text(self.setup_seconds)
-        memory = f"{size_text(self.bytes)} beside the data's {size_text(self.data_bytes)}"
+        memory = f"{size_text(self.bytes)} besides {size_text(self.data_bytes)} of data"
         more = f"; {self.note}" if self.note else ""
         if self.is_guess:
             seen = f"{self.iterations:,.0f} iteration{'s' if self.iterations > 1 else ''}"
             return (
-                f"{self.ranker}: about {each} an iteration after {once}; how many it takes depends on the data, "
-                f"{seen} on an easy set would be {time_text(self.seconds)}; {memory}{more}"
+                f"{self.ranker}: about {each} per iteration after {once}; the number of iterations depends on the "
+                f"data: {seen}, as on an easy set, would take {time_text(self.seconds)}; {memory}{more}"
             )
         parts = f"{self.iterations:,.0f} iterations of {each} after {once}" if self.iterations > 1 else "one pass"
         return f"{self.ranker}: about {time_text(self.seconds)} ({parts}), {memory}{more}"
@@ -140,18 +140,17 @@ def estimate(
     iterations: float | None = None,
     **params: Any,
 ) -> Estimate:
-    """About how long ``gainful.ranker(name, **params)`` trains on such data, and what memory it needs for that.
+    """About how long ``gainful.ranker(name, **params)`` trains on data of this size, and how much memory it needs.
 
     Parameters
     ----------
     rows, features, docs_per_query : the data; features are dense float32
-    cores : of a machine like the one measured on; by default ``n_jobs``, or one. Rankers that were measured on one
-        core only are told for one, and ``note`` says so
-    grades : different ones, which McRank grows a tree each for
-    iterations : so many, instead of what the parameters say; for a solver that stops by itself, instead of what it
-        took on the data measured
-    params : of the ranker; numbers of trees, leaves, rounds, epochs, units, landmarks and the like are taken into
-        account, others change nothing
+    cores : of a machine like the one measured on; by default ``n_jobs``, or one. For rankers measured on one core
+        only, the estimate is for one core, and ``note`` says so
+    grades : number of distinct grades; McRank grows a tree for each
+    iterations : replaces the number given by the parameters, or, for a solver that decides when to stop, the number
+        seen on the measured data
+    params : of the ranker; numbers of trees, leaves, rounds, epochs, units, landmarks and so on count, others do not
 
     >>> import gainful
     >>> one, ten = (gainful.estimate("lambdamart", rows=n, features=136) for n in (1e6, 1e7))
@@ -165,14 +164,14 @@ def estimate(
     model = RANKERS[name].create(**params)
     model._check_parameters()
     problem = Problem(rows, features, min(docs_per_query, rows), grades, model.get_params(deep=False))
-    cost = costs()[name]
+    cost = _cost_of(name)
     most, seen = _most_iterations(problem, cost), float(cost.get("seen", math.inf))
     spread, note = _on_cores(cost["parallel"], _cores(cores, problem))
     return Estimate(
         ranker=name,
         iterations=min(seen, most) if iterations is None else float(iterations),
         setup_seconds=spread * total(cost["setup"], problem),
-        iteration_seconds=spread * total(cost["iteration"], problem) * trees_an_iteration(problem),
+        iteration_seconds=spread * total(cost["iteration"], problem) * trees_per_iteration(problem),
         bytes=total(cost["bytes"], problem),
         data_bytes=rows * (4.0 * features + 8.0),
         is_guess=iterations is None and seen < most,
@@ -180,8 +179,16 @@ def estimate(
     )
 
 
+def _cost_of(name: str) -> dict[str, Any]:
+    if name not in costs():
+        raise GainfulError(
+            f"the cost of {name} was not measured, so there is no estimate; benchmarks/bench_cost.py measures it"
+        )
+    return costs()[name]
+
+
 def _cores(cores: float | None, problem: Problem) -> float:
-    """Those that the training uses: all there are, or as many as the ranker may have threads."""
+    """The cores that training uses: all of them, or as many as the ranker has threads."""
     jobs = problem.given("n_jobs", -1)
     if jobs < 1:
         return 1.0 if cores is None else cores
@@ -189,17 +196,17 @@ def _cores(cores: float | None, problem: Problem) -> float:
 
 
 def _on_cores(parallel: float | None, cores: float) -> tuple[float, str]:
-    """The part of one core's time that so many take, and what to say where it is not known."""
+    """The share of one core's time that this many cores take, and a note if it was not measured."""
     if cores <= 1:
         return 1.0, ""
     if parallel is None:
-        return 1.0, "times are those of one core: what more cores bring was not measured for this ranker"
+        return 1.0, "times are for one core: the gain from more cores was not measured for this ranker"
     return 1.0 - parallel + parallel / cores, ""
 
 
 @cache
 def costs() -> dict[str, dict[str, Any]]:
-    """Ranker → its terms and constants, as measured."""
+    """Ranker → its terms and measured constants."""
     read: dict[str, dict[str, Any]] = json.loads(files("gainful.costs").joinpath("costs.json").read_text())["rankers"]
     return read
 
@@ -209,15 +216,15 @@ def total(constants: Mapping[str, float], problem: Problem) -> float:
     return sum(constant * TERMS[term](problem) for term, constant in constants.items())
 
 
-def trees_an_iteration(problem: Problem) -> float:
-    """McRank grows one tree for each class, or for each border between two, an iteration; others grow one."""
+def trees_per_iteration(problem: Problem) -> float:
+    """McRank grows one tree per class, or per border between two classes; others grow one."""
     most = problem.given("max_classes", problem.grades)
     of_mode = {"classification": min(problem.grades, most), "ordinal": max(1.0, min(problem.grades, most) - 1.0)}
     return of_mode.get(problem.params.get("mode", ""), 1.0)
 
 
 def _most_iterations(problem: Problem, cost: Mapping[str, Any]) -> float:
-    """As many as the parameters allow; a solver that stops by itself may take fewer."""
+    """As many as the parameters allow; a solver may stop earlier."""
     most = 1.0
     for parameter in cost["counted by"]:
         most *= problem.given(parameter, 1.0)
@@ -225,24 +232,24 @@ def _most_iterations(problem: Problem, cost: Mapping[str, Any]) -> float:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds to two digits, in a unit that suits.
+    """Seconds with two digits, in a suitable unit.
 
     >>> time_text(0.0123), time_text(0.72), time_text(200.0), time_text(1e8)
     ('12 ms', '0.72 s', '3.3 minutes', '1,200 days')
     """
     for unit, size in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
-            return f"{_rounded(seconds / size, 2)} {unit}"
-    return f"{_rounded(seconds, 2)} s" if seconds >= 0.1 else f"{_rounded(1000 * seconds, 2)} ms"
+            return f"{_round(seconds / size, 2)} {unit}"
+    return f"{_round(seconds, 2)} s" if seconds >= 0.1 else f"{_round(1000 * seconds, 2)} ms"
 
 
 def size_text(count: float) -> str:
-    """Bytes to three digits, in a unit that suits."""
+    """Bytes with three digits, in a suitable unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= size:
-            return f"{_rounded(count / size, 3)} {unit}"
-    return f"{_rounded(count / 1e3, 3)} kB"
+            return f"{_round(count / size, 3)} {unit}"
+    return f"{_round(count / 1e3, 3)} kB"
 
 
-def _rounded(value: float, digits: int) -> str:
+def _round(value: float, digits: int) -> str:
     return f"{float(f'{value:.{digits}g}'):,g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gainful.data.dataset import RankingData
+from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array
 
 
@@ -30,15 +31,8 @@ def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
 
 def pair_counts(data: RankingData) -> Array:
     """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64."""
-    query = np.repeat(np.arange(data.n_queries), data.counts)
-    order = np.lexsort((data.y, query))
-    y, q = data.y[order], query[order]
-    new = np.ones(len(y), dtype=bool)
-    new[1:] = (y[1:] != y[:-1]) | (q[1:] != q[:-1])
-    sizes = np.diff(np.append(np.flatnonzero(new), len(y))).astype(np.float64)
-    same = np.bincount(q[new], weights=sizes**2, minlength=data.n_queries)
-    counts = data.counts.astype(np.float64)
-    return np.asarray((counts**2 - same) / 2.0)
+    _, blocks, starts = by_grade(data.y, data.offsets)
+    return count_pairs(data.offsets, blocks, starts)
 
 
 def pair_shares(data: RankingData) -> Array:

@@ -211,6 +211,23 @@ def linear_scores(X: Any, w: Array) -> Array:
     return scores
 
 
+class Columns:
+    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
+
+    def __init__(self, X: Any):
+        self._dense = isinstance(X, np.ndarray)
+        self._X = X if self._dense else X.tocsc()
+        self.n_features = int(X.shape[1])
+
+    def __getitem__(self, j: int) -> Array:
+        if self._dense:
+            return np.ascontiguousarray(self._X[:, j], dtype=np.float64)
+        column = np.zeros(self._X.shape[0])
+        inside = slice(int(self._X.indptr[j]), int(self._X.indptr[j + 1]))
+        np.add.at(column, self._X.indices[inside], self._X.data[inside])
+        return column
+
+
 def checked_column(values: Any, n: int, what: str) -> Array:
     try:
         array = _real(column_to_numpy(values))

@@ -1,7 +1,7 @@
-"""What goes wrong, said in one line.
+"""Errors and warnings, each a single line.
 
-Every mistake a user can make is a :class:`GainfulError`: what was wrong, where, what was expected and what to do. The
-command line prints the message and exits with 2; nothing else in the package prints or exits.
+Every mistake in the user's input is a :class:`GainfulError`: what is wrong, where, what was expected and what to do.
+The command line prints the message and exits with 2; nothing else in the package prints or exits.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from gainful.errors.other_names import HANDED_ON, bare, called_here
+from gainful.errors.other_names import PASSED_ON, bare, name_here
 
 
 class GainfulError(Exception):
-    """Base of all errors that are about the caller's input rather than about gainful."""
+    """Base of all errors in the caller's input, as opposed to faults of gainful."""
 
 
 class ParameterError(GainfulError, ValueError):
-    """A parameter has a value it cannot have."""
+    """A parameter has an invalid value."""
 
     @classmethod
     def of(cls, owner: str, name: str, expected: str, found: object, hint: str = "") -> ParameterError:
@@ -30,27 +30,31 @@ class ParameterError(GainfulError, ValueError):
 
 
 class UnknownNameError(ParameterError):
-    """A name that is not among those that exist; the message gives what it is called here, or the nearest."""
+    """A name that does not exist; the message gives its name here, or the closest one."""
 
     @classmethod
-    def among(cls, kind: str, name: object, known: Iterable[str], hint: str = "") -> Self:
-        """``there is no {kind} {name}``, and what to do: the ``hint``, or else what the known names suggest."""
-        return cls(f"there is no {kind} {name!r}; {hint or _suggestion(name, list(known))}")
+    def among(cls, kind: str, name: object, known: Iterable[str], *, owner: str = "", hint: str = "") -> Self:
+        """The one template: ``{owner} has no {kind} {name}; {what to do}``.
+
+        Without an owner, ``there is no {kind} {name}``. What to do is the ``hint``, or what the known names suggest.
+        """
+        subject = f"{owner} has" if owner else "there is"
+        return cls(f"{subject} no {kind} {name!r}; {hint or _suggestion(name, list(known))}")
 
 
 class UnknownKeywordError(UnknownNameError, TypeError):
-    """A keyword that a class or method does not take; a TypeError, as for any other call in Python."""
+    """A keyword that a class or function does not accept; a TypeError, as for any call in Python."""
 
 
 def _suggestion(name: object, known: list[str]) -> str:
     plain = {bare(one): one for one in reversed(known)}
     if bare(name) in plain:
         return f"did you mean {plain[bare(name)]!r}?"
-    ours = called_here(name, known)
+    ours = name_here(name, known)
     if ours is not None:
         return f"it is called {ours!r} here"
-    if name in HANDED_ON and "engine_params" in known:
-        return f"engine_params={{{name!r}: …}} hands it to LightGBM"
+    if name in PASSED_ON and "engine_params" in known:
+        return f"engine_params={{{name!r}: …}} passes it to LightGBM"
     near = difflib.get_close_matches(bare(name), plain, n=1, cutoff=0.5)
     return f"did you mean {plain[near[0]]!r}?" if near else f"choose from {', '.join(known)}"
 
@@ -60,7 +64,7 @@ class DataError(GainfulError, ValueError):
 
 
 class FormatError(DataError):
-    """A file that does not hold what its format says. ``path``, ``line`` and ``column`` (from 1) where known."""
+    """A file that does not follow its format. ``path``, ``line`` and ``column`` (from 1) where known."""
 
     def __init__(self, message: str, *, path: object = None, line: int | None = None, column: int | None = None):
         self.path, self.line, self.column = path, line, column
@@ -73,7 +77,7 @@ class FormatError(DataError):
 
 
 class MissingExtraError(GainfulError, ImportError):
-    """An optional dependency is not installed; the message says which extra brings it."""
+    """An optional dependency is not installed; the message says which extra installs it."""
 
     @classmethod
     def of(cls, what: str, package: str, extra: str) -> MissingExtraError:
@@ -81,7 +85,7 @@ class MissingExtraError(GainfulError, ImportError):
 
 
 def install_command(extra: str) -> str:
-    """What to type for an extra, where gainful came from: a checkout, a wheel or an index."""
+    """The command that installs an extra, from where gainful came: a checkout, a wheel or an index."""
     import json
     from importlib import metadata
     from pathlib import Path
@@ -101,37 +105,37 @@ def install_command(extra: str) -> str:
 
 
 class NoAttributeError(GainfulError, AttributeError):
-    """A fitted attribute that this model does not have; ``hasattr`` says so too."""
+    """A fitted attribute that this model does not have; ``hasattr`` is False for it."""
 
 
 class ClusterError(GainfulError):
-    """A cluster that is not there, cannot do what is asked, or has been lost while it computed."""
+    """A cluster is not available, cannot do what was asked, or was lost during a computation."""
 
 
 class ExportError(GainfulError):
-    """A model that a format cannot hold, or an export that does not score as the model does."""
+    """A format cannot represent a model, or an export does not score as the model does."""
 
 
 class InterruptedFitWarning(UserWarning):
-    """Training was interrupted; the model kept is the best one until then."""
+    """Training was interrupted; the model is the best one until then."""
 
 
 class DataWarning(UserWarning):
-    """Data that nothing can be learned from, or that is likely a mistake; see :func:`gainful.check_data`."""
+    """Data that gives nothing to learn, or that looks like a mistake; see :func:`gainful.check_data`."""
 
 
 class RedundantFeaturesWarning(DataWarning):
-    """Constant or duplicate features: they do no harm and cannot help, but may hint at a mistake upstream."""
+    """Constant or duplicate features: harmless and useless, but they may point to a mistake upstream."""
 
 
 # -- the words of the interface in use ---------------------------------------------------------------------------------
 
-_on_command_line = False  # of the process, not of a thread: readers raise their errors from threads of their own
+_on_command_line = False  # per process, not per thread: readers raise errors from their own threads
 
 
 @contextmanager
 def command_line_words() -> Iterator[None]:
-    """Within this block messages name the options of the command line instead of Python's keywords."""
+    """Inside this block, messages name command-line options instead of Python keywords."""
     global _on_command_line
     before, _on_command_line = _on_command_line, True
     try:
@@ -145,7 +149,7 @@ def worded(python: str, command_line: str) -> str:
     return command_line if _on_command_line else python
 
 
-OWN_OPTIONS = ("format", "merge")  # options of readers that the command line has by these names; others follow --read
+OWN_OPTIONS = ("format", "merge")  # reader options that are command-line options too; others follow --read
 
 
 def option(name: str, value: object = ...) -> str:
@@ -160,7 +164,7 @@ def option(name: str, value: object = ...) -> str:
         shell = str(value).lower() if isinstance(value, bool) else str(value)
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
-        plain = setting.replace("…", "")  # a gap to fill in needs no quotes
+        plain = setting.replace("…", "")  # a placeholder needs no quotes
         return worded(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
     return worded(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
 

@@ -1,4 +1,4 @@
-"""Keywords that a function does not take: one line that says what to give instead."""
+"""Keywords that a function does not accept: one line says what to give instead."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from gainful.errors import UnknownKeywordError
-from gainful.errors.other_names import INSTEAD, called_here
+from gainful.errors.other_names import INSTEAD, name_here
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, but a keyword it does not take gets a line that says what to give instead."""
+    """The same function, but an unknown keyword raises an error that says what to give instead."""
     names = list(inspect.signature(function).parameters)
     is_method = names[0] == "self"
     known = names[1:] if is_method else names
@@ -26,18 +26,18 @@ def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
             if name not in names:
                 of_class = type(args[0]) if is_method else None
                 owner = of_class.__name__ if of_class and function.__name__ == "__call__" else function.__name__
-                advice = _instead(name, known, of_class)
-                raise UnknownKeywordError.among(f"keyword of {owner} called", name, known, advice)
+                advice = _advice_for(name, known, of_class)
+                raise UnknownKeywordError.among("keyword", name, known, owner=owner, hint=advice)
         return function(*args, **given)
 
     return call
 
 
-def _instead(name: str, known: list[str], of_class: Any) -> str:
-    """What to do about a keyword of a method that is a parameter of its class, or that nothing here stands for."""
+def _advice_for(name: str, known: list[str], of_class: Any) -> str:
+    """Advice for a keyword that is a parameter of the class instead, or that has no counterpart here."""
     parameters = getattr(of_class, "parameters", {})
     subject, advice = INSTEAD.get(name, ("", ""))
     if subject in known or subject in parameters:
         return advice
-    ours = name if name in parameters else None if called_here(name, known) else called_here(name, parameters)
+    ours = name if name in parameters else None if name_here(name, known) else name_here(name, parameters)
     return "" if ours is None else f"set {ours} of {of_class.__name__} instead"

@@ -1,10 +1,10 @@
-"""What other libraries call the things that have a name here, for messages that say so."""
+"""Names that other libraries use for what has another name here, so that messages can give ours."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-# Parameters that gainful sets from its own, under every name LightGBM knows them by (see its Parameters page).
+# Parameters of LightGBM that gainful sets from its own, with all their aliases (see LightGBM's Parameters page).
 LIGHTGBM: dict[str, tuple[str, ...]] = {
     "n_trees": ("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",
                 "nrounds", "num_boost_round", "n_estimators", "max_iter"),
@@ -24,7 +24,7 @@ LIGHTGBM: dict[str, tuple[str, ...]] = {
     "eval_metric": ("metric", "metrics", "metric_types"),
 }  # fmt: skip
 
-# The same for other libraries and for what is not a parameter of trees.
+# The same for other libraries, and for names that are not parameters of trees.
 ELSEWHERE: dict[str, tuple[str, ...]] = {
     "n_trees": ("iterations", "trees", "tree", "boosting_rounds"),
     "n_leaves": ("leaf", "leaves"),
@@ -62,21 +62,21 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "tree-regression": ("mart", "gbdt", "gbrt"),
 }
 
-# Parameters of LightGBM's that have no name of ours: tree rankers hand them on.
-HANDED_ON = (
+# Parameters of LightGBM without a counterpart here: tree rankers pass them on through engine_params.
+PASSED_ON = (
     "max_depth", "boosting_type", "min_split_gain", "min_gain_to_split", "gamma", "reg_alpha", "lambda_l1",
     "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
-# Keywords of other libraries' ``fit`` that no one keyword here stands for: the keyword or parameter that the advice is
-# about, and the advice. It is given only where that keyword or parameter exists.
+# Keywords of ``fit`` in other libraries without a single counterpart here: the keyword or parameter that the advice is
+# about, and the advice. It applies only where that keyword or parameter exists.
 INSTEAD = {
     "group": ("qid", "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes"),
     "callbacks": ("progress", "progress takes one function, called after each iteration"),
     "verbose": ("progress", "progress=print shows each iteration"),
-    "init_score": ("warm_start", "training goes on from a model with warm_start=True"),
-    "init_model": ("warm_start", "training goes on from a model with warm_start=True"),
-    "xgb_model": ("warm_start", "training goes on from a model with warm_start=True"),
+    "init_score": ("warm_start", "warm_start=True continues training from a model"),
+    "init_model": ("warm_start", "warm_start=True continues training from a model"),
+    "xgb_model": ("warm_start", "warm_start=True continues training from a model"),
     "eval_group": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
     "eval_qid": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
     "eval_names": ("eval_set", "there is one eval_set, and it needs no name"),
@@ -86,12 +86,12 @@ INSTEAD = {
 
 
 def bare(name: object) -> str:
-    """A name without capitals, dashes and underscores, in which people differ most."""
+    """A name without capitals, dashes, underscores and spaces, where spellings differ most."""
     return str(name).casefold().replace("-", "").replace("_", "").replace(" ", "")
 
 
-def called_here(name: object, known: Collection[str]) -> str | None:
-    """Which of the ``known`` names stands for this one of another library."""
+def name_here(name: object, known: Collection[str]) -> str | None:
+    """Which of the ``known`` names is the counterpart of this one from another library."""
     for table in (LIGHTGBM, ELSEWHERE):
         for ours, others in table.items():
             if ours in known and bare(name) in map(bare, others):

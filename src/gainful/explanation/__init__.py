@@ -1,1 +1,1 @@
-"""Why a document ranks where it does."""
+"""Explanations: why a document has its score and its rank."""

@@ -1,7 +1,7 @@
-"""Why a document has its score, and why one stands above another: sums over features that add up to the score.
+"""Why a document has its score, and why one ranks above another: contributions of features that sum to the score.
 
 With c(x) from :meth:`gainful.Ranker.contributions`, score(x) = base + Σ_j c_j(x), and so
-score(a) − score(b) = Σ_j (c_j(a) − c_j(b)): the base cancels, and every feature has its share of the difference.
+score(a) − score(b) = Σ_j (c_j(a) − c_j(b)): the base cancels, and each feature has its share of the difference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Explanation:
     shares: tuple[Share, ...]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Plain values. With ``top``, only so many features; ``rest`` is what the others add together."""
+        """Plain values. With ``top``, at most that many features; ``rest`` is the sum of the others."""
         shown, rest = _cut(self.shares, top)
         features = [{"feature": s.feature, "value": s.value, "contribution": s.contribution} for s in shown]
         return {"score": self.score, "base": self.base, "features": features, "rest": sum(s.contribution for s in rest)}
@@ -62,7 +62,7 @@ class PairShare:
 
 @dataclass(frozen=True)
 class PairExplanation:
-    """Why a is above b (or below): ``difference`` = score_a − score_b = Σ differences, the largest in size first."""
+    """Why a ranks above b, or below: ``difference`` = score_a − score_b = Σ differences, largest first."""
 
     score_a: float
     score_b: float
@@ -70,7 +70,7 @@ class PairExplanation:
     shares: tuple[PairShare, ...]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """Plain values. With ``top``, only so many features; ``rest`` is what the others add together."""
+        """Plain values. With ``top``, at most that many features; ``rest`` is the sum of the others."""
         shown, rest = _cut(self.shares, top)
         return {
             "score_a": self.score_a,
@@ -90,12 +90,12 @@ class PairExplanation:
 
 
 def explain(model: Ranker, X: Any) -> list[Explanation]:
-    """One explanation for each row of X, in their order."""
+    """One explanation per row of X, in row order."""
     _check_model(model, "explain")
     matrix = X.X if isinstance(X, RankingData) else as_features(X)[0]
     parts, scores = model.contributions(X), model.predict(X)
     names = feature_names(model)
-    return [explanation_of(names, _dense_row(matrix, i), parts[i], float(scores[i])) for i in range(len(scores))]
+    return [row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i])) for i in range(len(scores))]
 
 
 def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
@@ -109,11 +109,11 @@ def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
     """
     _check_model(model, "explain_pair")
     names = feature_names(model)
-    rows = np.vstack([row_of(model, names, a, "a"), row_of(model, names, b, "b")])
-    return pair_of(names, rows, model.contributions(rows), model.predict(rows))
+    rows = np.vstack([feature_row(model, names, a, "a"), feature_row(model, names, b, "b")])
+    return pair_explanation(names, rows, model.contributions(rows), model.predict(rows))
 
 
-def pair_of(names: Sequence[str], rows: Array, parts: Array, scores: Array) -> PairExplanation:
+def pair_explanation(names: Sequence[str], rows: Array, parts: Array, scores: Array) -> PairExplanation:
     """The explanation of two rows (2, n_features) from their contributions (2, n_features + 1) and scores."""
     differences = parts[0, :-1] - parts[1, :-1]
     shares = tuple(
@@ -130,7 +130,7 @@ def pair_of(names: Sequence[str], rows: Array, parts: Array, scores: Array) -> P
     return PairExplanation(float(scores[0]), float(scores[1]), float(scores[0] - scores[1]), shares)
 
 
-def explanation_of(names: Sequence[str], row: Array, parts: Array, score: float) -> Explanation:
+def row_explanation(names: Sequence[str], row: Array, parts: Array, score: float) -> Explanation:
     """The explanation of one row (n_features,) from its contributions (n_features + 1,) and its score."""
     order = np.argsort(-np.abs(parts[:-1]), kind="stable")
     shares = tuple(Share(names[j], _value(row[j]), float(parts[j])) for j in order)
@@ -138,31 +138,29 @@ def explanation_of(names: Sequence[str], row: Array, parts: Array, score: float)
 
 
 def feature_names(model: Ranker) -> list[str]:
-    """The names a model was trained with; without any f1, f2, …, as in tables and exports."""
+    """The feature names a model was trained with; f1, f2, … if there were none, as in tables and exports."""
     names = getattr(model, "feature_names_in_", None)
     return [f"f{j}" for j in range(1, model.n_features_in_ + 1)] if names is None else [str(name) for name in names]
 
 
-def row_of(model: Ranker, names: Sequence[str], features: Any, what: str) -> Array:
-    """One row of features as float64: from numbers in the order of training, or from a mapping from names."""
+def feature_row(model: Ranker, names: Sequence[str], features: Any, what: str) -> Array:
+    """One row of features as float64, from numbers in the order of training or a mapping from names."""
     if getattr(features, "ndim", None) == 1 and hasattr(features, "to_dict") and hasattr(model, "feature_names_in_"):
-        features = features.to_dict()  # a row of a pandas frame knows its names
+        features = features.to_dict()  # a row of a pandas frame has names
     if len(getattr(features, "shape", ())) == 2:
         return _only_row(model, features, what)
     if isinstance(features, Mapping):
         known, given = set(names), {str(name): value for name, value in features.items()}
         if len(known) < len(names):
             raise DataError(
-                f"features of {what} cannot be given by name: two of the model's have the same; give a list"
+                f"features of {what} cannot be given by name: the model has two of the same name; give a list"
             )
         unknown = next((name for name in given if name not in known), None)
         if unknown is not None:
-            raise UnknownNameError.among(f"feature (in {what})", unknown, names)
+            raise UnknownNameError.among("feature", unknown, names, owner=f"{what}: {type(model).__name__}")
         if len(given) < len(names) and not model.accepts_missing:
             absent = next(name for name in names if name not in given)
-            raise DataError(
-                f"feature {absent!r} of {what} is not given, and {type(model).__name__} needs every feature"
-            )
+            raise DataError(f"feature {absent!r} of {what} is missing, and {type(model).__name__} needs every feature")
         features = [given.get(name) for name in names]
     try:
         row = np.asarray(features, dtype=np.float64).ravel()
@@ -174,9 +172,9 @@ def row_of(model: Ranker, names: Sequence[str], features: Any, what: str) -> Arr
 
 
 def _only_row(model: Ranker, frame: Any, what: str) -> Array:
-    """The row of a frame of one, whose columns are checked as those of rows to score are."""
+    """The row of a frame with one row; its columns are checked as in ``predict``."""
     if not hasattr(frame, "columns") or frame.shape[0] != 1:
-        raise DataError(f"{what} must be one document: numbers, a mapping, or a frame of one row, not {frame.shape}")
+        raise DataError(f"{what} must be one document: numbers, a mapping, or a frame with one row, not {frame.shape}")
     matrix, names = as_features(frame, what)
     model._check_columns(matrix.shape[1], names)
     return np.asarray(_dense_row(matrix, 0), dtype=np.float64)
@@ -185,8 +183,8 @@ def _only_row(model: Ranker, frame: Any, what: str) -> Array:
 def _check_model(model: Any, owner: str) -> None:
     if hasattr(model, "steps"):
         raise ParameterError(
-            f"model of {owner} must be a fitted ranker, not a pipeline; give its last step, and the rows as the steps "
-            "before it leave them: pipeline[-1], pipeline[:-1].transform(X)"
+            f"model of {owner} must be a fitted ranker, not a pipeline; give its last step and the transformed "
+            "rows: pipeline[-1], pipeline[:-1].transform(X)"
         )
     if not isinstance(model, Ranker):
         raise ParameterError.of(owner, "model", "a fitted ranker", model)

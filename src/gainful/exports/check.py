@@ -1,7 +1,7 @@
-"""The check of an export: rows scored by the model and by the format's own rules must come out alike.
+"""The check of an export: the model and the format's own rules must give the same scores.
 
-Rows are made up around the model's thresholds (on them, just above, just below, zero, missing), and taken from data
-where some are given. They are float32, which is what an engine sees of a feature.
+Rows are made up around the model's thresholds (on them, just above, just below, zero, missing), and taken from data if
+any is given. They are float32, as features are in every engine.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.exports.describe import Described
-from gainful.exports.floats import below
+from gainful.exports.describe import Described, Form
+from gainful.exports.floats import FARTHEST, below
 from gainful.exports.formats import Written
-from gainful.exports.scorers import LARGEST, Ensemble, Kernel, Linear, Net, Scorer
+from gainful.exports.trees import Ensemble
+from gainful.rankers.scorers import Kernel, Linear, Net
 
 MADE_UP = 2000
 MOST_ROWS = 10_000
 MISSING_SHARE = 0.1
-MANY_TREES = 1000  # from here on rounding errors grow faster than the sum, as the root of its length
+MANY_TREES = 1000  # beyond this, rounding errors grow with the square root of the number of trees
 FAR = np.float32(1e38)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far an export is from its model on some rows.
+    """How much an export differs from its model on some rows.
 
-    ``difference`` is the largest, ``allowed`` the tolerance of the row that comes nearest to it. ``swapped`` counts the
-    rows at another rank; ``swapped_gap`` is the largest difference of the model's scores of two documents that changed
-    places or became equal. ``good`` says whether every row is within its tolerance, and the order with it.
+    ``difference`` is the largest difference, ``allowed`` the tolerance of the row that comes closest to exceeding it.
+    ``swapped`` counts the rows at another rank; ``swapped_gap`` is the largest difference between the model's scores of
+    two documents that swapped places or became equal. ``good``: every row is within its tolerance, and so is the order.
     """
 
     n_rows: int
@@ -51,7 +52,7 @@ class Comparison:
 
 
 def compare_scores(reference: Array, exported: Array, tolerance: Array, offsets: Array) -> Comparison:
-    """Scores of the same rows by the model and by its export; ``tolerance`` by row; ranks within queries."""
+    """Compare the scores of the model and of its export; ``tolerance`` is per row, ranks are within queries."""
     reference, exported = np.asarray(reference, dtype=np.float64), np.asarray(exported, dtype=np.float64)
     differences = np.nan_to_num(np.abs(exported - reference), nan=np.inf)
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -68,7 +69,7 @@ def compare_scores(reference: Array, exported: Array, tolerance: Array, offsets:
 
 
 def swapped_gap(reference: Array, exported: Array) -> float:
-    """The largest reference difference of two items that the export has in the other order, or equal."""
+    """The largest reference difference between two items that the export ties or puts in the other order."""
     if len(reference) < 2:
         return 0.0
     order = np.lexsort((-reference, exported))  # among equals the highest reference first
@@ -79,44 +80,44 @@ def swapped_gap(reference: Array, exported: Array) -> float:
 def compare_rows(
     described: Described, model: Any, written: Written, X: Array, offsets: Array, zero: bool
 ) -> Comparison:
-    """Of all files of an export that can be scored, the one farthest from the model. X is float32."""
+    """The worst comparison over all files of an export that can be scored. X is float32."""
     X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
     seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
     reference = model.predict(seen.astype(np.float64)) - written.constant
-    tolerance = written.precision * magnitude(described.scorer, seen.astype(np.float64))
+    tolerance = written.precision * magnitude(described.form, seen.astype(np.float64))
     found = [compare_scores(reference, scores, tolerance, offsets) for scores in written.read(written.files, X)]
     return max(found, key=lambda one: (not one.good, one.difference))
 
 
-def magnitude(scorer: Scorer, X: Array) -> Array:
-    """The size of what is summed for each row: rounding errors are in proportion to it."""
-    if isinstance(scorer, Linear):
-        folded = scorer.folded()
+def magnitude(form: Form, X: Array) -> Array:
+    """The size of what is summed for each row; rounding errors are proportional to it."""
+    if isinstance(form, Linear):
+        folded = form.fold_inputs()
         return np.asarray(np.abs(X) @ np.abs(folded.weights) + np.abs(folded.intercept) + 1e-30)
-    if isinstance(scorer, Net):
-        size = (np.abs(X) + np.abs(scorer.inputs.shift)) / scorer.inputs.scale
-        for W, b in scorer.layers:
+    if isinstance(form, Net):
+        size = (np.abs(X) + np.abs(form.inputs.shift)) / form.inputs.scale
+        for W, b in form.layers:
             size = size @ np.abs(W) + np.abs(b)
         return np.asarray(size[:, 0] + 1e-30)
-    if isinstance(scorer, Kernel):
-        largest = float(np.nanmax(np.abs(scorer.inputs(X))))
-        return np.full(len(X), max(1.0, float(np.abs(scorer.weights).sum())) * (1.0 + largest**2))
-    total = sum(float(np.abs(tree.leaves).max()) for tree in scorer.trees)
-    if scorer.link is not None:
-        total = (1.0 + total) * float(np.abs(scorer.link.relevance).max())
-    return np.full(len(X), total * max(1.0, len(scorer.trees) / MANY_TREES) ** 0.5 + 1e-30)
+    if isinstance(form, Kernel):
+        largest = float(np.nanmax(np.abs(form.inputs(X))))
+        return np.full(len(X), max(1.0, float(np.abs(form.weights).sum())) * (1.0 + largest**2))
+    total = sum(float(np.abs(tree.leaves).max()) for tree in form.trees)
+    if form.link is not None:
+        total = (1.0 + total) * float(np.abs(form.link.relevance).max())
+    return np.full(len(X), total * max(1.0, len(form.trees) / MANY_TREES) ** 0.5 + 1e-30)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def made_up_rows(scorer: Scorer, n_features: int, *, missing: bool, n: int | None = None, seed: int = 0) -> Array:
+def made_up_rows(form: Form, n_features: int, *, missing: bool, n: int | None = None, seed: int = 0) -> Array:
     """Rows that try every threshold of every feature, (n, n_features) float32."""
     n = MADE_UP if n is None else n
     rng = np.random.default_rng(seed)
-    X = np.asarray(_spread(scorer, rng, n, n_features), dtype=np.float32)
-    if isinstance(scorer, Ensemble):
-        thresholds, categories = _tried(scorer)
+    X = np.asarray(_spread(form, rng, n, n_features), dtype=np.float32)
+    if isinstance(form, Ensemble):
+        thresholds, categories = _thresholds_and_categories(form)
         for j in range(n_features):
             if j in categories:
                 X[:, j] = rng.integers(0, max(categories[j]) + 3, n)
@@ -127,8 +128,8 @@ def made_up_rows(scorer: Scorer, n_features: int, *, missing: bool, n: int | Non
     return X
 
 
-def _tried(ensemble: Ensemble) -> tuple[dict[int, Array], dict[int, set[int]]]:
-    """Thresholds and categories of each feature."""
+def _thresholds_and_categories(ensemble: Ensemble) -> tuple[dict[int, Array], dict[int, set[int]]]:
+    """Per feature."""
     values: dict[int, list[Array]] = {}
     categories: dict[int, set[int]] = {}
     for tree in ensemble.trees:
@@ -136,7 +137,7 @@ def _tried(ensemble: Ensemble) -> tuple[dict[int, Array], dict[int, set[int]]]:
             categories.setdefault(int(tree.feature[split]), set()).update(inside)
         for j in np.unique(tree.feature):
             values.setdefault(int(j), []).append(below(tree.threshold[tree.feature == j]))
-    # a threshold at the end of float32 parts numbers from missing values
+    # a threshold at the end of float32 separates numbers from missing values
     return {j: np.unique(np.clip(np.concatenate(parts), -FAR, FAR)) for j, parts in values.items()}, categories
 
 
@@ -157,26 +158,26 @@ def _around(thresholds: Array, rng: np.random.Generator, n: int) -> Array:
     return np.asarray(values)
 
 
-def _spread(scorer: Scorer, rng: np.random.Generator, n: int, n_features: int) -> Array:
-    """Values of the size that the model was made for, as far as it tells."""
+def _spread(form: Form, rng: np.random.Generator, n: int, n_features: int) -> Array:
+    """Values of the size the model was trained on, as far as the model reveals it."""
     normal = rng.standard_normal((n, n_features))
-    if isinstance(scorer, Net):
-        return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
-    if isinstance(scorer, Kernel):
-        landmarks, inputs = scorer.landmarks, scorer.inputs
+    if isinstance(form, Net):
+        return np.asarray(normal * form.inputs.scale + form.inputs.shift)
+    if isinstance(form, Kernel):
+        landmarks, inputs = form.landmarks, form.inputs
         seen = landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal
-        return np.asarray(seen * np.where(inputs.scale < LARGEST, inputs.scale, 1.0) + inputs.shift)
-    if isinstance(scorer, Linear):
-        if scorer.inputs is not None:
-            return np.asarray(normal * scorer.inputs.scale + scorer.inputs.shift)
-        weights = np.abs(scorer.weights)
+        return np.asarray(seen * np.where(inputs.scale < FARTHEST, inputs.scale, 1.0) + inputs.shift)
+    if isinstance(form, Linear):
+        if form.inputs is not None:
+            return np.asarray(normal * form.inputs.scale + form.inputs.shift)
+        weights = np.abs(form.weights)
         largest = weights.max(initial=0.0)
         return np.asarray(normal * largest / np.maximum(weights, largest * 1e-6)) if largest > 0 else normal
     return np.asarray(normal)
 
 
 def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
-    """Values as given, as float32, and the offsets of the queries: of the first whole queries up to 10,000 rows."""
+    """Values as given, as float32, and query offsets, of the first whole queries up to 10,000 rows."""
     from gainful.data.dataset import RankingData
     from gainful.data.frames import as_features
 
@@ -188,7 +189,7 @@ def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
         X, names = as_features(data)
         offsets = np.array([0, min(X.shape[0], MOST_ROWS)])
     if offsets[-1] == 0:
-        raise DataError("the data to check on have no rows")
+        raise DataError("the data to check on has no rows")
     _check_names(names, described)
     rows = X[: int(offsets[-1])]
     values = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), dtype=np.float64)
@@ -197,7 +198,7 @@ def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
 
 
 def _check_names(names: tuple[str, ...] | None, described: Described) -> None:
-    """Columns in another order would be compared alike on both sides, and say nothing of the model on those data."""
+    """Refuse columns in another order: both sides would agree, and the check would say nothing about the model."""
     if names is None or not described.named or len(names) != len(described.features):
         return
     for place, (found, trained) in enumerate(zip(names, described.features, strict=True)):

@@ -1,8 +1,8 @@
 """The learning-to-rank plugin of Elasticsearch and OpenSearch: linear weights, XGBoost's tree dump, RankLib's XML.
 
-The plugin computes in float32. A split of an XGBoost dump goes to ``yes`` when value < split_condition, so the number
-written is the next float32 above ours. A feature that did not match is missing (NaN) for trees and goes where
-``missing`` points; for linear models and RankLib's it is 0.
+The plugin computes in float32. A split of an XGBoost dump goes to ``yes`` if value < split_condition, so we write the
+next float32 above our threshold. A feature that did not match is missing (NaN) for trees and goes where ``missing``
+points; for linear models and RankLib's trees it is 0.
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from gainful.exports import ranklib
 from gainful.exports.describe import Described
 from gainful.exports.floats import above, below, single
 from gainful.exports.formats import Settings, Written, check_trees, nest, refuse
-from gainful.exports.scorers import Ensemble, Linear, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.scorers import Linear
 
 REQUEST = ".request.json"
 TYPES = {"linear": "model/linear", "xgboost": "model/xgboost+json", "ranklib": "model/ranklib"}
 MISSING_SINCE = {
-    "opensearch": "missing values go where the model sends them from OpenSearch 3.8 on; earlier ones send them right",
-    "elasticsearch": "missing values go where the model sends them in plugins since 2024; earlier ones send them right",
+    "opensearch": "missing values are treated as in the model from OpenSearch 3.8 on; earlier versions send them right",
+    "elasticsearch": "missing values are treated as in the model by plugins since 2024; earlier ones send them right",
 }
 
 
 def write(described: Described, settings: Settings) -> Written:
-    linear = isinstance(described.scorer, Linear)
+    linear = isinstance(described.form, Linear)
     form = settings.format or ("linear" if linear else "xgboost")
     if form not in TYPES:
-        raise UnknownNameError.among(f"form of {settings.to}", form, TYPES)
+        raise UnknownNameError.among("format", form, TYPES, owner=settings.to)
     if linear != (form == "linear"):
-        instead = "leave --format out" if linear else "take --format xgboost"
+        instead = "leave out --format" if linear else "use --format xgboost"
         raise refuse(
             described, f"{settings.to} as {form}", "linear models are written as weights, trees as trees", instead
         )
-    if isinstance(described.scorer, Linear):
-        return _linear(described, described.scorer, settings)
+    if isinstance(described.form, Linear):
+        return _linear(described, described.form, settings)
     ensemble = check_trees(described, settings.to)
     if form == "ranklib":
         return _ranklib(described, ensemble, settings)
@@ -63,17 +64,19 @@ def _upload(settings: Settings) -> tuple[str, ...]:
 
 
 def _linear(described: Described, linear: Linear, settings: Settings) -> Written:
-    """The model itself has the weights of the features as they are; the request standardises where the model does."""
-    names, folded = described.features, linear.folded()
+    """The model file has weights for the features as they are; the request standardises them if the model does."""
+    names, folded = described.features, linear.fold_inputs()
     plain = _weights(folded.weights, names)
     definition, normalizers, notes = plain, None, _upload(settings)
     if linear.inputs is not None and not linear.inputs.idle:
         definition, normalizers = _weights(linear.weights, names), _normalizers(linear, names)
-        notes += (f"the model file has the weights of features as they are: its scores lack {folded.intercept:.6g}",)
+        notes += (
+            f"the model file has weights for the features as they are; its scores are lower by {folded.intercept:.6g}",
+        )
     files = {"": (plain + "\n").encode(), REQUEST: _request(settings, "linear", definition, normalizers)}
 
     def read(files: Mapping[str, bytes], X: Array) -> list[Array]:
-        # the two differ by what standardising adds to every score, which the weights alone cannot hold
+        # the two differ by what standardising adds to every score, which weights alone cannot express
         moved = np.float64(linear.intercept - folded.intercept)
         alone = linear_scores(json.loads(files[""]), {}, names, X).astype(np.float64)
         return [alone - moved, *_request_scores(files[REQUEST], names, X)]
@@ -82,7 +85,7 @@ def _linear(described: Described, linear: Linear, settings: Settings) -> Written
 
 
 def _weights(weights: Array, names: tuple[str, ...]) -> str:
-    """Features that are not named weigh 0."""
+    """Features that are left out have weight 0."""
     kept = np.flatnonzero(weights)
     return json.dumps({names[j]: single(weights[j]) for j in (kept if len(kept) else range(len(names)))}, indent=1)
 
@@ -115,7 +118,7 @@ def _xgboost(described: Described, ensemble: Ensemble, settings: Settings) -> Wr
 
 
 def _dump(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
-    """XGBoost's dump: splits are numbered from 0 down, then the leaves."""
+    """XGBoost's dump: numbers the splits from 0, then the leaves."""
     conditions = above(below(tree.threshold))
     number = [int(child) if child >= 0 else tree.n_splits - int(child) - 1 for child in (*tree.left, *tree.right)]
     yes, no = number[: tree.n_splits], number[tree.n_splits :]
@@ -154,7 +157,7 @@ def _ranklib(described: Described, ensemble: Ensemble, settings: Settings) -> Wr
             described,
             where,
             "it was trained with missing values, which have a way of their own in its splits; RankLib reads them as 0",
-            "take --format xgboost, or --missing zero to have them read as 0 in any case",
+            "use --format xgboost, or --missing zero to have them read as 0 in any case",
         )
     definition = ranklib.text_of(ensemble)
     files = {"": definition.encode(), REQUEST: _request(settings, "ranklib", definition)}

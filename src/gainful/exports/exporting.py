@@ -1,4 +1,4 @@
-"""Export: a model as a file of a search engine or runtime, written only when it scores as the model does."""
+"""Export: write a model for a search engine or runtime, but only if the export scores as the model does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, describe
 from gainful.exports.formats import Settings, Written
-from gainful.exports.scorers import Ensemble
+from gainful.exports.trees import Ensemble
 from gainful.formats.files import atomic_write, refuse_unwritable
 
 TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
@@ -31,8 +31,8 @@ PLUGINS = ("elasticsearch", "opensearch")
 class Exported:
     """What :func:`export` wrote and how it was checked.
 
-    ``checks`` has one comparison for rows made up around the model's thresholds, and one for the rows of ``check_on``.
-    ``constant`` is what the format leaves off every score (an intercept), which changes no ranking.
+    ``checks`` has one comparison on rows made up around the model's thresholds, and one on the rows of ``check_on``.
+    ``constant`` is what the format leaves out of every score (an intercept); it changes no ranking.
     """
 
     to: str
@@ -64,19 +64,19 @@ def export(
     Parameters
     ----------
     model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
-    path : file to write; nothing is written when the check fails
+    path : file to write; nothing is written if the check fails
     to : "onnx", "elasticsearch", "opensearch", "solr" or "json"
     format : of trees for Elasticsearch and OpenSearch: "xgboost" (default) or "ranklib"
-    check_on : data whose rows are checked too, up to 10,000: a RankingData, array or frame
+    check_on : data to check as well, at most 10,000 rows: a RankingData, array or frame
     name : of the model in the engine
     feature_set : of Elasticsearch and OpenSearch: what the model is created in; "features" unless given
     store : of Solr: its feature store
-    missing : "model": a missing value goes where the model sends it, refused where the format cannot do that; "zero":
-        it counts as 0 in the exported model
+    missing : "model": the export treats missing values as the model does, and formats that cannot are refused; "zero":
+        the exported model reads them as 0
 
     Returns
     -------
-    Exported : files, largest difference, notes on what the engine has to be told
+    Exported : files, largest difference, notes on how to set up the engine
     """
     if to not in TARGETS:
         raise UnknownNameError.among("export", to, TARGETS)
@@ -86,17 +86,17 @@ def export(
         if (text is not None or what == "name") and (not isinstance(text, str) or not text.strip()):
             raise ParameterError.of("export", what, "a name", text)
     if format is not None and to not in PLUGINS:
-        raise ParameterError(f"format of export goes with elasticsearch and opensearch, {to} has one only")
+        raise ParameterError(f"format of export is for elasticsearch and opensearch; {to} has only one format")
     if feature_set is not None and to not in PLUGINS:
-        raise ParameterError(f"feature_set of export goes with elasticsearch and opensearch, {to} has none")
+        raise ParameterError(f"feature_set of export is for elasticsearch and opensearch; {to} has none")
     if store is not None and to != "solr":
-        raise ParameterError(f"store of export goes with solr, {to} has none")
+        raise ParameterError(f"store of export is for solr; {to} has none")
     refuse_unwritable(path)
     described = describe(model)
-    if missing == "zero" and isinstance(described.scorer, Ensemble):
-        described = replace(described, scorer=described.scorer.with_missing_as_zero())
+    if missing == "zero" and isinstance(described.form, Ensemble):
+        described = replace(described, form=described.form.with_missing_as_zero())
     written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store))
-    checks, notes = _checked(described, model, written, check_on, missing == "zero", to)
+    checks, notes = _check(described, model, written, check_on, missing == "zero", to)
     files = []
     for suffix, content in written.files.items():
         file = Path(path) if not suffix else Path(path).with_name(Path(path).stem + suffix)
@@ -105,18 +105,18 @@ def export(
         files.append(file)
     if written.constant:
         notes += (
-            f"every score is lower by {written.constant:.6g}: the format has no intercept, and rankings need none",
+            f"every score is lower by {written.constant:.6g}: the format has no intercept; rankings stay the same",
         )
     return Exported(to, tuple(files), described.features, checks, written.constant, written.notes + notes)
 
 
-def _checked(
+def _check(
     described: Described, model: Any, written: Written, check_on: Any, zero: bool, to: str
 ) -> tuple[dict[str, Comparison], tuple[str, ...]]:
-    """All comparisons, or an error."""
+    """All comparisons and notes; raises if one fails."""
     ranker, d = described.ranker, len(described.features)
-    missing = bool(ranker.accepts_missing) and isinstance(described.scorer, Ensemble) and not hasattr(model, "steps")
-    X = made_up_rows(described.scorer, d, missing=missing)
+    missing = bool(ranker.accepts_missing) and isinstance(described.form, Ensemble) and not hasattr(model, "steps")
+    X = made_up_rows(described.form, d, missing=missing)
     checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
     notes: tuple[str, ...] = ()
     if check_on is not None:
@@ -133,12 +133,10 @@ def _checked(
 
 
 def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tuple[str, ...]:
-    """Trees: values that only float64 tells apart may fall on the other side of a threshold in any engine."""
-    if not isinstance(described.scorer, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
+    """A note if rounding to float32, as any engine does, moves values across thresholds of trees."""
+    if not isinstance(described.form, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
         return ()
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:
         return ()
-    return (
-        f"{changed} of {len(X)} rows of the data score differently once their values are float32, as in any engine",
-    )
+    return (f"{changed} of {len(X)} rows of the data score differently once rounded to float32, as in any engine",)

@@ -1,7 +1,7 @@
-"""Float32, in which every engine keeps features and thresholds: which one stands for a float64, and how it is written.
+"""Float32, in which every engine keeps features and thresholds: which one replaces a float64, and how to write it.
 
-A split of ours sends a value left when x ≤ t, t a float64. Among values that are float32 the same rows go left when t
-is replaced by the largest float32 that is not above it, and no other float32 does that.
+Our splits send a value left if x ≤ t, with t a float64. For float32 values, replacing t by the largest float32 that is
+not above it sends the same rows left, and no other float32 does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from gainful.data.rows import Array
 
 LARGEST = np.finfo(np.float32).max
-FARTHEST = float(np.finfo(np.float64).max)  # stands for infinity, which JSON has not
-ZERO_BAND = float(np.float32(1e-35))  # LightGBM takes what is nearer to 0 for 0
+FARTHEST = float(np.finfo(np.float64).max)  # in place of infinity, which JSON lacks
+ZERO_BAND = float(np.float32(1e-35))  # LightGBM treats values closer to 0 as 0
 
 
 def below(thresholds: Any) -> Array:

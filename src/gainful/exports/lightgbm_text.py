@@ -1,9 +1,9 @@
-"""The trees of a LightGBM model, read from its text.
+"""The trees of a LightGBM model, parsed from its text.
 
-The text is flat (one line of numbers for each property of a tree), so trees of any depth are read without recursion.
+The text is flat (one line of numbers per property of a tree), so trees of any depth are read without recursion.
 ``decision_type`` packs what a split does: bit 0 categories, bit 1 missing values go left, bits 2 and 3 what counts as
-missing (0 nothing: NaN is read as 0; 1 zero and NaN; 2 NaN). When it scores, LightGBM reads values of at most 1e-35 in
-size as 0, so thresholds within that band are moved to its end: then the plain comparison does the same.
+missing (0 nothing: NaN is read as 0; 1 zero and NaN; 2 NaN). When scoring, LightGBM reads values up to 1e-35 in size as
+0; moving thresholds inside that band to its end makes the plain comparison do the same.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from gainful.errors import ExportError
 from gainful.exports.floats import FARTHEST, ZERO_BAND
-from gainful.exports.scorers import Tree
+from gainful.exports.trees import Tree
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 NOTHING, ZERO, NAN = 0, 1, 2
 
 
 def trees_of(text: str) -> list[Tree]:
-    """All trees, in the order they were grown."""
+    """All trees, in training order."""
     return [_tree(lines) for lines in _sections(text)]
 
 
@@ -34,7 +34,9 @@ def _sections(text: str) -> Iterator[dict[str, str]]:
 
 def _tree(lines: dict[str, str]) -> Tree:
     if lines.get("is_linear", "0") != "0":
-        raise ExportError("trees with linear models in their leaves (linear_tree) fit no format; train without them")
+        raise ExportError(
+            "trees with linear models in their leaves (linear_tree) are not supported by any format; train without them"
+        )
 
     def numbers(name: str, kind: type = np.int64) -> np.ndarray:
         return np.array(lines.get(name, "").split(), dtype=kind)
@@ -43,11 +45,11 @@ def _tree(lines: dict[str, str]) -> Tree:
     missing, categorical = (decision >> 2) & 3, (decision & CATEGORICAL) > 0
     if (missing == ZERO).any():
         raise ExportError(
-            "trees that take 0 for a missing value (zero_as_missing) fit no format; train without it, with NaN for "
-            "what is missing"
+            "trees that treat 0 as missing (zero_as_missing) are not supported by any format; train without it, and "
+            "use NaN for missing values"
         )
     categories = _categories(threshold, categorical, numbers("cat_boundaries"), numbers("cat_threshold", np.uint32))
-    # NaN is 0 where training saw none, and no category is missing
+    # NaN is 0 if training saw none, and categories are never missing
     nan_left = np.where(missing == NAN, (decision & DEFAULT_LEFT) > 0, threshold >= 0.0) & ~categorical
     return Tree(
         feature=numbers("split_feature"),
@@ -61,7 +63,7 @@ def _tree(lines: dict[str, str]) -> Tree:
 
 
 def _plain(threshold: np.ndarray) -> np.ndarray:
-    """Thresholds by which small values need no rule of their own, and finite."""
+    """Finite thresholds for which small values need no special rule."""
     threshold = np.where((threshold >= 0.0) & (threshold < ZERO_BAND), ZERO_BAND, threshold)
     threshold = np.where((threshold < 0.0) & (threshold >= -ZERO_BAND), np.nextafter(-ZERO_BAND, -1.0), threshold)
     return np.asarray(np.clip(threshold, -FARTHEST, FARTHEST))
@@ -70,7 +72,7 @@ def _plain(threshold: np.ndarray) -> np.ndarray:
 def _categories(
     threshold: np.ndarray, categorical: np.ndarray, bounds: np.ndarray, words: np.ndarray
 ) -> dict[int, tuple[int, ...]]:
-    """The categories that go left, by split: sets of bits, 32 a word."""
+    """The categories that go left, per split, from bit sets of 32 bits per word."""
     found = {}
     for split in np.flatnonzero(categorical):
         place = int(threshold[split])

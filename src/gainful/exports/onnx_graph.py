@@ -1,8 +1,8 @@
 """ONNX: the graph of a model, written node by node.
 
 Input ``features`` is float32 (rows, n_features), output ``scores`` float32 (rows,). Trees are one TreeEnsembleRegressor
-with float32 thresholds, the largest not above ours, so that rows of float32 go the way they go in LightGBM; NaN goes
-where ``nodes_missing_value_tracks_true`` says. A split by category is a chain of equalities with one common left side.
+with float32 thresholds, the largest not above ours, so that float32 rows take the same path as in LightGBM; NaN goes
+where ``nodes_missing_value_tracks_true`` says. A split by category is a chain of equalities that share one left side.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse
-from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
+from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
-# Old enough for runtimes of the last years; nothing newer is used.
+# Old enough for the runtimes of recent years; we use nothing newer.
 IR_VERSION, OPSET, ML_OPSET = 8, 17, 3
 ML = "ai.onnx.ml"
 
 
 def write(described: Described, settings: Settings) -> Written:
     onnx = _onnx()
-    scorer = described.scorer
-    if isinstance(scorer, Kernel):
-        raise refuse(described, "onnx", f"it is {kind_of(scorer)}", "take --to json")
+    form = described.form
+    if isinstance(form, Kernel):
+        raise refuse(described, "onnx", f"it is {kind_of(form)}", "use --to json")
     graph = Graph(onnx)
-    if isinstance(scorer, Linear):
-        _linear(graph, scorer)
-    elif isinstance(scorer, Net):
-        _net(graph, scorer)
+    if isinstance(form, Linear):
+        _linear(graph, form)
+    elif isinstance(form, Net):
+        _net(graph, form)
     else:
-        _ensemble(graph, scorer)
+        _ensemble(graph, form)
     content = graph.model(described, settings).SerializeToString()
-    notes = ("categories must be whole numbers",) if isinstance(scorer, Ensemble) and scorer.categorical else ()
+    notes = ("categories must be whole numbers",) if isinstance(form, Ensemble) and form.categorical else ()
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 
 
@@ -51,7 +52,7 @@ def _onnx() -> Any:
 
 
 class Graph:
-    """Nodes one after another; ``last`` is the output of the newest."""
+    """A sequence of nodes; ``last`` is the output of the newest."""
 
     def __init__(self, onnx: Any):
         self.onnx, self.last = onnx, "features"
@@ -59,7 +60,7 @@ class Graph:
         self.constants: list[Any] = []
 
     def add(self, operator: str, *constants: Array, domain: str = "", also: str = "", **attributes: Any) -> None:
-        """A node on the last output, constants, and an earlier output."""
+        """Add a node whose inputs are the last output, constants, and possibly an earlier output."""
         place = len(self.nodes)
         names = [f"c{place}_{i}" for i in range(len(constants))]
         for name, value in zip(names, constants, strict=True):
@@ -99,7 +100,7 @@ class Graph:
             producer_version=__version__,
             opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)],
             ir_version=IR_VERSION,
-            doc_string=f"{described.title}: one score a row, higher is better",
+            doc_string=f"{described.title}: one score per row, higher is better",
         )
         helper.set_model_props(model, {"ranker": described.title, "features": json.dumps(described.features)})
         self.onnx.checker.check_model(model)

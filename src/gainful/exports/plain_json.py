@@ -1,4 +1,4 @@
-"""Plain JSON: every model, in float64, with the rules to compute its scores written in the file."""
+"""Plain JSON: any model in float64, with the rules that compute its scores in the file itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.describe import Described
 from gainful.exports.formats import Settings, Written
-from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes
+from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 FORMAT, VERSION = "gainful-scorer", 1
 STANDARDISED = "x is first replaced by (x - shift) / scale, where those are given"
@@ -39,8 +40,8 @@ RULES = {
 
 
 def write(described: Described, settings: Settings) -> Written:
-    scorer = described.scorer
-    kind = {Linear: "linear", Ensemble: "trees", Net: "net", Kernel: "kernel"}[type(scorer)]
+    form = described.form
+    kind = {Linear: "linear", Ensemble: "trees", Net: "net", Kernel: "kernel"}[type(form)]
     from gainful import __version__
 
     content: dict[str, Any] = {
@@ -53,30 +54,30 @@ def write(described: Described, settings: Settings) -> Written:
         "kind": kind,
         "rules": RULES[kind],
     }
-    content |= _content(scorer)
+    content |= _content(form)
     text = (json.dumps(content, allow_nan=False) + "\n").encode()
     return Written({"": text}, lambda files, X: [scores(files[""], X)], precision=1e-11)
 
 
-def _content(scorer: Any) -> dict[str, Any]:
-    if isinstance(scorer, Linear):
-        return {"weights": scorer.weights.tolist(), "intercept": scorer.intercept} | _inputs(scorer.inputs)
-    if isinstance(scorer, Net):
-        layers = [{"matrix": W.tolist(), "bias": b.tolist()} for W, b in scorer.layers]
-        return {"layers": layers, "activation": scorer.activation} | _inputs(scorer.inputs)
-    if isinstance(scorer, Kernel):
+def _content(form: Any) -> dict[str, Any]:
+    if isinstance(form, Linear):
+        return {"weights": form.weights.tolist(), "intercept": form.intercept} | _inputs(form.inputs)
+    if isinstance(form, Net):
+        layers = [{"matrix": W.tolist(), "bias": b.tolist()} for W, b in form.layers]
+        return {"layers": layers, "activation": form.activation} | _inputs(form.inputs)
+    if isinstance(form, Kernel):
         return {
-            "kernel": scorer.kernel,
-            **scorer.settings,
-            "landmarks": scorer.landmarks.tolist(),
-            "weights": scorer.weights.tolist(),
-        } | _inputs(scorer.inputs)
-    content: dict[str, Any] = {"n_sums": scorer.n_outputs, "trees": [_tree(tree) for tree in scorer.trees]}
-    if scorer.link is not None:
+            "kernel": form.kernel,
+            **form.settings,
+            "landmarks": form.landmarks.tolist(),
+            "weights": form.weights.tolist(),
+        } | _inputs(form.inputs)
+    content: dict[str, Any] = {"n_sums": form.n_outputs, "trees": [_tree(tree) for tree in form.trees]}
+    if form.link is not None:
         content["link"] = {
-            "kind": scorer.link.kind,
-            "relevance": scorer.link.relevance.tolist(),
-            "start": scorer.link.start.tolist(),
+            "kind": form.link.kind,
+            "relevance": form.link.relevance.tolist(),
+            "start": form.link.start.tolist(),
         }
     return content
 
@@ -115,10 +116,10 @@ def scores(content: bytes, X: Array) -> Array:
     sums = np.zeros((len(X), model["n_sums"]))
     for place, tree in enumerate(model["trees"]):
         sums[:, place % model["n_sums"]] += _outputs(tree, X)
-    return _linked(model.get("link"), sums)
+    return _apply_link(model.get("link"), sums)
 
 
-def _linked(link: Mapping[str, Any] | None, sums: Array) -> Array:
+def _apply_link(link: Mapping[str, Any] | None, sums: Array) -> Array:
     if link is None:
         return sums[:, 0]
     relevance = np.array(link["relevance"])
@@ -131,7 +132,7 @@ def _linked(link: Mapping[str, Any] | None, sums: Array) -> Array:
 
 
 def _outputs(tree: dict[str, Any], X: Array) -> Array:
-    """The arrays are those of :class:`Nodes`, with the leaves behind the splits."""
+    """As :class:`Nodes`, with the leaves after the splits."""
     n, leaves = len(tree["feature"]), tree["leaves"]
     child = {side: [c if c >= 0 else n - c - 1 for c in tree[side]] + [-1] * len(leaves) for side in ("left", "right")}
     end = [0] * len(leaves)

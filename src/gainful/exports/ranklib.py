@@ -1,8 +1,8 @@
-"""RankLib's text of a LambdaMART model: a header, then an ensemble of trees in XML.
+"""RankLib's text format for LambdaMART models: a header, then an ensemble of trees in XML.
 
-Features are numbered from 1 by their place in the feature set. A value goes left when it is ≤ threshold in float32, a
-missing one is 0. RankLib's parser takes the first child of an element for its content, whatever it is, so no space may
-stand between elements.
+Features are numbered from 1 in the order of the feature set. A value goes left if it is ≤ threshold in float32; a
+missing one is 0. RankLib's parser takes the first child of an element as its content, whatever it is, so there must be
+no whitespace between elements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.floats import below, text
 from gainful.exports.formats import nest
-from gainful.exports.scorers import Ensemble, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
 
 

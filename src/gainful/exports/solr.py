@@ -1,11 +1,11 @@
 """Apache Solr's learning to rank: LinearModel, MultipleAdditiveTreesModel, NeuralNetworkModel.
 
-Solr computes in float32. A tree sends a value left when it is ≤ threshold ⊕ 1e-6, the sum rounded to float32, so the
-number written is one whose sum with that slack is the threshold meant. Near 0 there may be none: 1e-6 and a float32 of
-that size cancel to steps of 1e-13. Features with such thresholds get a normalizer that divides by a power of two. That
-is exact, and makes the slack as small beside the thresholds as it has to be.
+Solr computes in float32. A tree sends a value left if it is ≤ threshold ⊕ 1e-6, the sum rounded to float32, so we write
+a number whose sum with that slack is the intended threshold. Near 0 there may be none: 1e-6 and a float32 of that size
+cancel to steps of 1e-13. Features with such thresholds get a normalizer that divides by a power of two, which is exact
+and makes the slack small enough relative to the thresholds.
 
-A feature without a value is 0, unless ``isNullSameAsZero`` is false (Solr 9.2): then it is NaN and goes where
+A feature without a value is 0, unless ``isNullSameAsZero`` is false (Solr 9.2): then it is NaN and goes where the
 ``missing`` of the split says. We write that only for models that need it.
 """
 
@@ -22,8 +22,9 @@ from gainful.errors import ExportError
 from gainful.exports.describe import Described
 from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
 from gainful.exports.formats import Settings, Written, check_trees, kind_of, nest, refuse
-from gainful.exports.scorers import Ensemble, Inputs, Kernel, Linear, Net, Tree
+from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"
 SLACK = np.float32(1e-6)
@@ -33,23 +34,23 @@ ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid"}
 
 
 def write(described: Described, settings: Settings) -> Written:
-    scorer = described.scorer
+    form = described.form
     notes: tuple[str, ...] = ()
     constant, tiny = 0.0, 0.0
-    if isinstance(scorer, Linear):
-        kind, features, params = "LinearModel", *_linear(scorer, described.features)
-        constant = scorer.intercept  # the format has none
-    elif isinstance(scorer, Net):
-        kind, features, params = "NeuralNetworkModel", *_net(scorer, described)
-    elif isinstance(scorer, Kernel):
-        raise refuse(described, "solr", f"it is {kind_of(scorer)}", "take --to json")
+    if isinstance(form, Linear):
+        kind, features, params = "LinearModel", *_linear(form, described.features)
+        constant = form.intercept  # the format has none
+    elif isinstance(form, Net):
+        kind, features, params = "NeuralNetworkModel", *_net(form, described)
+    elif isinstance(form, Kernel):
+        raise refuse(described, "solr", f"it is {kind_of(form)}", "use --to json")
     else:
         trees = check_trees(described, "solr")
         kind, features, params = "MultipleAdditiveTreesModel", *_trees(trees, described)
         tiny = ZERO_BAND
         if "isNullSameAsZero" in params:
             notes = (
-                "trained with missing values: needs Solr 9.2 or later, and \"defaultValue\": \"NaN\" for the features "
+                "trained with missing values: needs Solr 9.2 or later, with \"defaultValue\": \"NaN\" for the features "
                 "that may be missing",
             )  # fmt: skip
     model: dict[str, Any] = {"class": f"{MODELS}.{kind}", "name": settings.name}
@@ -79,7 +80,7 @@ def _norms(names: tuple[str, ...], inputs: Inputs | None, kept: Array) -> list[d
 
 
 def _linear(linear: Linear, names: tuple[str, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Features of weight 0 are left out: Solr need not compute them."""
+    """Leaves out features with weight 0, so that Solr need not compute them."""
     kept = np.flatnonzero(linear.weights)
     kept = kept if len(kept) else np.arange(len(names))
     weights = {names[j]: single(linear.weights[j]) for j in kept}
@@ -88,7 +89,7 @@ def _linear(linear: Linear, names: tuple[str, ...]) -> tuple[list[dict[str, Any]
 
 def _net(net: Net, described: Described) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     if net.activation not in ACTIVATIONS:
-        raise refuse(described, "solr", f"Solr has no activation {net.activation!r}", "take --to onnx")
+        raise refuse(described, "solr", f"Solr has no activation {net.activation!r}", "use --to onnx")
     features = _norms(described.features, net.inputs, np.arange(len(described.features)))
     layers = [
         {
@@ -105,7 +106,7 @@ def _net(net: Net, described: Described) -> tuple[list[dict[str, Any]], dict[str
 
 
 def _trees(ensemble: Ensemble, described: Described) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    names, used = described.features, ensemble.used or [0]
+    names, used = described.features, ensemble.used_features or [0]
     powers = {j: _power(_thresholds(ensemble, j), described, j) for j in used}
     features = [_feature(names[j], None if powers[j] == 0 else (0.0, 2.0 ** -powers[j])) for j in used]
     with_missing = not ensemble.missing_is_zero
@@ -169,7 +170,7 @@ def _power(thresholds: Array, described: Described, feature: int) -> int:
             return power
     raise ExportError(
         f"the thresholds of feature {described.features[feature]!r} range from {sizes.min():.3g} to {sizes.max():.3g}, "
-        "and Solr adds 1e-6 to each; scale the feature, or take --to onnx or --to elasticsearch"
+        "and Solr adds 1e-6 to each; scale the feature, or use --to onnx or --to elasticsearch"
     )
 
 
@@ -184,7 +185,7 @@ def scores(content: bytes, names: tuple[str, ...], X: Array) -> Array:
     nulls = not params.get("isNullSameAsZero", True)
     values = X.astype(np.float32)
     values = values if nulls else np.where(np.isnan(values), np.float32(0.0), values)
-    values = np.stack([_normalized(feature, values[:, column[feature["name"]]]) for feature in model["features"]], 1)
+    values = np.stack([_normalize(feature, values[:, column[feature["name"]]]) for feature in model["features"]], 1)
     place = {feature["name"]: j for j, feature in enumerate(model["features"])}
     kind = model["class"].rpartition(".")[2]
     if kind == "LinearModel":
@@ -197,7 +198,7 @@ def scores(content: bytes, names: tuple[str, ...], X: Array) -> Array:
     return total
 
 
-def _normalized(feature: dict[str, Any], values: Array) -> Array:
+def _normalize(feature: dict[str, Any], values: Array) -> Array:
     if "norm" not in feature:
         return values
     params = feature["norm"]["params"]

@@ -1,6 +1,6 @@
-"""Trees of a format's reader: nested nodes as arrays, and rows sent down them all at once.
+"""Trees as a format's reader sees them: nested nodes as arrays, walked by all rows at once.
 
-Only the walking is shared by the readers. What a split asks of a value, and in which precision, is each format's own.
+Readers share only the walk. What a split tests, and in which precision, is up to each format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Decide = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True)
 class Split:
-    """What a reader found at a node with children."""
+    """A node with children."""
 
     feature: int
     threshold: Any
@@ -40,7 +40,7 @@ class Nodes:
     value: Array
 
     def outputs(self, X: Array, decide: Decide) -> Array:
-        """The output of the leaf that each row ends at."""
+        """The output of the leaf that each row reaches."""
         at = np.zeros(len(X), dtype=np.int64)
         moving = np.flatnonzero(self.left[at] >= 0)
         while len(moving):
@@ -52,7 +52,7 @@ class Nodes:
 
 
 def flatten(root: Any, read: Callable[[Any], Split | Any], kind: Any) -> Nodes:
-    """The arrays of a nested tree; ``read`` makes a Split of a node with children, the output of another."""
+    """The arrays of a nested tree; ``read`` turns a node into a Split, or into its output if it is a leaf."""
     splits: list[list[Any]] = []
     todo = [(root, -1, 0)]
     while todo:

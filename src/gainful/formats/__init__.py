@@ -100,7 +100,7 @@ def function_of(name: str, path: PathLike, format: str | None, options: dict[str
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in chosen.fixed]
     for given in options:
         if given not in known:
-            raise UnknownNameError.among(f"option of {name} for this format called", given, known)
+            raise UnknownNameError.among("option", given, known, owner=f"{name} for this format")
 
     def call(*arguments: Any, **given: Any) -> Any:
         return function(*arguments, **given, **chosen.fixed)

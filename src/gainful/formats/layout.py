@@ -27,12 +27,16 @@ def read_splits(folder: str | Path, *, needs_test: bool = True, **options: Any) 
     folder = Path(folder)
     if not folder.is_dir():
         raise FormatError("there is no such folder", path=folder)
-    homes = sorted(
-        (f for f in folder.iterdir() if f.is_dir() and re.fullmatch(r"(?i)fold[ _-]?\d+", f.name)), key=_number
-    )
+    homes = fold_folders(folder)
     if homes:
         return [_read_split(home, home.name, needs_test, options) for home in homes]
     return [_read_split(folder, "", needs_test, options)]
+
+
+def fold_folders(folder: Path) -> list[Path]:
+    """The folders ``Fold1``, ``Fold2``, … in a folder, by number."""
+    found = (f for f in folder.iterdir() if f.is_dir() and re.fullmatch(r"(?i)fold[ _-]?\d+", f.name))
+    return sorted(found, key=_number)
 
 
 def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, Any]) -> Split:

@@ -1,1 +1,1 @@
-"""Other tools that a model's life passes through. Nothing here is needed by gainful, nor brings anything in."""
+"""Integrations with other tools. None of them is a dependency of gainful."""

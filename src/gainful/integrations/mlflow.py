@@ -1,6 +1,6 @@
-"""MLflow: parameters, the course of training, metrics and the model file of a fitted ranker, in the active run.
+"""MLflow: log the parameters, training history, metrics and model file of a fitted ranker to the active run.
 
-MLflow is no dependency of gainful; what is here asks for it when it is called.
+MLflow is not a dependency of gainful; it is imported when a function here is called.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.model_file import save
 from gainful.training.monitor import AFTER_FIT
 
-LONGEST_VALUE = 250  # what every version of MLflow's stores takes
+LONGEST_VALUE = 250  # accepted by every version of MLflow's stores
 FILE_NAME = "model.gainful"
 
 
 def log_fit(model: Ranker, *, metrics: Mapping[str, float] | None = None, model_file: bool = True) -> None:
-    """Log a fitted ranker to MLflow's active run; one is started where there is none.
+    """Log a fitted ranker to MLflow's active run; starts one if there is none.
 
-    Logged are the parameters; objective, gap and validation of each iteration, by step; the size of the training data;
-    ``metrics`` of yours; and the model file as the artifact ``model.gainful``. MLflow allows no ``@`` in names, so
+    Logs the parameters; objective, gap and validation of each iteration, by step; the size of the training data; your
+    own ``metrics``; and the model file as the artifact ``model.gainful``. MLflow allows no ``@`` in names, so
     ``ndcg@10`` is logged as ``ndcg_at_10``.
     """
     mlflow = _mlflow()
@@ -40,8 +40,8 @@ def log_fit(model: Ranker, *, metrics: Mapping[str, float] | None = None, model_
     mlflow.set_tags({"gainful.version": gainful.__version__, "gainful.class": type(model).__name__})
     mlflow.log_params({name: shorten(value, LONGEST_VALUE) for name, value in model.get_params(deep=False).items()})
     for row in model.history_:
-        told = {_name(name): row.get(name) for name in ("objective", "gap", "validation")}
-        finite = {name: float(value) for name, value in told.items() if value is not None and np.isfinite(value)}
+        values = {_name(name): row.get(name) for name in ("objective", "gap", "validation")}
+        finite = {name: float(value) for name, value in values.items() if value is not None and np.isfinite(value)}
         if finite:
             mlflow.log_metrics(finite, step=int(row["iteration"]))
     mlflow.log_metrics(_figures(model) | {_name(name): float(value) for name, value in (metrics or {}).items()})
@@ -51,10 +51,10 @@ def log_fit(model: Ranker, *, metrics: Mapping[str, float] | None = None, model_
 
 @contextmanager
 def autolog(*, model_file: bool = True) -> Iterator[None]:
-    """Within the block, every ``fit`` of a ranker in this process is logged to MLflow, in a run of its own.
+    """Within the block, log every ``fit`` of a ranker in this process to MLflow, each in its own run.
 
-    Where a run is active, those runs are nested in it. Worker processes of a search log nothing. A ranker that no model
-    file can hold, such as one of a class of yours, is logged without its file, with a warning.
+    If a run is active, these runs are nested in it. Worker processes of a search log nothing. A ranker that cannot be
+    saved to a model file, such as one of your own classes, is logged without it, with a warning.
     """
     mlflow = _mlflow()
 
@@ -64,7 +64,7 @@ def autolog(*, model_file: bool = True) -> Iterator[None]:
             if model_file:
                 try:
                     _log_file(mlflow, model, None)
-                except GainfulError as error:  # the training is done, and must not be lost for want of a file
+                except GainfulError as error:  # the fitted model must not be lost because its file is
                     warnings.warn(f"logged to MLflow without the model file: {error}", stacklevel=2)
 
     AFTER_FIT.append(log)

@@ -1,8 +1,8 @@
 """A risk that is a sum over blocks of queries: what the solvers see, wherever the blocks are.
 
-Each block holds a risk of its own (:mod:`gainful.linear.risk`, ``structured``, ``pairwise``), tied to its grades
-once. An evaluation sends the weights to the blocks and adds up values and gradients in the order of the blocks. Scores
-stay with the blocks, as :class:`~gainful.data.blocks.RowVector`.
+Each block holds a :class:`~gainful.linear.risk.LinearRisk`, tied to its grades once. An evaluation sends the weights to
+the blocks and adds up values and gradients in the order of the blocks. Scores stay with the blocks, as
+:class:`~gainful.data.blocks.RowVector`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,11 @@ from gainful.losses import Loss
 
 
 class BlockwiseRisk:
-    """R(w) = Σ over blocks of their own risks.
+    """R(w) = Σ over the risks of the blocks, ``parts``, which stay with the blocks."""
 
-    ``parts`` are risks with ``value_and_gradient`` and ``along`` of their own, one kept with each block.
-    """
-
-    def __init__(self, data: Dataset, parts: PerBlock, *, loss: Loss | None = None):
+    def __init__(self, data: Dataset, parts: PerBlock):
         self.source, self.parts = data.source, parts
         self.n_features = data.n_features
-        self.loss = loss
         self.stage: tuple[int, int] | None = None
 
     def at(self, iteration: int, total: int) -> BlockwiseRisk:
@@ -69,7 +65,7 @@ def linear_risk(loss: Loss, data: Dataset, *, by_pairs: bool = False) -> Blockwi
         pairs = float(sum(data.map(_weighted_pairs)))
         total, by_pairs = (pairs, True) if pairs > 0 else (total, False)
     parts = data.map_resident(_bind_linear, loss, total, by_pairs)
-    return BlockwiseRisk(data, parts, loss=loss)
+    return BlockwiseRisk(data, parts)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
@@ -100,7 +96,7 @@ def _weighted_pairs(data: RankingData) -> float:
 
 def _bind_linear(data: RankingData, loss: Loss, total: float, by_pairs: bool) -> LinearRisk:
     shares = block_shares(data, total)
-    return LinearRisk(loss, data, shares * pair_counts(data) if by_pairs else shares)
+    return LinearRisk.of(loss, data, shares * pair_counts(data) if by_pairs else shares)
 
 
 def linear_scores_of(data: RankingData, w: Array) -> Array:

@@ -1,18 +1,20 @@
-"""Losses on linear models: what the solvers see of the data.
+"""A loss on a linear model, as the solvers see it.
 
-A :class:`LinearRisk` is R(w) = Σ_q ω_q L_q(X_q w). Each evaluation is one stream over X, which is never copied; along a
-line the scores are known and X is not touched.
+A :class:`LinearRisk` is R(w) = Σ_q ω_q L_q(X_q w), for any loss: the loss enters only through its fill, which
+:meth:`gainful.losses.Loss.bind` gives. Each evaluation is one pass over X, which is never copied; along a line the
+scores are known and X is not read.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.features import Features
+from gainful.compute.query_loop import Fill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only
@@ -21,22 +23,21 @@ from gainful.losses.base import StagedFill
 
 
 class LinearRisk:
-    """R of a training set."""
+    """R of the rows X of queries that end at ``offsets``, with the weights ω_q of the queries."""
 
-    def __init__(
-        self,
-        loss: Loss,
-        data: RankingData,
-        weights: Array | None = None,
-        *,
-        threads: int | None = None,
-    ):
-        self.loss, self.offsets = loss, read_only(data.offsets)
-        self.features = Features(data.X)
-        self.fill = loss.bind(np.ascontiguousarray(data.y, dtype=np.float64), self.offsets)
-        self.weights = query_shares(data) if weights is None else weights
-        self.threads = loss.entry.threads if threads is None else threads
-        self.n_features = data.n_features
+    def __init__(self, fill: Fill, X: Any, offsets: Array, weights: Array, *, threads: int | None = None):
+        self.fill, self.features, self.offsets = fill, Features(X), read_only(offsets)
+        self.weights, self.threads = np.ascontiguousarray(weights, dtype=np.float64), threads
+        self.n_features, self.n_queries = self.features.n_features, len(self.offsets) - 1
+
+    @classmethod
+    def of(
+        cls, loss: Loss, data: RankingData, weights: Array | None = None, *, threads: int | None = None
+    ) -> LinearRisk:
+        """The risk of a loss on a training set; without weights the ω_q are the queries' shares."""
+        fill = loss.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets)
+        weights = query_shares(data) if weights is None else weights
+        return cls(fill, data.X, data.offsets, weights, threads=loss.entry.threads if threads is None else threads)
 
     def at(self, iteration: int, total: int) -> LinearRisk:
         """The risk in iteration 1 … ``total`` of a staged loss; it shares everything else with this one."""
@@ -46,9 +47,8 @@ class LinearRisk:
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
         value, gradient, scores = query_loop.risk_of_features(
-            self.fill, self.offsets, self.features, w, self.weights, want_scores=True,
-            threads=self.threads,
-        )  # fmt: skip
+            self.fill, self.offsets, self.features, w, self.weights, want_scores=True, threads=self.threads
+        )
         return value, gradient, np.asarray(scores)
 
     def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:

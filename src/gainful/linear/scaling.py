@@ -95,11 +95,6 @@ class ScaledRisk:
         value, gradient = self.inner.without_scores(self.unscaled(v))
         return 0.5 * float(v @ v) + C * value, v + C * (gradient / self.scales)
 
-    def columns(self, v: Array, queries: Array) -> tuple[Array, Array]:
-        """As of :class:`~gainful.solvers.risk.ColumnRisk`."""
-        V, b = self.inner.columns(self.unscaled(v), queries)
-        return V / self.scales, b
-
 
 def spread_of_blocks(data: Dataset) -> Spread:
     """Mean and standard deviation of each feature over all blocks."""

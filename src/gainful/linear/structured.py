@@ -1,8 +1,4 @@
-"""Structured losses on linear models: what the solvers see of the data.
-
-A :class:`StructuredRisk` is R(w) = Σ_q ω_q ξ_q(w), where ξ_q is the violation of the query's loss-augmented ranking.
-Each evaluation is one stream over X; along a line the scores are known and X is not touched.
-"""
+"""Structured bounds on linear models: one problem per block of queries, on which several risks are built."""
 
 from __future__ import annotations
 
@@ -11,41 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.features import Features
 from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array, linear_scores
 from gainful.linear.blockwise import BlockwiseRisk
 from gainful.linear.journal import Journal, recorded
+from gainful.linear.risk import LinearRisk
 from gainful.linear.scaling import ScaledRisk
-from gainful.losses.structured import RankingProblem, risk, risk_along, violations
+from gainful.losses.structured import RankingProblem, fill_bound, violations
 from gainful.metrics import Metric
 from gainful.solvers.risk import ColumnRisk, Risk
 
 
-class StructuredRisk:
-    """R(w) of a training set. ``loss`` is "convex", "tight" (not convex) or "slack" (an estimate from below)."""
+class QueryColumns(ScaledRisk):
+    """The convex bound of a training set as a function of v = w·scales, and the worst ranking of each query."""
 
-    def __init__(self, problem: RankingProblem, X: Any, weights: Array, loss: str = "convex"):
-        self.problem, self.X, self.loss = problem, X, loss
-        self.features = Features(X)
-        self._weights = weights
-        self.n_features = int(X.shape[1])
-        self.n_queries = problem.n_queries
+    def __init__(self, problem: RankingProblem, X: Any, weights: Array, scales: Array):
+        super().__init__(LinearRisk(fill_bound(problem, "convex"), X, problem.offsets, weights), scales)
+        self.problem, self.X, self.weights, self.n_queries = problem, X, weights, problem.n_queries
 
-    def value_and_gradient(self, w: Array) -> tuple[float, Array, Array]:
-        value, gradient, scores = risk(self.problem, self.features, w, self._weights, want_scores=True, loss=self.loss)
-        return value, gradient, np.asarray(scores)
-
-    def along(self, scores: Array, direction: Array, t: float) -> tuple[float, float]:
-        return risk_along(self.problem, scores, direction, t, self._weights, loss=self.loss)
-
-    def weights(self) -> Array:
-        return self._weights
-
-    def columns(self, w: Array, queries: Array) -> tuple[Array, Array]:
-        """The most violated ranking of each query: V (len, d) and b (len,) with ξ_q(w) = b − w·v."""
+    def columns(self, v: Array, queries: Array) -> tuple[Array, Array]:
+        """As of :class:`~gainful.solvers.risk.ColumnRisk`: ξ_q(v) = b − v·V."""
+        w = self.unscaled(v)
         V, b = np.zeros((len(queries), self.n_features)), np.zeros(len(queries))
         for i, q in enumerate(queries):
             X = self.X[int(self.problem.offsets[q]) : int(self.problem.offsets[q + 1])]
@@ -53,7 +37,7 @@ class StructuredRisk:
             xi, coefficients = violations(only_query(self.problem, int(q)), scores, threads=1)
             V[i] = -np.asarray(X.T @ coefficients, dtype=np.float64)
             b[i] = float(xi[0]) + float(V[i] @ w)
-        return V, b
+        return V / self.scales, b
 
 
 @dataclass(frozen=True)
@@ -88,42 +72,40 @@ class ProblemSpec:
 
 
 class StructuredRisks:
-    """The structured risks of data in blocks; the problems are made once, whatever loss is asked for.
+    """The structured risks of data in blocks; the problems are made once, whichever bound is asked for.
 
-    They are functions of v, which stands for the weights v/scales. With a journal, the answers of all of them are
-    written there.
+    They are functions of v, which stands for the weights v/scales. With a journal, all their answers are recorded.
     """
 
-    def __init__(self, data: Dataset, losses: ProblemSpec, scales: Array, journal: Journal | None = None):
-        self.data, self.losses, self.scales, self.journal = data, losses, scales, journal
-        self._problems = data.map_resident(_problem_of, losses, data.first_rows)
+    def __init__(self, data: Dataset, spec: ProblemSpec, scales: Array, journal: Journal | None = None):
+        self.data, self.spec, self.scales, self.journal = data, spec, scales, journal
+        self._problems = data.map_resident(_problem_of, spec, data.first_rows)
 
-    def risk(self, loss: str) -> Risk:
-        return self._risk(self._problems, loss)
+    def risk(self, bound: str) -> Risk:
+        return self._risk(self._problems, bound)
 
     def linearised(self, v: Array) -> Risk:
         """The convex risk whose target is the ranking that v predicts."""
         return self._risk(self.data.map_resident(_targeting, self._problems, v / self.scales), "convex")
 
-    def _risk(self, problems: PerBlock, loss: str) -> Risk:
-        parts = self.data.map_resident(_structured, problems, self.data.total_weight, loss)
+    def _risk(self, problems: PerBlock, bound: str) -> Risk:
+        parts = self.data.map_resident(_bind_bound, problems, bound, self.data.total_weight)
         made: Risk = recorded(ScaledRisk(BlockwiseRisk(self.data, parts), self.scales), self.journal)
         return made
 
     def by_query(self) -> ColumnRisk:
-        """The convex risk of one RankingData, whose queries can be asked one by one."""
-        assert self.data.whole is not None
-        problem = _problem_of(self.data.whole, self.losses, 0)
-        inner = _structured(self.data.whole, problem, self.data.total_weight, "convex")
-        return ScaledRisk(inner, self.scales)
+        """The convex risk of one RankingData, query by query."""
+        data = self.data.whole
+        assert data is not None
+        return QueryColumns(self.spec.problem(data), data.X, block_shares(data, self.data.total_weight), self.scales)
 
 
-def _problem_of(data: RankingData, losses: ProblemSpec, first_row: int) -> RankingProblem:
-    return losses.problem(data, first_row)
+def _problem_of(data: RankingData, spec: ProblemSpec, first_row: int) -> RankingProblem:
+    return spec.problem(data, first_row)
 
 
-def _structured(data: RankingData, problem: RankingProblem, total: float, loss: str) -> StructuredRisk:
-    return StructuredRisk(problem, data.X, block_shares(data, total), loss)
+def _bind_bound(data: RankingData, problem: RankingProblem, bound: str, total: float) -> LinearRisk:
+    return LinearRisk(fill_bound(problem, bound), data.X, data.offsets, block_shares(data, total))
 
 
 def _targeting(data: RankingData, problem: RankingProblem, w: Array) -> RankingProblem:

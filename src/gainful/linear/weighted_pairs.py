@@ -1,4 +1,4 @@
-"""Ranking as importance-weighted classification of pairs: what RSRank and the NDCG reduction see of the data.
+"""Ranking as importance-weighted classification of pairs: what the NDCG reduction sees of the data.
 
 A pair of documents with g_i > g_j weighs what exchanging them would change in NDCG (no truncation)::
 
@@ -13,20 +13,18 @@ equal has no pair.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gainful.compute.features import Features
-from gainful.compute.query_loop import run_each
-from gainful.compute.threads import thread_count
+from gainful.compute.query_loop import cuts_of_equal_work, even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
+from gainful.data.grades import by_grade
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only, row_blocks
 from gainful.data.spread import ROUNDING
-from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
-from gainful.losses.structured.violations import apply_gradient
+from gainful.losses.gains import exponential_gain, perfect_sums
 
 CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
@@ -66,8 +64,8 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
     def piece(lo: int, hi: int) -> None:
         features.scores(weights, lo, hi, out[lo:hi])
 
-    n_parts = n_threads(threads, features.n_rows * features.row_bytes / 8.0)
-    run_each(piece, sorted({features.n_rows * i // n_parts for i in range(n_parts + 1)}))
+    n_parts = threads_for(features.n_rows * features.row_bytes / 8.0, threads, WORK_PER_THREAD)
+    run_each(piece, even_cuts(features.n_rows, n_parts))
     return out
 
 
@@ -111,24 +109,6 @@ class WeightedPairs:
         shape = self.offsets, self.order, self.below
         self._run_in_threads(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
         return D
-
-    def value(self, scores: Array, D: Array) -> float:
-        """Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), with the weights at D."""
-        kernels = _kernels()
-        out, s, frozen = np.empty(self.n_queries), read_only(scores), read_only(D)
-        self._run_in_threads(lambda a, b: kernels.losses(s, frozen, a, b, *self._arrays(), self._work(), out))
-        return float(self.shares @ out)
-
-    def value_and_gradient(self, scores: Array, D: Array) -> tuple[float, Array]:
-        """The same and its gradient by score, (n_rows,), with the weights frozen at D."""
-        kernels = _kernels()
-        out, c, s, frozen = np.empty(self.n_queries), np.empty(self.n_rows), read_only(scores), read_only(D)
-
-        def piece(a: int, b: int) -> None:
-            kernels.gradients(s, frozen, a, b, *self._arrays(), self.shares, self._work(), out, c)
-
-        self._run_in_threads(piece)
-        return float(self.shares @ out), c
 
     def inverted(self, scores: Array) -> Array:
         """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
@@ -177,56 +157,10 @@ class WeightedPairs:
         n = len(self.discounts)
         return np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
 
-    def _work(self) -> Array:
-        return np.empty((4, len(self.discounts)))
-
     def _run_in_threads(self, piece: Callable[[int, int], Any]) -> list[Any]:
         """``piece(first, last)`` for runs of queries of about equal work, one per thread; results in order."""
         work = np.concatenate([[0.0], np.cumsum(np.diff(self.offsets).astype(np.float64) ** 2)])
-        n_parts = n_threads(self.threads, work[-1])
-        cuts = np.searchsorted(work, np.linspace(0.0, work[-1], n_parts + 1)).tolist()
-        cuts[0], cuts[-1] = 0, self.n_queries
-        return run_each(piece, sorted(set(cuts)))
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What a point looks like: its scores, the discounts at its own ranks, loss and gradient with these weights."""
-
-    scores: Array
-    D: Array
-    loss: float
-    gradient: Array
-
-
-class WeightedHuber:
-    """L(u) = Σ_q ω_q Σ_pairs w_ij φ(s_i − s_j), s = X·(u / scales), modified Huber φ; weights at the ranks by score.
-
-    φ(v) = −4v below −1, (1 − v)² on [−1, 1], 0 above. ``scales`` measure the features without touching X; one that is
-    constant within every query gets the scale ∞, and so never a weight.
-    """
-
-    def __init__(self, data: RankingData, scales: Array, *, threads: int | None = None):
-        self.pairs = WeightedPairs(data, threads=threads)
-        self.X, self.features, self.threads = data.X, Features(data.X), threads
-        self.scales = np.where(varies_within_queries(data, threads), scales, np.inf)
-        self.n_features = data.n_features
-
-    def scores(self, u: Array) -> Array:
-        return row_scores(self.features, u / self.scales, self.threads)
-
-    def at(self, scores: Array) -> Evaluation:
-        """Loss and gradient by u with the weights at the ranks of these scores."""
-        return self.beside(scores, self.pairs.rank_discounts(scores))
-
-    def beside(self, scores: Array, D: Array) -> Evaluation:
-        """The same with the weights at the discounts given."""
-        loss, c = self.pairs.value_and_gradient(scores, D)
-        return Evaluation(scores, D, loss, apply_gradient(self.X, c, threads=self.threads) / self.scales)
-
-    def frozen(self, look: Evaluation, scores: Array) -> float:
-        """L at other scores, the weights those of ``look``."""
-        return self.pairs.value(scores, look.D)
+        return run_each(piece, cuts_of_equal_work(work, threads_for(work[-1], self.threads, WORK_PER_THREAD)))
 
 
 def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
@@ -243,10 +177,8 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
         )
 
     values = X.size if dense else X.nnz
-    n_parts = n_threads(threads, float(values))
-    cuts = np.searchsorted(offsets, np.linspace(0, data.n_rows, n_parts + 1)).tolist()
-    cuts[0], cuts[-1] = 0, data.n_queries
-    return np.asarray(np.logical_or.reduce(run_each(piece, sorted(set(cuts)))))
+    cuts = cuts_of_equal_work(offsets, threads_for(float(values), threads, WORK_PER_THREAD))
+    return np.asarray(np.logical_or.reduce(run_each(piece, cuts)))
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
@@ -265,11 +197,6 @@ def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int)
     work, found = np.zeros((3, X.shape[1])), np.zeros(X.shape[1], dtype=np.uint8)
     _kernels().sparse_varies(*Features(X).parts, first, last, offsets, shares, ROUNDING, work, found)
     return np.asarray(found > 0)
-
-
-def n_threads(threads: int | None, work: float) -> int:
-    """As many as asked for, or as the machine has and the work is worth."""
-    return threads or max(1, min(thread_count(), int(work / WORK_PER_THREAD)))
 
 
 def _kernels() -> Any:

@@ -1,4 +1,4 @@
-"""Compiled loops over the pairs of one query at a time: importance weights, modified Huber loss, drawing of pairs.
+"""Compiled loops over the pairs of one query at a time: importance weights, drawing of pairs.
 
 The rows of query q, best grade first, are ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. ``below[p]`` says at which
 position of that order the next lower grade begins (counted from the query's first), so the documents that position p
@@ -8,7 +8,7 @@ beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by r
 
 from __future__ import annotations
 
-from gainful.compute.compiled import LOOSE, helper, kernel
+from gainful.compute.compiled import kernel
 from gainful.compute.kernels import sort_falling
 
 
@@ -36,65 +36,6 @@ def rank_discounts(scores, first, last, offsets, order, below, discounts, own, r
                     D[lo + order[lo + ranks[begin]]] = total
                     begin += 1
                 total = 0.0
-
-
-# ``work`` has rows as long as the longest query: gains (0), discounts (1), scores (2) and derivatives (3) of its
-# documents, best grade first.
-
-
-@helper
-def _gather(scores, D, gains, lo, order, n, work):
-    for p in range(n):
-        i = lo + order[lo + p]
-        work[0, p], work[1, p], work[2, p] = gains[i], D[i], scores[i]
-
-
-@kernel(fastmath=LOOSE)
-def losses(scores, D, first, last, offsets, order, below, gains, work, out):
-    """out[q] = Σ over pairs of w_ij φ(s_i − s_j), the weights at the discounts given.
-
-    A pair adds (A_i − A_j)|D_i − D_j| φ(v), v = s_i − s_j: with u = 1 − v and t = u cut to [0, 2], φ(v) = t(2u − t).
-    """
-    for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        total = 0.0
-        if below[lo] < n:
-            _gather(scores, D, gains, lo, order, n, work)
-            for p in range(n):
-                a, d, s = work[0, p], work[1, p], work[2, p]
-                for j in range(below[lo + p], n):
-                    u = 1.0 - (s - work[2, j])
-                    t = u if u > 0.0 else 0.0
-                    t = t if t < 2.0 else 2.0
-                    total += (a - work[0, j]) * abs(d - work[1, j]) * t * (2.0 * u - t)
-        out[q] = total
-
-
-@kernel(fastmath=LOOSE)
-def gradients(scores, D, first, last, offsets, order, below, gains, shares, work, out, c):
-    """As ``losses``; c[i] = ω_q · derivative of the query's loss by score i, with frozen weights: φ'(v) = −2t."""
-    for q in range(first, last):
-        lo, n = offsets[q], offsets[q + 1] - offsets[q]
-        total = 0.0
-        for p in range(n):
-            work[3, p] = 0.0
-        if below[lo] < n:
-            _gather(scores, D, gains, lo, order, n, work)
-            for p in range(n):
-                a, d, s, pull = work[0, p], work[1, p], work[2, p], 0.0
-                for j in range(below[lo + p], n):
-                    u = 1.0 - (s - work[2, j])
-                    t = u if u > 0.0 else 0.0
-                    t = t if t < 2.0 else 2.0
-                    w = (a - work[0, j]) * abs(d - work[1, j])
-                    total += w * t * (2.0 * u - t)
-                    g = 2.0 * w * t
-                    work[3, j] += g
-                    pull += g
-                work[3, p] -= pull
-        out[q] = total
-        for p in range(n):
-            c[lo + order[lo + p]] = shares[q] * work[3, p]
 
 
 @kernel

@@ -14,12 +14,15 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.data.grades import by_grade
 from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.losses.structured.problem import by_grade, exponential_gain, perfect_sums
+from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint
 
 Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
+Weigh = Callable[[Array, int, int], tuple[Array, ...]]
+RunFrozen = Callable[[Array, int, int, tuple[Array, ...], Array, Array], None]
 BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
 
 
@@ -35,9 +38,10 @@ class Parameter:
 class LossEntry:
     """A named loss: what it is, and how it is tied to the grades of a training set.
 
-    ``convex`` and ``smooth`` (a continuous gradient) are meant in the scores. ``frozen``: the loss has weights that
-    depend on the present ranking and count as constants in the gradient, so that it is no derivative. All losses are
-    ≥ 0. ``bind(params, y, offsets)`` gives the *fill* that :mod:`gainful.compute.query_loop` drives.
+    ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend
+    on the present ranking and count as constants in the gradient, which is therefore not the derivative of the value;
+    its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` gives the
+    *fill* that :mod:`gainful.compute.query_loop` drives.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: it has next to no gradient where all scores are equal, so models should start elsewhere.
@@ -141,7 +145,7 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
     """The loss with these parameters, checked."""
     for name, value in given.items():
         if name not in entry.parameters:
-            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+            raise UnknownNameError.among("parameter", name, entry.parameters, owner=f"the loss {entry.name}")
         constraint = entry.parameters[name].constraint
         if not constraint.accepts(value):
             raise ParameterError.of(entry.name, name, constraint.expected(), value)
@@ -214,6 +218,38 @@ class ByGrade:
             gradient[here], curvature[here] = slopes, bends
 
         return fill
+
+
+class FrozenFill:
+    """The fill of a frozen loss; called as it is, the weights are those of the scores it is called with.
+
+    ``weigh(t, first, last)`` gives what depends on the present ranking, as arrays by position or ``by_query``;
+    ``run(t, first, last, weights, values, gradient)`` is the loss with that held fixed. ``t`` are scores by position.
+    """
+
+    def __init__(self, rows: ByGrade, weigh: Weigh, run: RunFrozen, *, by_query: bool = False):
+        def moving(t: Array, *arguments: Any) -> None:
+            *_, first, last, values, g = arguments
+            run(t, first, last, weigh(t, first, last), values, g)
+
+        self._rows, self._weigh, self._run, self._by_query = rows, weigh, run, by_query
+        self._moving = rows.fill(moving)
+
+    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        self._moving(scores, first, last, values, gradient)
+
+    def bind_frozen(self, scores: Array, threads: int | None = None) -> Fill:
+        """The loss with the weights at these scores: an ordinary function, whose gradient is its derivative."""
+        ends, t = self._rows.offsets, self._rows.take(scores)
+        parts = query_loop.run_in_threads(ends, threads, lambda a, b: self._weigh(t[int(ends[a]) : int(ends[b])], a, b))
+        weights = [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+        def frozen(t: Array, *arguments: Any) -> None:
+            *_, first, last, values, g = arguments
+            here = slice(first, last) if self._by_query else slice(int(ends[first]), int(ends[last]))
+            self._run(t, first, last, tuple(own[here] for own in weights), values, g)
+
+        return self._rows.fill(frozen)
 
 
 RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients are ordinary numbers

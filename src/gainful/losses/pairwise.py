@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.data.grades import count_pairs
 from gainful.data.rows import Array, read_only
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters.constraints import Real
@@ -50,7 +51,7 @@ def _hinges(name: str, y: Array, offsets: Array) -> tuple[ByGrade, Any, dict[int
     from gainful.losses import pairwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    pairs = _count_pairs(rows)
+    pairs = count_pairs(offsets, rows.blocks, rows.starts)
     crowded = pairs >= CROWDED * np.diff(offsets)
     return (
         rows,
@@ -64,7 +65,7 @@ def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
 
     rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    share = read_only(_share(_count_pairs(rows)))
+    share = read_only(_share(count_pairs(offsets, rows.blocks, rows.starts)))
 
     def run(
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
@@ -84,7 +85,7 @@ def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -
     from gainful.losses import pairwise_kernels as kernels
 
     rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    share = read_only(_share(_count_pairs(rows)))
+    share = read_only(_share(count_pairs(offsets, rows.blocks, rows.starts)))
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
         E, far = exponentials(t, ends[first : last + 1], sigma)
@@ -94,13 +95,6 @@ def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -
             kernels.logistic_far(t, ends, blocks, starts, share, sigma, far, first, np.empty(len(far)), g, h)
 
     return rows.newton(run)
-
-
-def _count_pairs(rows: ByGrade) -> Array:
-    """How many pairs of documents of different grades each query has."""
-    sizes = np.diff(rows.starts).astype(np.float64)
-    counts = np.diff(rows.offsets).astype(np.float64)
-    return np.asarray(0.5 * (counts**2 - np.add.reduceat(sizes**2, rows.blocks[:-1])))
 
 
 def _share(pairs: Array) -> Array:

@@ -11,14 +11,15 @@ from gainful.errors import GainfulError, ParameterError, UnknownNameError
 from gainful.losses.base import Loss, LossEntry, with_parameters
 from gainful.losses.custom import PREFIX, custom_loss, missing_loss
 from gainful.losses.listwise import LISTWISE
+from gainful.losses.margins import MARGINS
 from gainful.losses.pairwise import PAIRWISE
 from gainful.losses.smooth_dcg import SMOOTH_DCG
-from gainful.losses.structured.margin import STRUCTURED
+from gainful.losses.structured.bounds import STRUCTURED
 from gainful.losses.weighted import WEIGHTED
 from gainful.parameters.constraints import Constraint, split_outside_brackets
 
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
-    {entry.name: entry for entry in (*PAIRWISE, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
+    {entry.name: entry for entry in (*PAIRWISE, *MARGINS, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
 )
 """Every loss by name, a read-only mapping; an entry tells formula, parameters, and whether it is convex or smooth."""
 
@@ -64,7 +65,7 @@ def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:
     for part in split_outside_brackets(inside, ",") if inside.strip() else []:
         name, _, text = (piece.strip() for piece in part.partition("="))
         if name not in entry.parameters:
-            raise UnknownNameError.among(f"parameter of the loss {entry.name}", name, entry.parameters)
+            raise UnknownNameError.among("parameter", name, entry.parameters, owner=f"the loss {entry.name}")
         constraint = entry.parameters[name].constraint
         try:
             settings[name] = constraint.parse(text)

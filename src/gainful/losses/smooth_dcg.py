@@ -19,7 +19,7 @@ import numpy as np
 from gainful.compute.query_loop import Fill
 from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
-from gainful.losses.base import ByGrade, LossEntry, Parameter, StagedFill, centred
+from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, centred
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real
 
 FIRST_SHARE = 0.999999  # of regression, in the first iteration
@@ -59,29 +59,31 @@ def _best(gains: Array, offsets: Array) -> Array:
     return np.asarray(np.add.reduceat(gains / np.log2(place + 2.0), offsets[:-1]))
 
 
-def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
     from gainful.losses import smooth_dcg_kernels as kernels
 
     rows, k, every = ByGrade(y, offsets), params["k"], params.get("tied") == "all"
     discount = _Discount(rows, params)
-    alpha = float(params["alpha"])
+    alpha, shape = float(params["alpha"]), (rows.offsets, rows.blocks, rows.starts)
 
-    def run(
-        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, slopes: Array
-    ) -> None:
+    def cut(t: Array, first: int, last: int) -> tuple[Array]:
+        """The cut-off of each query; with hinges it moves with the scores."""
         cutoffs = np.full(last - first, np.inf if k is None else float(k))
         if hinged and k is not None:
-            room = np.empty(int(np.diff(ends[first : last + 1]).max()))
-            kernels.moving_cutoffs(every, t, ends, blocks, starts, int(k), first, last, room, cutoffs)
-        z, bands = in_bands(t, ends[first : last + 1], alpha)
-        r = smooth_ranks(z, bands, rows, discount.known, first, last, hinged)
-        p = alpha * discount(r, cutoffs, first, last, values)
-        if hinged:
-            kernels.hinged_slopes(*bands, ends, blocks, starts, discount.known, p, first, last, slopes)
-        else:
-            kernels.sigmoid_slopes(*bands, ends, discount.known, p, first, last, slopes)
+            room = np.empty(int(np.diff(offsets[first : last + 1]).max()))
+            kernels.moving_cutoffs(every, t, *shape, int(k), first, last, room, cutoffs)
+        return (cutoffs,)
 
-    return rows.fill(run)
+    def run(t: Array, first: int, last: int, cutoffs: tuple[Array, ...], values: Array, slopes: Array) -> None:
+        z, bands = in_bands(t, offsets[first : last + 1], alpha)
+        r = smooth_ranks(z, bands, rows, discount.known, first, last, hinged)
+        p = alpha * discount(r, cutoffs[0], first, last, values)
+        if hinged:
+            kernels.hinged_slopes(*bands, *shape, discount.known, p, first, last, slopes)
+        else:
+            kernels.sigmoid_slopes(*bands, offsets, discount.known, p, first, last, slopes)
+
+    return FrozenFill(rows, cut, run, by_query=True)
 
 
 def in_bands(t: Array, ends: Array, alpha: float) -> tuple[Array, tuple[Array, Array, Array, Array]]:
@@ -152,8 +154,9 @@ class _Mixture:
     Outside of training there are no iterations: called as it is, it is the smoothed loss alone, which training ends in.
     """
 
-    def __init__(self, smoothed: Fill, regression: float, y: Array, offsets: Array):
+    def __init__(self, smoothed: FrozenFill, regression: float, y: Array, offsets: Array):
         self.smoothed, self.regression, self.y, self.offsets = smoothed, regression, y, offsets
+        self.bind_frozen = smoothed.bind_frozen
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         self.smoothed(scores, first, last, values, gradient)

@@ -7,98 +7,91 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill, NewtonFill
+from gainful.compute.query_loop import NewtonFill
 from gainful.data.rows import Array, read_only
-from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
+from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, exponentials
 from gainful.parameters.constraints import Integer, Maybe, Real
 
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 
 
-def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
     from gainful.losses.weighted_kernels import huber
 
-    rows = ByGrade(y, offsets)
-    weigh = _Weights(params, rows)
+    pairs = _Pairs(params, y, offsets)
 
-    def run(
-        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
-    ) -> None:
-        huber(t, ends, blocks, starts, *weigh(t, first, last), first, last, values, g)
+    def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
+        huber(t, *pairs.arrays, *ranks, np.empty(len(t)), first, last, values, g)
 
-    return rows.fill(run)
+    return FrozenFill(pairs.rows, pairs.rank, run)
 
 
 def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses.weighted_kernels import huber_newton
 
-    rows = ByGrade(y, offsets)
-    weigh = _Weights(params, rows)
+    pairs = _Pairs(params, y, offsets)
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        huber_newton(t, ends, blocks, starts, *weigh(t, first, last), first, last, g, h)
+        huber_newton(t, *pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)), first, last, g, h)
 
-    return rows.newton(run)
+    return pairs.rows.newton(run)
 
 
-def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
     from gainful.losses.weighted_kernels import logistic, logistic_far
 
-    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    weigh = _Weights(params, rows)
+    pairs, sigma = _Pairs(params, y, offsets), float(params["sigma"])
 
-    def run(
-        t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
-    ) -> None:
-        weights = weigh(t, first, last)
-        E, far = exponentials(t, ends[first : last + 1], sigma)
-        logistic(t, ends, blocks, starts, *weights, sigma, E, first, last, values, g)
+    def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
+        weights = (*pairs.arrays, *ranks, np.empty(len(t)))
+        E, far = exponentials(t, offsets[first : last + 1], sigma)
+        logistic(t, *weights, sigma, E, first, last, values, g)
         if len(far):
             far += first
             totals = np.empty(len(far))
-            logistic_far(t, ends, blocks, starts, *weights, sigma, far, first, totals, g, np.empty(len(g)))
+            logistic_far(t, *weights, sigma, far, first, totals, g, np.empty(len(g)))
             values[far] = totals
 
-    return rows.fill(run)
+    return FrozenFill(pairs.rows, pairs.rank, run)
 
 
 def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
-    rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    weigh = _Weights(params, rows)
+    pairs, sigma = _Pairs(params, y, offsets), float(params["sigma"])
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = weigh(t, first, last)
+        weights = (*pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)))
         E, far = exponentials(t, ends[first : last + 1], sigma)
-        logistic_newton(t, ends, blocks, starts, *weights, sigma, E, first, last, g, h)
+        logistic_newton(t, *weights, sigma, E, first, last, g, h)
         if len(far):
             far += first
-            logistic_far(t, ends, blocks, starts, *weights, sigma, far, first, np.empty(len(far)), g, h)
+            logistic_far(t, *weights, sigma, far, first, np.empty(len(far)), g, h)
 
-    return rows.newton(run)
+    return pairs.rows.newton(run)
 
 
-class _Weights:
-    """What the weights of pairs are made of: gains, gaps, and the ranks and discounts by the present scores."""
+class _Pairs:
+    """What the weights of pairs are made of: ``arrays`` once, ranks and discounts by the present scores."""
 
-    def __init__(self, params: Mapping[str, Any], rows: ByGrade):
+    def __init__(self, params: Mapping[str, Any], y: Array, offsets: Array):
         from gainful.losses.weighted_kernels import LONG_LIST
 
+        rows = self.rows = ByGrade(y, offsets)
         k, counts = params.get("k"), np.diff(rows.offsets)
         longest = int(counts.max())
         discounts = np.zeros(longest)
         depth = longest if k is None else min(longest, k)
         discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
-        gains, self.gaps = rows.gains(k), None
+        gains, gaps = rows.gains(k), None
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, self.gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
-        self.rows, self.long_lists = rows, np.flatnonzero(counts >= LONG_LIST)
-        self.gains, self.discounts = read_only(gains), read_only(discounts)
+            gains, gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
+        self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(discounts)
+        self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps
 
-    def __call__(self, t: Array, first: int, last: int) -> tuple[Array | None, ...]:
-        """Gains, gaps, twice the ranks, discounts, and room for the weights of one document."""
+    def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
+        """Twice the rank of each document, and its discount."""
         from gainful.losses.weighted_kernels import rank_by_counting
 
         ends, blocks, starts = self.rows.offsets, self.rows.blocks, self.rows.starts
@@ -108,7 +101,7 @@ class _Weights:
         for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
             mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))
             rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], self.discounts)
-        return self.gains, self.gaps, rank, D, np.empty(len(t))
+        return rank, D
 
 
 def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:

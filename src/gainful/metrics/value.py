@@ -312,7 +312,7 @@ def _build(kind: str, k: int | None, given: Mapping[str, Any], tool: Any) -> Met
         if name not in known:
             if name in DEFAULTS:
                 raise ParameterError(f"metric {head!r} has no {name}; its conventions are {', '.join(known)}")
-            raise UnknownNameError.among(f"convention of metric {head!r} named", name, (*known, "convention"))
+            raise UnknownNameError.among("convention", name, (*known, "convention"), owner=f"metric {head!r}")
     base = defaults_of(kind) if tool is None else conventions_of(tool, kind)
     owner = f"metric {head!r}"
     chosen = {name: parse_convention(owner, kind, name, given.get(name, base[name])) for name in known}

@@ -297,7 +297,7 @@ def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> 
     if not equals or not name:
         raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
     if name not in table:
-        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+        raise UnknownNameError.among("parameter", name, table, owner=owner)
     try:
         value = table[name].parse(text)
     except ValueError as error:
@@ -310,7 +310,7 @@ def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable
     """Raise for the first name that is not a parameter of a class."""
     for name in given:
         if name not in known:
-            raise UnknownKeywordError.among(f"parameter of {cls.__name__}", name, known)
+            raise UnknownKeywordError.among("parameter", name, known, owner=cls.__name__)
 
 
 def split_outside_brackets(text: str, separator: str) -> list[str]:

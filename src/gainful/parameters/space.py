@@ -147,7 +147,7 @@ def parse_dimension(owner: str, table: Mapping[str, Constraint], text: str) -> t
     if not equals or not name or not where:
         raise ParameterError(f"a dimension must read NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A,B,C, was {text!r}")
     if name not in table:
-        raise UnknownNameError.among(f"parameter of {owner}", name, table)
+        raise UnknownNameError.among("parameter", name, table, owner=owner)
     constraint = table[name]
     if ".." in where:
         found: Dimension = _parse_range(owner, name, constraint, where)

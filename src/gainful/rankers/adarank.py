@@ -10,14 +10,13 @@ import numpy as np
 
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array, linear_scores
+from gainful.data.rows import Array, Columns, linear_scores
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
 from gainful.parameters.space import Space, Values
 from gainful.rankers.base import LinearScores, Ranker
-from gainful.rankers.thresholds import Columns
 from gainful.training.monitor import Monitor
 
 LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight

@@ -1,7 +1,8 @@
-"""The promises every ranker keeps: scikit-learn conventions, one query id per row, scores in the order of the rows."""
+"""The base of all rankers: scikit-learn conventions, one query id per row, scores in row order."""
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.data.checks import warn_of
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
-from gainful.data.rows import Array, group_rows, linear_scores, refuse_infinite, value_blocks
+from gainful.data.rows import Array, group_rows, refuse_infinite, value_blocks
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -29,26 +30,28 @@ from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
+from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
-    """Base of all rankers. A subclass is a dataclass of :func:`parameter` fields and writes ``_fit`` and ``_predict``.
+    """Base of all rankers. A subclass is a dataclass of :func:`parameter` fields with ``_fit`` and ``_scorer``.
 
-    ``_fit(data, monitor)`` trains on a :class:`RankingData` (on any :class:`Dataset`, where ``accepts_shards``),
-    reporting each iteration to the monitor, which also holds the validation data. ``_predict(X)`` gives one score per
-    row of a checked feature matrix. ``_pack`` and ``_unpack`` name what a model file has to hold.
+    ``_fit(data, monitor)`` trains on a :class:`RankingData` (on any :class:`Dataset` if ``accepts_shards``) and reports
+    each iteration to the monitor, which also holds the validation data. ``_scorer()`` says how the fitted model scores
+    (:mod:`gainful.rankers.scorers`); predictions, contributions and exports follow from it. ``_pack`` and ``_unpack``
+    give a model file what it holds.
     """
 
     parameters: ClassVar[Any] = DeclaredParameters()  # the constraint of each parameter, by name
-    space: ClassVar[Space] = {}  # where tuning looks, by parameter
+    space: ClassVar[Space] = {}  # the search space of tuning, by parameter
     accepts_missing: ClassVar[bool] = False
-    resumes: ClassVar[bool] = False  # whether ``_fit`` goes on from, and writes, ``monitor.checkpoint``
-    accepts_shards: ClassVar[bool] = False  # whether ``_fit`` takes data in many blocks
-    accepts_codes: ClassVar[bool] = False  # uint8 and uint16 as they are; others get them as float32
+    resumes: ClassVar[bool] = False  # whether ``_fit`` writes ``monitor.checkpoint`` and resumes from it
+    accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
+    accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
 
-    # The query id travels with the rows through scikit-learn's pipelines and searches without set-up by the user.
+    # scikit-learn's pipelines and searches pass the query id along with the rows, without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
@@ -84,20 +87,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, CSR matrix or frame of shape (n_rows, n_features); or a RankingData, then without y and qid; or the
-            path of a data file. Larger than memory or on a cluster: a ShardedData, a folder of shards, a list of files,
-            or a Dask array or frame
-        y : grades, (n_rows,); beside a Dask frame also the name of its column, as qid and sample_weight may be
+            path of a data file. For data larger than memory or on a cluster: a ShardedData, a folder of shards, a list
+            of files, or a Dask array or frame
+        y : grades, (n_rows,); with a Dask frame also the name of a column, as for qid and sample_weight
         qid : query id of each row; rows of one query need not be adjacent
         sample_weight : one weight per row, equal within a query
         eval_set : validation data, ``(X, y, qid)``, a RankingData or a ShardedData, or a path or paths as for X
         progress : called after each iteration with a ``Progress``; returning True stops training
-        checkpoint : file that says how far training is. Where it exists, training goes on from it, with the same
-            result as if it had never stopped; it is deleted when training ends well. A :class:`gainful.Checkpoint` may
-            say more
+        checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
+            result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
+            more settings
         checkpoint_every : seconds between two writes of the checkpoint
 
-        Data that nothing can be learned from, or that is likely a mistake, gives a :class:`gainful.DataWarning` for
-        each of the findings of :func:`gainful.check_data`.
+        Data that gives nothing to learn, or that looks like a mistake, raises a :class:`gainful.DataWarning` for each
+        finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
         data = self._as_data(X, y, qid, sample_weight, "X")
@@ -112,8 +115,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self._fit(data, monitor)
         except ClusterError as error:
             monitor.save_journal()
-            raise ClusterError(f"{error}; {_how_to_go_on(monitor.checkpoint)}") from error
-        except BaseException:  # the last chance to keep what is known: Ctrl-C before there is a model, an error
+            raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
+        except BaseException:  # the last chance to save: Ctrl-C before the first model, or an error
             monitor.save_journal()
             raise
         if monitor.interrupted:
@@ -127,7 +130,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
         self.training_ = training_facts(data, monitor)
-        self.__dict__.pop("metrics_", None)  # figures kept with a model file are those of that model
+        self.__dict__.pop("metrics_", None)  # the figures of a loaded model file are not those of this fit
         if monitor.interrupted:
             warnings.warn(
                 f"{type(self).__name__}: training was interrupted after iteration {self.n_iter_}; the model kept is "
@@ -137,17 +140,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         if monitor.checkpoint is not None and not monitor.interrupted:
             monitor.checkpoint.finish()
-        for told in tuple(AFTER_FIT):
-            told(self)
+        for callback in tuple(AFTER_FIT):
+            callback(self)
         return self
 
     def _checkpoint(self, where: Any, every: float, data: Any, valid: Any) -> Checkpoint | None:
-        """The checkpoint of this training, opened; None where there shall be none."""
+        """The open checkpoint of this training, if one was requested."""
         if where is None:
             return None
         self._refuse_checkpoint()
         opened = where if isinstance(where, Checkpoint) else Checkpoint(where, every)
-        # where the number of threads matters, _start_facts says what None means here
+        # if the number of threads matters, _start_facts resolves None
         params = {name: value for name, value in self._file_params().items() if name != "n_jobs"}
         facts: dict[str, Any] = {"class": type(self).__name__, "gainful": gainful.__version__, "params": params}
         facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
@@ -155,35 +158,42 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return opened
 
     def _refuse_checkpoint(self) -> None:
-        """Raise where training cannot go on from a checkpoint."""
+        """Raise if training cannot resume from a checkpoint."""
         if self.resumes:
             return
         from gainful.rankers.registry import RANKERS
 
         able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.resumes)
-        raise ParameterError(f"{type(self).__name__} writes no checkpoints, so give none; rankers that do: {able}")
+        raise ParameterError(
+            f"{type(self).__name__} does not write checkpoints; leave out checkpoint, or use one of {able}"
+        )
 
     def _start_facts(self, data: Any) -> dict[str, Any]:
-        """What else the result depends on, such as a model that training goes on from."""
+        """What else the result depends on, such as the model that training continues from."""
         return {}
 
     def _validation_metric(self) -> Metric:
-        """What ``eval_set`` is measured by."""
+        """The metric on ``eval_set``."""
         return metric(getattr(self, "eval_metric", "ndcg@10"))
 
     def _fit(self, data: Any, monitor: Monitor) -> None:
-        raise TypeError(f"{type(self).__name__} must say how to fit")
+        raise TypeError(f"{type(self).__name__} must define _fit")
+
+    def _scorer(self) -> Scorer:
+        """How the fitted model scores."""
+        name = type(self).__name__
+        raise GainfulError(f"{name} does not say how it scores; give it a method _scorer (see gainful.rankers.scorers)")
 
     def _predict(self, X: Any) -> Array:
-        raise TypeError(f"{type(self).__name__} must say how to score")
+        return self._scorer().scores(X)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
     @explains_keywords
     def predict(self, X: Any) -> Any:
-        """Scores, higher is better, in the order of the rows given; of a Dask array or frame, a Dask array.
+        """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
-        X as ``fit`` takes it, paths included.
+        X is what ``fit`` accepts, paths included.
         """
         self._check_fitted()
         X = open_path(X)
@@ -197,7 +207,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._predict(self._features_to_score(X)), dtype=np.float64)
 
     def _features_to_score(self, X: Any) -> Any:
-        """The checked feature matrix of rows to score."""
+        """The feature matrix of rows to score, checked."""
         if isinstance(X, Dataset) and X.whole is not None:
             matrix, names = X.whole.X, X.feature_names
         else:
@@ -209,7 +219,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @explains_keywords
     def rank(self, X: Any, *, qid: Any = None) -> Array:
-        """The rank of each row within its query, 1 = top, in the order of the rows given. Ties keep that order."""
+        """The rank of each row within its query, 1 = top, in row order. Ties keep that order."""
         refuse_dask(X, "X")
         X = open_path(X)
         if isinstance(X, Dataset):
@@ -244,9 +254,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def contributions(self, X: Any) -> Array:
         """What each feature adds to each score, (n_rows, n_features + 1); the last column is the base.
 
-        A row sums to the score that :meth:`predict` gives. Linear rankers: w_j x_j, base the intercept. Boosted trees:
-        SHAP values, base the mean score. Sums of step functions: the steps of each feature, base 0. Other rankers
-        refuse.
+        Each row sums to the score from :meth:`predict`. Linear rankers: w_j x_j, and the intercept as base. Boosted
+        trees: SHAP values, and the mean score as base. Sums of step functions: the steps of each feature, base 0.
+        Other rankers raise an error.
         """
         self._check_fitted()
         reason = self._why_no_contributions()
@@ -254,18 +264,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise GainfulError(reason)
         X = open_path(X)
         if isinstance(X, Dataset) and X.whole is None:
-            raise DataError("contributions are as large as the data; ask for those of one block at a time")
-        return np.asarray(self._contributions(self._features_to_score(X)), dtype=np.float64)
+            raise DataError("contributions are as large as the data; compute them for one block at a time")
+        return np.asarray(self._scorer().contributions(self._features_to_score(X)), dtype=np.float64)
 
     def _why_no_contributions(self) -> str | None:
-        """The line that refuses contributions; None where there are some."""
+        """Why there are no contributions, in one line; None if there are."""
+        if self._scorer().additive:
+            return None
         return (
-            f"a score of {type(self).__name__} is no sum over features, so it has no contributions; linear rankers, "
+            f"a score of {type(self).__name__} is not a sum over features, so it has no contributions; linear rankers, "
             "boosted trees, RankBoost and FRank have them"
         )
-
-    def _contributions(self, X: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} must say what its features contribute")
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -273,7 +282,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         known = self.get_params(deep=False)
         for name in params:
             if name.partition("__")[0] not in known:
-                raise UnknownNameError.among(f"parameter of {type(self).__name__}", name, known)
+                raise UnknownNameError.among("parameter", name, known, owner=type(self).__name__)
         super().set_params(**params)
         return self
 
@@ -281,7 +290,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_parameters(type(self).__name__, self.parameters, self.get_params(deep=False))
 
     def _search_space(self) -> Space:
-        """The part of ``space`` that matters with the other parameters as they are."""
+        """The part of ``space`` that matters given the other parameters."""
         return self.space
 
     def _check_fitted(self) -> None:
@@ -303,12 +312,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> Dataset:
-        """The training data, in the form ``_fit`` takes."""
-        data = self._checked(self._in_one_block(as_dataset(X, y, qid, sample_weight, what)), what)
+        """The training data in the form that ``_fit`` accepts."""
+        data = self._check_values(self._in_one_block(as_dataset(X, y, qid, sample_weight, what)), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
         if data.query_weights is not None and not data.query_weights.any():
-            raise DataError(f"all queries of {what} weigh 0; at least one must count")
+            raise DataError(f"all queries of {what} have weight 0; at least one weight must be positive")
         return data
 
     def _validation_data(self, eval_set: Any, data: Dataset) -> Dataset | None:
@@ -318,8 +327,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if valid.n_features != data.n_features:
             raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
-            raise DataError("eval_set has other feature names than the training data")
-        return self._checked(valid, "eval_set")
+            raise DataError("the feature names of eval_set differ from those of the training data")
+        return self._check_values(valid, "eval_set")
 
     def _in_one_block(self, data: Dataset) -> Dataset:
         """The data as one RankingData, unless the ranker accepts shards."""
@@ -332,16 +341,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         able = ", ".join(name for name, entry in RANKERS.items() if entry.cls.accepts_shards)
         if not data.is_local:
             raise DataError(
-                f"{type(self).__name__} needs its data in one piece and does not train on a cluster; train it from one "
-                f"file without a cluster, or take one of {able}"
+                f"{type(self).__name__} needs its data in one piece and cannot train on a cluster; train it from one "
+                f"file without a cluster, or use one of {able}"
             )
         raise DataError(
-            f"{type(self).__name__} needs its data in one piece, and these are {data.n_blocks} blocks; convert them to "
-            f"one .gnf file, which is mapped rather than read into memory, or take one of {able}"
+            f"{type(self).__name__} needs its data in one piece, but it has {data.n_blocks} blocks; convert it to one "
+            f".gnf file, which is mapped rather than read into memory, or use one of {able}"
         )
 
-    def _checked(self, data: Dataset, what: str) -> Dataset:
-        """The data with values this ranker can compute with, or an error."""
+    def _check_values(self, data: Dataset, what: str) -> Dataset:
+        """The data with values that this ranker supports, or an error."""
         self._refuse_missing(data, what)
         return data if self.accepts_codes else data.without_codes()
 
@@ -351,31 +360,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         missing = X.has_missing if isinstance(X, Dataset) else has_missing(X)
         if missing:
             raise DataError(
-                f"{what} has missing values (NaN), which {type(self).__name__} cannot take; fill them in, or choose a "
+                f"{what} has missing values (NaN), which {type(self).__name__} cannot handle; fill them in, or use a "
                 "tree ranker such as lambdamart"
             )
 
     def _facts(self) -> dict[str, Any]:
-        """What a person who trained this would like to be told, beside the figures."""
+        """What to report after training, besides the figures."""
         return {}
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """Parameters as a model file holds them."""
+        """Parameters as a model file stores them."""
         return dict(self.get_params(deep=False))
 
     def _preprocessing(self) -> dict[str, Any]:
-        """What ``predict`` does to features before it scores them: name → formula; a model file tells it to people."""
+        """What ``predict`` does to features before scoring: name → formula, for readers of a model file."""
         return {}
 
     def _pack(self) -> dict[str, Any]:
         """Fitted state by name: numbers, texts, lists (JSON) and arrays."""
-        raise TypeError(f"{type(self).__name__} must say what a model file holds")
+        raise TypeError(f"{type(self).__name__} must define _pack")
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`_pack` gave; ``n_features_in_`` is known. What does not fit together raises."""
-        raise TypeError(f"{type(self).__name__} must say how to read a model file")
+        """Restore what :meth:`_pack` returned; ``n_features_in_`` is set. Inconsistent state raises."""
+        raise TypeError(f"{type(self).__name__} must define _unpack")
 
 
 class LinearScores:
@@ -385,18 +394,8 @@ class LinearScores:
     intercept_: float
     n_features_in_: int
 
-    def _predict(self, X: Any) -> Array:
-        return linear_scores(X, self.coef_) + self.intercept_
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        parts = np.empty((X.shape[0], len(self.coef_) + 1))
-        parts[:, :-1] = X if isinstance(X, np.ndarray) else X.toarray()
-        parts[:, :-1] *= self.coef_
-        parts[:, -1] = self.intercept_
-        return parts
+    def _scorer(self) -> Linear:
+        return Linear(self.coef_, float(self.intercept_))
 
     def _pack(self) -> dict[str, Any]:
         return {"coef": self.coef_, "intercept": self.intercept_}
@@ -404,28 +403,30 @@ class LinearScores:
     def _unpack(self, state: Mapping[str, Any]) -> None:
         self.coef_ = stored_array(state, "coef", (self.n_features_in_,))
         self.intercept_ = float(state["intercept"])
+        if not math.isfinite(self.intercept_):
+            raise ValueError("the intercept is not a finite number")
 
 
 def _scores_of(data: RankingData, model: Ranker) -> Array:
-    """What a model says of one block."""
+    """The scores of one block."""
     scores: Array = model.predict(data)
     return scores
 
 
 def _ranks_of(data: RankingData, model: Ranker) -> Array:
-    """The ranks that a model gives to the rows of one block."""
+    """The ranks of one block."""
     return model.rank(data)
 
 
-def _how_to_go_on(checkpoint: Checkpoint | None) -> str:
-    """What to do when a cluster is lost."""
+def _how_to_resume(checkpoint: Checkpoint | None) -> str:
+    """What to do after a cluster was lost."""
     if checkpoint is not None and checkpoint.path.exists():
-        return f"the same call goes on from the checkpoint {checkpoint.path}"
-    return "training has to start again; fit(…, checkpoint=FILE) keeps what it has reached"
+        return f"the same call resumes from the checkpoint {checkpoint.path}"
+    return "training has to start again; fit(…, checkpoint=FILE) saves its progress"
 
 
 def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
-    """What a model was trained and validated on, in numbers."""
+    """The training and validation data in numbers."""
     facts: dict[str, Any] = {
         "queries": data.n_queries,
         "rows": data.n_rows,
@@ -444,16 +445,16 @@ def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
 
 
 def stored_array(state: Mapping[str, Any], name: str, shape: tuple[int | None, ...], dtype: Any = np.float64) -> Array:
-    """An array of a model file as ``dtype`` (None: as it is), of this shape (None: any length), all of it finite."""
+    """A finite array from a model file, as ``dtype`` (None: unchanged) and of this shape (None: any length)."""
     array = np.asarray(state[name], dtype=dtype)
     fits = array.ndim == len(shape) and all(want in (None, had) for want, had in zip(shape, array.shape, strict=True))
     if array.dtype.kind not in "fiub" or not fits:
-        raise ValueError(f"{name} has not the shape that the model needs")
+        raise ValueError(f"{name} does not have the shape that the model needs")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds numbers that are infinite or none")
+        raise ValueError(f"{name} holds infinite or missing numbers")
     return array
 
 
 def has_missing(X: Any) -> bool:
-    """Whether a checked feature matrix holds NaN."""
+    """Whether a checked feature matrix contains NaN."""
     return any(bool(np.isnan(block).any()) for block in value_blocks(X))

@@ -9,7 +9,7 @@ import numpy as np
 
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, linear_scores
+from gainful.data.rows import Array, Columns, linear_scores
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import varies_within_queries
 from gainful.metrics import Metric, metric
@@ -17,7 +17,6 @@ from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, R
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.line_measure import LineMeasure
-from gainful.rankers.thresholds import Columns
 from gainful.training.monitor import Monitor
 
 LEAST_GAIN = 1e-9  # anything below is rounding

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
@@ -15,7 +16,7 @@ from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, R
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import Watched
-from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores, run_in_threads
+from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
 from gainful.training.monitor import Monitor
 
 SMALLEST_SIDE = 1e-6  # of both together: a weak ranker without a fault would have infinite weight
@@ -135,7 +136,8 @@ class FidelityLoss:
     def __init__(self, pairs: CriticalPairs, certainty: float = 1.0):
         self._pairs = pairs
         self._roots = math.sqrt(certainty), math.sqrt(1.0 - certainty)
-        self._n_threads = int(pairs.n_pairs.sum()) // PAIRS_PER_THREAD
+        n_threads = threads_for(int(pairs.n_pairs.sum()), per_thread=PAIRS_PER_THREAD)
+        self._cuts = even_cuts(len(pairs.shares), n_threads)
 
     def at(self, scores: Array) -> tuple[float, Array]:
         """The loss, and the potential of each row: −2 times the derivative by its score."""
@@ -147,7 +149,7 @@ class FidelityLoss:
         def piece(first: int, last: int) -> float:
             return float(kernel(scores, *arrays, first, last, *self._roots, self._pairs.work(), potentials))
 
-        return float(sum(run_in_threads(piece, len(self._pairs.shares), self._n_threads))), potentials
+        return float(sum(run_each(piece, self._cuts))), potentials
 
     def sides(self, scores: Array, above: Array) -> tuple[float, float]:
         """W₊ and W₋ of the weak ranker that is 1 for the rows in ``above``."""
@@ -160,5 +162,5 @@ class FidelityLoss:
             sides = kernel(scores, *arrays, first, last, *self._roots, above, self._pairs.work())
             return float(sides[0]), float(sides[1])
 
-        found = run_in_threads(piece, len(self._pairs.shares), self._n_threads)
+        found = run_each(piece, self._cuts)
         return sum(more for more, _ in found), sum(less for _, less in found)

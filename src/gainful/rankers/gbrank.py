@@ -17,6 +17,7 @@ from gainful.errors import ParameterError
 from gainful.losses import loss
 from gainful.parameters.constraints import Choice, Real, parameter
 from gainful.parameters.space import Space
+from gainful.rankers.scorers import Trees
 from gainful.rankers.spaces import GBRANK_SPACE
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
@@ -94,11 +95,8 @@ class GBRank(TreeRanker):
         """From the sum of the trees to the score."""
         return 1.0 / (self.best_iteration_ + 1) if self.update_ == "average" else 1.0
 
-    def _predict(self, X: Any) -> Array:
-        return super()._predict(X) * self._factor()
-
-    def _contributions(self, X: Any) -> Array:
-        return super()._contributions(X) * self._factor()
+    def _scorer(self) -> Trees:
+        return Trees(self.booster_, self.best_iteration_, self.n_jobs, factor=self._factor())
 
     def _pack(self) -> dict[str, Any]:
         return super()._pack() | {"update": self.update_}

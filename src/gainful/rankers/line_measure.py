@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only
 from gainful.metrics import Metric, mean_over_queries
-from gainful.rankers.thresholds import run_in_threads
 
 ROWS_PER_THREAD = 20_000
 COMPILED = ("ndcg", "dcg", "p", "wta", "rbp", "map")
@@ -59,7 +59,7 @@ class LineMeasure:
                     kernels.gains_along(*line, *rest, self._discounts, *room, out)
             return out
 
-        found = run_in_threads(piece, self._data.n_queries, len(scores) // ROWS_PER_THREAD)
+        found = run_each(piece, even_cuts(self._data.n_queries, threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
         return np.asarray(np.sum(found, axis=0) + self._constant)
 
     def _workspaces(self) -> tuple[Array, Array]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,15 +26,12 @@ from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation
 from gainful.rankers.spaces import C_RANGE
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.lbfgs import minimize_lbfgs
-from gainful.solvers.momentum import Objective, descend_stages, minimize_momentum
+from gainful.solvers.momentum import descend_stages, minimize_momentum
+from gainful.solvers.registry import SOLVERS, choose_solver
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
     from gainful.linear.tensor_risk import TensorLinearRisk
-
-USUAL_TOL = {"bundle": 1e-3, "lbfgs": 1e-7, "gradient": 1e-4}
-# What each solver asks of a loss, in the words of the error that refuses it.
-NEEDS = {"bundle": ("convex",), "lbfgs": ("smooth",), "gradient": ()}
 
 
 @dataclass(kw_only=True)
@@ -108,7 +106,7 @@ class LossMinimizer(PathOverC, Ranker):
         self.loss_ = self._loss()
         self._check_path(monitor)
         self.solver_ = self._solver(self.loss_)
-        self._follow_path(self._course(data, monitor), monitor)
+        self._follow_path(self._path_state(data, monitor), monitor)
 
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)
@@ -118,41 +116,16 @@ class LossMinimizer(PathOverC, Ranker):
                 state.kept = state.best_at
 
     def _solver(self, chosen: Loss) -> str:
-        """The solver to use, or an error that names what the loss lacks for it."""
-        owner, solver = type(self).__name__, self.solver
-        if solver == "auto":
-            solver = "lbfgs" if chosen.smooth else "bundle" if chosen.convex else "gradient"
-            solver = "gradient" if chosen.staged else solver
-        if chosen.staged and solver != "gradient":
-            raise ParameterError(
-                f"{owner}: solver='{solver}' cannot follow {chosen}, which changes from one iteration to the next; "
-                "take solver='gradient'"
-            )
-        missing = [need for need in NEEDS[solver] if not getattr(chosen, need)]
-        if missing:
-            takers = [name for name, needs in NEEDS.items() if all(getattr(chosen, need) for need in needs)]
-            raise ParameterError(
-                f"{owner}: solver='{solver}' needs a {' and '.join(NEEDS[solver])} loss, and {chosen} is not "
-                f"{' and '.join(missing)}; take solver={' or '.join(map(repr, takers))}"
-            )
-        if self._patience() is not None and solver == "bundle":
-            raise ParameterError(
-                f"{owner}: early_stopping goes with solver='lbfgs' or 'gradient'; the bundle solver, which {chosen} is "
-                "minimised by here, ends at its gap"
-            )
-        return solver
+        return choose_solver(type(self).__name__, chosen, self.solver, early_stopping=self.early_stopping is not None)
 
-    def _patience(self) -> int | None:
-        return self.early_stopping
-
-    def _course(self, data: Dataset, monitor: Monitor) -> LossPath:
+    def _path_state(self, data: Dataset, monitor: Monitor) -> LossPath:
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scaling = Scaling(data, self.scale, journal)
         return LossPath(
             scales=scaling.scales,
             risk=recorded(ScaledRisk(self._risk(data), scaling.scales), journal),
             monitor=monitor,
-            patience=self._patience() if monitor.valid is not None else None,
+            patience=self.early_stopping if monitor.valid is not None else None,
             v=scaling.start() if self.init == "regression" else np.zeros(data.n_features),
             staged=self.loss_.staged,
             step=self.learning_rate / scaling.deviations() if self.solver_ == "gradient" else None,
@@ -180,46 +153,38 @@ class LossMinimizer(PathOverC, Ranker):
     def _solve(self, state: LossPath, C: float, monitor: Monitor) -> None:
         """Minimise for this C from where the last one ended."""
         state.begin()
+        tol = SOLVERS[self.solver_].tol if self.tol is None else self.tol
+        minimise = {"bundle": self._minimise_bundle, "lbfgs": self._minimise_smooth, "gradient": self._descend}
         with monitor:  # Ctrl-C keeps the best point so far
-            self._minimise(state, C)
+            minimise[self.solver_](state, C, tol)
 
-    def _minimise(self, course: LossPath, C: float) -> None:
-        risk, tol = course.risk, USUAL_TOL[self.solver_] if self.tol is None else self.tol
-        if self.solver_ == "bundle":
-            solution = minimize_bundle(
-                risk, C, tol=tol, max_iter=self.max_iter, bundle=course.bundle, monitor=course.monitor,
-                w0=course.v if course.bundle is None and course.v.any() else None,
-            )  # fmt: skip
-            course.v, course.bundle, course.certificate = solution.w, solution.bundle, solution.certificate
-            return
+    def _minimise_bundle(self, state: LossPath, C: float, tol: float) -> None:
+        solution = minimize_bundle(
+            state.risk, C, tol=tol, max_iter=self.max_iter, bundle=state.bundle, monitor=state.monitor,
+            w0=state.v if state.bundle is None and state.v.any() else None,
+        )  # fmt: skip
+        state.v, state.bundle, state.certificate = solution.w, solution.bundle, solution.certificate
 
-        def objective(v: Array) -> tuple[float, Array]:
-            value, gradient = risk.objective(v, C)
-            return value, gradient
+    def _minimise_smooth(self, state: LossPath, C: float, tol: float) -> None:
+        found = minimize_lbfgs(
+            lambda v: state.risk.objective(v, C), state.v, tol=tol, max_iter=self.max_iter,
+            strongly_convex=self.loss_.convex, visit=state,
+        )  # fmt: skip
+        if self.loss_.convex and state.patience is None:
+            state.certificate = found.certificate
 
-        if self.solver_ == "lbfgs":
-            found = minimize_lbfgs(
-                objective, course.v, tol=tol, max_iter=self.max_iter, strongly_convex=self.loss_.convex,
-                visit=course,
-            )  # fmt: skip
-            if self.loss_.convex and course.patience is None:
-                course.certificate = found.certificate
-            return
-        assert course.step is not None
+    def _descend(self, state: LossPath, C: float, tol: float) -> None:
+        assert state.step is not None
         if self.loss_.staged:
-            descend_stages(self._stage(risk, C), course.v, step=course.step, max_iter=self.max_iter, visit=course)
+            descend_stages(
+                lambda iteration: partial(state.risk.at(iteration, self.max_iter).objective, C=C), state.v,
+                step=state.step, max_iter=self.max_iter, visit=state,
+            )  # fmt: skip
             return
         minimize_momentum(
-            objective, course.v, step=course.step, tol=tol, max_iter=self.max_iter, count_start=not self.loss_.frozen,
-            visit=course,
+            lambda v: state.risk.objective(v, C), state.v, step=state.step, tol=tol, max_iter=self.max_iter,
+            count_start=not self.loss_.frozen, visit=state,
         )  # fmt: skip
-
-    def _stage(self, risk: Any, C: float) -> Callable[[int], Objective]:
-        def stage(iteration: int) -> Objective:
-            own = risk.at(iteration, self.max_iter)
-            return lambda v: own.objective(v, C)
-
-        return stage
 
     def _facts(self) -> dict[str, Any]:
         return {"loss": str(self.loss_), "solver": self.solver_} | super()._facts()

@@ -13,6 +13,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, NoAttributeError, ParameterError
 from gainful.parameters.constraints import Choice, Integer, Maybe, parameter
+from gainful.rankers.scorers import Constant, Expectation, Scorer, Trees
 from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probabilities, relevance_of
@@ -131,17 +132,21 @@ class McRank(TreeRanker):
         self._refuse_regression("classes_")
         return self._grades.grades
 
-    def _to_scores(self, predicted: Array) -> Array:
+    def _link(self) -> Expectation | None:
+        """From what LightGBM predicts to scores; None where that is the score."""
         if self.mode == "regression":
-            return predicted
-        if self.mode == "classification":
-            return np.asarray(predicted @ self._grades.relevance)
-        return self._grades.expected(self._grades.at_least(predicted))
+            return None
+        kind = "softmax" if self.mode == "classification" else "cumulative"
+        return Expectation(kind, self._grades.relevance, self._grades.start)
 
-    def _predict(self, X: Any) -> Array:
+    def _to_scores(self, predicted: Array) -> Array:
+        link = self._link()
+        return predicted if link is None else link(predicted)
+
+    def _scorer(self) -> Scorer:
         if self._is_constant:
-            return np.full(X.shape[0], self._grades.relevance[0])
-        return super()._predict(X)
+            return Constant(float(self._grades.relevance[0]))
+        return Trees(self.booster_, self.best_iteration_, self.n_jobs, link=self._link())
 
     def predict_proba(self, X: Any) -> Array:
         """Pr(g = k) of each row, (n_rows, K), in the order of ``classes_``; rows sum to 1.
@@ -179,7 +184,7 @@ class McRank(TreeRanker):
         matrix = self._features_to_score(X)
         if self._is_constant:
             return np.zeros((matrix.shape[0], 0, matrix.shape[1] + 1))
-        values = self._contributions(matrix).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
+        values = self._scorer().contributions(matrix).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
         if self.mode == "ordinal":
             values[:, :, -1] += self._grades.start
         return values

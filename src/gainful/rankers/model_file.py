@@ -1,14 +1,14 @@
 """Model files: fitted rankers in a container of JSON, arrays and texts (:mod:`gainful.persistence.container`).
 
 ====================  ==================================================================================================
-``manifest.json``     format and version, class and parameters of the ranker, fitted numbers, feature names, how it was
-                      trained, metrics reached, and the SHA-256 of every other member
+``manifest.json``     format and version, class and parameters of the ranker, fitted numbers, feature names, facts about
+                      training, metrics, and the SHA-256 of every other member
 ``NAME.npy``          one fitted array each
 ``NAME.txt``          one long fitted text each (LightGBM's model)
 ====================  ==================================================================================================
 
-Nothing is believed before it is checked: what the container checks, then the shapes of arrays against each other, and
-LightGBM's text by :mod:`gainful.trees.booster_text` before LightGBM gets it.
+Nothing is trusted unchecked: the container checks its members, ``_unpack`` checks shapes, and
+:mod:`gainful.trees.booster_text` checks LightGBM's text before LightGBM reads it.
 
 Every version up to the one of ``KIND`` is read; keys of the manifest that are not known are passed over.
 """
@@ -48,17 +48,17 @@ MOST_FEATURES = 10_000_000  # a row of them is 80 MB
 
 
 def save(model: Ranker, path: str | Path, *, metrics: Mapping[str, float] | None = None) -> None:
-    """Write a fitted ranker to ``path``. An existing file is replaced only once the new one is complete.
+    """Write a fitted ranker to ``path``. An existing file is replaced only when the new one is complete.
 
-    ``metrics`` are figures to keep with the model, such as ``{"test ndcg@10": 0.47}``. The best value on ``eval_set``
-    is kept by itself.
+    ``metrics`` are figures to store with the model, such as ``{"test ndcg@10": 0.47}``. The best value on ``eval_set``
+    is stored in any case.
     """
     if not isinstance(model, Ranker):
         raise ParameterError.of("save", "model", "a fitted ranker", model)
     model._check_fitted()
     _refuse_strangers(model)
     state = model._pack()
-    members = packed(KIND, _described(model, metrics), state)
+    members = packed(KIND, _description(model, metrics), state)
     _rehearse(members[MANIFEST], state, path)
     write_container(KIND, path, members)
 
@@ -67,13 +67,13 @@ def _refuse_strangers(model: Ranker) -> None:
     cls = type(model)
     if all((entry.class_name, entry.module) != (cls.__name__, cls.__module__) for entry in RANKERS.values()):
         raise ParameterError(
-            f"{cls.__name__} is not one of gainful's rankers, and a model file can name no other class; keep it with "
+            f"{cls.__name__} is not one of gainful's rankers, and a model file can hold no other class; save it with "
             "joblib or cloudpickle instead"
         )
 
 
-def _described(model: Ranker, metrics: Mapping[str, float] | None) -> dict[str, Any]:
-    """The part of the manifest that a person would ask for."""
+def _description(model: Ranker, metrics: Mapping[str, float] | None) -> dict[str, Any]:
+    """The descriptive part of the manifest."""
     names = getattr(model, "feature_names_in_", None)
     return {
         "class": type(model).__name__,
@@ -83,14 +83,14 @@ def _described(model: Ranker, metrics: Mapping[str, float] | None) -> dict[str, 
         "preprocessing": plain(model._preprocessing()),
         "eval_metric": str(model._validation_metric()),
         "training": plain(getattr(model, "training_", {})),
-        "metrics": getattr(model, "metrics_", {}) | _checked_metrics(metrics or {}),
+        "metrics": getattr(model, "metrics_", {}) | _plain_metrics(metrics or {}),
         "interrupted": bool(model.interrupted_),
         "n_iter": int(model.n_iter_),
         "history": plain(model.history_),
     }
 
 
-def _checked_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
+def _plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
     if not isinstance(metrics, Mapping):
         raise ParameterError.of("save", "metrics", "a mapping from names to numbers", metrics)
     for name, value in metrics.items():
@@ -100,7 +100,7 @@ def _checked_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def _rehearse(manifest: bytes, state: Mapping[str, Any], path: str | Path) -> None:
-    """Rebuild the model as :func:`load` will: what could not be read again is not written."""
+    """Rebuild the model as :func:`load` will, so that nothing unreadable is written."""
     try:
         read = parsed_manifest(KIND, manifest, Path(path))
         large = {
@@ -110,16 +110,16 @@ def _rehearse(manifest: bytes, state: Mapping[str, Any], path: str | Path) -> No
         }
         _rebuild(read, read["fitted"] | large, Path(path))
     except FormatError as error:
-        raise ParameterError(f"this model cannot be written so that it can be read again: {error}") from error
+        raise ParameterError(f"this model cannot be saved, since it could not be loaded again: {error}") from error
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Ranker:
-    """The ranker that :func:`save` wrote, checked throughout; a file that is anything else raises ``FormatError``.
+    """The ranker that :func:`save` wrote; any other file raises ``FormatError``.
 
-    ``max_bytes`` bounds what the file may unpack to: larger files are refused before anything of them is unpacked.
+    ``max_bytes`` limits the unpacked size: larger files are refused before they are unpacked.
     """
     path = Path(path)
     manifest, state = _contents(path, max_bytes, whole=True)
@@ -127,7 +127,7 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Ranker:
 
 
 def model_info(path: str | Path) -> dict[str, Any]:
-    """What a model file says about itself: class, parameters, features, training and metrics, without the model."""
+    """The description in a model file: class, parameters, features, training and metrics. The model is not loaded."""
     manifest, _ = _contents(Path(path), MAX_BYTES, whole=False)
     kept = ("version", "gainful", "class", "params", "n_features", "feature_names", "preprocessing", "eval_metric",
             "training", "metrics", "interrupted", "n_iter")  # fmt: skip
@@ -140,20 +140,20 @@ def _contents(path: Path, max_bytes: int, *, whole: bool) -> tuple[dict[str, Any
     return read_container(KIND, path, max_bytes, whole=whole)
 
 
-# -- the ranker again --------------------------------------------------------------------------------------------------
+# -- rebuilding ----------------------------------------------------------------------------------------------------
 
 
 def _rebuild(manifest: Mapping[str, Any], state: dict[str, Any], path: Path) -> Ranker:
-    model = _unfitted(manifest, path)
+    model = _create_unfitted(manifest, path)
     try:
         _restore(model, manifest, state)
-    except Exception as error:  # a damaged file may break the rebuilding anywhere
-        told = shorten(reason(error), 200)
-        raise FormatError(f"the model file is damaged ({type(error).__name__}: {told})", path=path) from error
+    except Exception as error:  # a damaged file may fail anywhere
+        cause = shorten(reason(error), 200)
+        raise FormatError(f"the model file is damaged ({type(error).__name__}: {cause})", path=path) from error
     return model
 
 
-def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
+def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     name, params = manifest.get("class"), manifest.get("params")
     entry = next((entry for entry in RANKERS.values() if entry.class_name == name), None)
     if entry is None:
@@ -173,8 +173,8 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     unknown = sorted(set(params) - set(entry.cls.parameters))
     if unknown:
         raise FormatError(
-            f"this gainful {gainful.__version__} has no parameter {shorten(unknown[0])} of {name}"
-            f"{written_by(manifest)}; the file is damaged or of another version",
+            f"{name} has no parameter {shorten(unknown[0])} in this gainful {gainful.__version__}"
+            f"{written_by(manifest)}; the file is damaged or from another version",
             path=path,
         )
     try:
@@ -188,23 +188,21 @@ def _unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
 def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) -> None:
     n_features, names = manifest["n_features"], manifest["feature_names"]
     if isinstance(n_features, bool) or not isinstance(n_features, int) or not 1 <= n_features <= MOST_FEATURES:
-        raise ValueError("n_features is no number of features")
+        raise ValueError("n_features is not a number of features")
     model.n_features_in_ = n_features
     if names is not None:
         if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
-            raise ValueError("feature_names are not one name for each feature")
+            raise ValueError("feature_names are not one name per feature")
         model.feature_names_in_ = np.array(names, dtype=object)
     history, training, metrics = manifest["history"], manifest.get("training", {}), manifest.get("metrics", {})
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
-        raise ValueError("history is no list of iterations")
+        raise ValueError("history is not a list of iterations")
     if not isinstance(training, dict) or not isinstance(metrics, dict):
-        raise ValueError("training and metrics are no mappings")
+        raise ValueError("training and metrics are not mappings")
     if not all(value is None or type(value) in (int, float) for value in metrics.values()):
-        raise ValueError("metrics are no numbers")
-    metric(manifest["eval_metric"])  # a metric of this version, or the file is not
+        raise ValueError("metrics are not numbers")
+    metric(manifest["eval_metric"])  # raises if this version does not have the metric
     model._unpack(state)
-    if not math.isfinite(getattr(model, "intercept_", 0.0)):
-        raise ValueError("the intercept is no finite number")
     model.history_, model.training_ = history, training
     if metrics:
         model.metrics_ = metrics

@@ -1,4 +1,4 @@
-"""Neural rankers of any loss."""
+"""Neural rankers with any loss."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from gainful.nets.device import DeviceName, chosen_device, pytorch
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
+from gainful.rankers.scorers import Inputs, Net
 from gainful.rankers.spaces import NET_SPACE
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
-BLOCK_ROWS = 256  # scored together; always so many, so that a score does not depend on its neighbours
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
 @dataclass(repr=False, eq=False)
 class NeuralRanker(Ranker):
-    """A net of fully connected layers on any loss: minimises Σ_q ω_q L_q(f(X_q)) over batches of queries.
+    """A net of fully connected layers with any loss: minimises Σ_q ω_q L_q(f(X_q)) over batches of queries.
 
     f(x) = W_L a(… a(W_1 z + b_1) …) + b_L with z = (x − shift_)/scale_. Training needs PyTorch (the extra ``neural``);
     scoring, saving and loading do not: a fitted model is a few arrays.
@@ -43,22 +43,22 @@ class NeuralRanker(Ranker):
     ----------
     loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
-    hidden : units of each hidden layer; one number is what the papers call a two-layer net, none a linear one
+    hidden : units of each hidden layer; one number is a two-layer net in the papers' terms, none is a linear model
     activation : "relu", "tanh", "sigmoid" or "silu" between the layers
-    dropout : share of the hidden units left out at random in each step
-    output_scale : factor on the first weights of the output layer: below 1 for losses that want small scores to begin
-        with, as those with a margin
-    batch_queries : queries a step
-    optimizer : "adam", "adamw" (weight decay apart from the gradient) or "sgd" (Nesterov momentum 0.9)
-    learning_rate, weight_decay : of the optimizer; weight decay spares the biases
-    epochs : most passes over the training queries
-    early_stopping : with ``eval_set``, stop after so many epochs without a better one; None never stops. The best epoch
-        on ``eval_set`` is kept in any case. Losses that change from one epoch to the next take all epochs, of which
-        the second half is measured
-    eval_metric : what is measured on ``eval_set``
-    scale : "standard": features less their mean, divided by their standard deviation, both over the training rows;
-        None: features as given
-    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one
+    dropout : share of hidden units dropped at random in each step
+    output_scale : factor on the initial weights of the output layer; below 1 for losses that need small initial
+        scores, such as those with a margin
+    batch_queries : queries per step
+    optimizer : "adam", "adamw" (weight decay separate from the gradient) or "sgd" (Nesterov momentum 0.9)
+    learning_rate, weight_decay : of the optimizer; biases do not decay
+    epochs : maximum number of passes over the training queries
+    early_stopping : with ``eval_set``, stop after this many epochs without improvement; None never stops. The best
+        epoch on ``eval_set`` is kept in any case. Losses that change between epochs run all epochs and are validated
+        in the second half
+    eval_metric : metric on ``eval_set``
+    scale : "standard": subtract the mean of each feature and divide by its standard deviation, both over the training
+        rows; None: features as given
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU if PyTorch finds one
     dtype : "float32" or "float64", of the net
     random_state : seed; on the CPU the same seed gives the same model
 
@@ -66,48 +66,49 @@ class NeuralRanker(Ranker):
     ----------
     weights_ : W_1 (n_features, hidden[0]), b_1, W_2, b_2, …
     shift_, scale_ : mean and standard deviation of the features, (n_features,)
-    loss_ : the loss as a value; device_ : where it was trained; best_epoch_ : the epoch whose weights were kept
+    loss_ : the loss as a value; device_ : where it was trained; best_epoch_ : the epoch of the weights
     """
 
     space: ClassVar[Space] = NET_SPACE
     resumes: ClassVar[bool] = True
 
     loss: Any = parameter(
-        "lambda", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
+        "lambda", LossSpec(help="loss to minimise: a name, a loss or a function of scores and grades")
     )
     hidden: Sequence[int] = parameter(
         (64,), ListOf(inner=Integer(low=1), empty=True, help="units of each hidden layer")
     )
     activation: str = parameter("relu", Choice(of=("relu", "tanh", "sigmoid", "silu"), help="between the layers"))
     dropout: float = parameter(
-        0.0, Real(low=0, high=1, open_high=True, help="share of hidden units left out in a step")
+        0.0, Real(low=0, high=1, open_high=True, help="share of hidden units dropped in each step")
     )
     output_scale: float = parameter(
-        1.0, Real(low=0, open_low=True, high=LARGEST, help="factor on the first weights of the output layer")
+        1.0, Real(low=0, open_low=True, high=LARGEST, help="factor on the initial weights of the output layer")
     )
-    batch_queries: int = parameter(32, Integer(low=1, help="queries a step"))
-    optimizer: str = parameter("adam", Choice(of=("adam", "adamw", "sgd"), help="how steps are taken"))
-    learning_rate: float = parameter(0.01, Real(low=0, open_low=True, high=LARGEST, help="length of the steps"))
+    batch_queries: int = parameter(32, Integer(low=1, help="queries per step"))
+    optimizer: str = parameter("adam", Choice(of=("adam", "adamw", "sgd"), help="optimizer"))
+    learning_rate: float = parameter(0.01, Real(low=0, open_low=True, high=LARGEST, help="step size"))
     weight_decay: float = parameter(0.0, Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"))
-    epochs: int = parameter(100, Integer(low=1, help="most passes over the training queries"))
+    epochs: int = parameter(100, Integer(low=1, help="maximum number of passes over the training queries"))
     early_stopping: int | None = parameter(
-        10, Maybe(inner=Integer(low=1), help="epochs without a better validation before stopping")
+        10, Maybe(inner=Integer(low=1), help="epochs without improvement before stopping")
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best epoch"))
     scale: str | None = parameter("standard", SCALE)
-    device: str = parameter("auto", DeviceName(help="where to train; auto takes a GPU where there is one"))
-    dtype: str = parameter("float32", Choice(of=("float32", "float64"), help="numbers of the net"))
+    device: str = parameter("auto", DeviceName(help="where to train; auto uses a GPU if there is one"))
+    dtype: str = parameter("float32", Choice(of=("float32", "float64"), help="precision of the net"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
     def _search_space(self) -> Space:
-        idle = () if len(self.hidden) else ("dropout",)  # of hidden units
-        return {name: dimension for name, dimension in self.space.items() if name not in idle}
+        unused = () if len(self.hidden) else ("dropout",)  # needs hidden units
+        return {name: dimension for name, dimension in self.space.items() if name not in unused}
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         torch = pytorch(type(self).__name__)
-        from gainful.nets.train import Inputs, train_net
+        from gainful.nets.train import Inputs as NetInputs
+        from gainful.nets.train import train_net
 
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
         shift, scale = self._standard(data)
@@ -118,13 +119,13 @@ class NeuralRanker(Ranker):
             weights = train_net(
                 chosen,
                 data,
-                Inputs(shift, scale, self.dtype),
+                NetInputs(shift, scale, self.dtype),
                 self._settings(device),
                 monitor,
-                # What is validated is what will score; on a GPU that would mean to leave it.
+                # Validate with the code that predicts; on a GPU that would move the weights off it.
                 partial(self._validation, monitor, shift, scale) if device == "cpu" else None,
             )
-        # All at once: a fit that fails leaves the model of the last one as it was.
+        # All at once: a failed fit leaves the previous model unchanged.
         self.loss_, self.device_, self.best_epoch_ = chosen, device, monitor.best_iteration
         self.weights_, self.shift_, self.scale_ = weights, shift, scale
 
@@ -147,22 +148,23 @@ class NeuralRanker(Ranker):
         )
 
     def _standard(self, data: RankingData) -> tuple[Array, Array]:
-        """Shift and scale, in the precision of X: then x − shift has no rounding of its own."""
+        """Shift and scale in the precision of X, so that x − shift adds no rounding."""
         if self.scale is None:
             return np.zeros(data.n_features), np.ones(data.n_features)
         kind, spread = data.X.dtype, feature_spread(data.X, data.row_weights)
-        too_small = spread.deviation < np.finfo(kind).tiny  # to divide by: as good as constant
+        too_small = spread.deviation < np.finfo(kind).tiny  # to divide by: treat as constant
         scale = np.where(too_small, 1.0, spread.deviation)
         return spread.mean.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64)
 
     def _validation(self, monitor: Monitor, shift: Array, scale: Array, weights: list[Array]) -> float:
         assert monitor.valid is not None
-        return monitor.evaluate(net_scores(monitor.valid.X, self.activation, shift, scale, weights))
+        net = Net.of_weights(weights, self.activation, Inputs(shift, scale))
+        return monitor.evaluate(net.scores(monitor.valid.X))
 
-    # -- scoring: without PyTorch --------------------------------------------------------------------------------------
+    # -- scoring without PyTorch ---------------------------------------------------------------------------------------
 
-    def _predict(self, X: Any) -> Array:
-        return net_scores(X, self.activation, self.shift_, self.scale_, self.weights_)
+    def _scorer(self) -> Net:
+        return Net.of_weights(self.weights_, self.activation, Inputs(self.shift_, self.scale_))
 
     def _facts(self) -> dict[str, Any]:
         return {"loss": str(self.loss_), "device": self.device_, "best epoch": self.best_epoch_}
@@ -184,37 +186,12 @@ class NeuralRanker(Ranker):
         }  # fmt: skip
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        self.hidden = tuple(self.hidden)  # as it was before JSON
+        self.hidden = tuple(self.hidden)  # JSON made it a list
         units = (self.n_features_in_, *self.hidden, 1)
         shapes: list[tuple[int, ...]] = [s for a, b in itertools.pairwise(units) for s in ((a, b), (b,))]
         if state["n_weights"] != len(shapes):
-            raise ValueError("n_weights does not fit the hidden layers")
+            raise ValueError("n_weights does not match the hidden layers")
         self.weights_ = [stored_array(state, f"weights_{i}", shape, None) for i, shape in enumerate(shapes)]
         self.shift_, self.scale_ = (stored_array(state, name, units[:1]) for name in ("shift", "scale"))
         self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
         self.best_epoch_ = int(state["best_epoch"])
-
-
-def net_scores(X: Any, activation: str, shift: Array, scale: Array, weights: Sequence[Array]) -> Array:
-    """The net in float64, by blocks of equally many rows."""
-    scores, block = np.empty(X.shape[0]), np.zeros((BLOCK_ROWS, X.shape[1]))
-    weights = [np.asarray(weight, dtype=np.float64) for weight in weights]
-    for start in range(0, len(scores), BLOCK_ROWS):
-        rows = X[start : start + BLOCK_ROWS]
-        n = rows.shape[0]
-        block[:n] = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        z = (block - shift) / scale
-        for W, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-            z = activate(activation, z @ W + b)
-        scores[start : start + n] = ((z * weights[-2][:, 0]).sum(axis=1) + weights[-1][0])[:n]
-    return scores
-
-
-def activate(name: str, z: Array) -> Array:
-    """The functions between layers, as PyTorch has them; written into ``z``."""
-    if name == "relu":
-        return np.maximum(z, 0.0, out=z)
-    if name == "tanh":
-        return np.asarray(np.tanh(z, out=z))
-    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * z))
-    return np.asarray(sigmoid if name == "sigmoid" else z * sigmoid)

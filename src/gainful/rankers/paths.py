@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gainful.data.dataset import Dataset
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import linear_scores_of
@@ -16,6 +17,7 @@ from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.solvers.certificate import FEATURES, Certificate
+from gainful.solvers.registry import SOLVERS
 from gainful.training.checkpoint import Checkpoint
 from gainful.training.monitor import Monitor, ProgressCallback
 
@@ -108,12 +110,32 @@ class PathOverC(FitsPath, LinearScores):
     """
 
     scale: str | None
+    solver: str
     C_: float
     path_: list[dict[str, Any]]
     certificate_: Certificate
 
     def _solve(self, state: Any, C: float, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must say how to solve for one C")
+
+    def _refuse_checkpoint(self) -> None:
+        if self._visits_queries():
+            raise ParameterError(
+                f"{type(self).__name__} writes no checkpoints with solver='{self.solver}'; "
+                f"solver='{type(self).solver}' does"
+            )
+        super()._refuse_checkpoint()  # type: ignore[misc]
+
+    def _refuse_shards(self, data: Dataset) -> None:
+        """A solver that visits one query after the other needs all of them in one place."""
+        if self._visits_queries() and data.whole is None:
+            raise ParameterError(
+                f"{type(self).__name__}: solver='{self.solver}' takes one file, not shards; "
+                f"take solver='{type(self).solver}'"
+            )
+
+    def _visits_queries(self) -> bool:
+        return self.solver in SOLVERS and SOLVERS[self.solver].by_query
 
     def _check_path(self, monitor: Monitor) -> None:
         if not np.isscalar(self.C) and monitor.valid is None:

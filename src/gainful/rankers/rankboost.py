@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array
+from gainful.data.rows import Array, Columns
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, parameter
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import THRESHOLDS, Codes, Columns, CriticalPairs, StepScores, run_in_threads
+from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
@@ -129,5 +130,5 @@ def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]
     def piece(first: int, last: int) -> float:
         return float(kernel(scores, *arrays, first, last, pairs.work(), potentials))
 
-    losses = run_in_threads(piece, len(pairs.shares), len(scores) // ROWS_PER_THREAD)
+    losses = run_each(piece, even_cuts(len(pairs.shares), threads_for(len(scores), per_thread=ROWS_PER_THREAD)))
     return float(sum(losses)), potentials

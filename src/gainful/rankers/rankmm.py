@@ -10,14 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.randomness import seed_from
-from gainful.data.dataset import Dataset, RankingData
+from gainful.data.dataset import Dataset
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
-from gainful.errors import ParameterError
-from gainful.linear.blockwise import BlockwiseRisk
+from gainful.linear.blockwise import linear_risk
+from gainful.linear.dual_pairs import DualPairs
 from gainful.linear.journal import Journal, recorded
-from gainful.linear.pairwise import LOSSES, GradedPairs, PairwiseRisk, ScaledPairs
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
+from gainful.losses import loss
+from gainful.losses.margins import KERNELS, GradedPairs
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
@@ -37,7 +38,7 @@ MOST_HALVINGS = 100
 class MarginPath(PathState):
     """What one fit works on; the bundle and the last solution carry over along a path of C."""
 
-    risk: Any  # of v: a ScaledRisk, or for "stochastic" a ScaledPairs
+    risk: Any  # of v: a ScaledRisk, for "stochastic" a DualPairs
     seed: int
     bundle: Bundle | None = None
 
@@ -85,7 +86,7 @@ class RankMM(PathOverC, Ranker):
     resumes: ClassVar[bool] = True
     space: ClassVar[Space] = {"C": C_RANGE}
 
-    loss: str = parameter("average", Choice(of=LOSSES, help="how the pairs of a query make its loss"))
+    loss: str = parameter("average", Choice(of=tuple(KERNELS), help="how the pairs of a query make its loss"))
     C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
     solver: str = parameter(
@@ -104,22 +105,16 @@ class RankMM(PathOverC, Ranker):
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_path(monitor)
-        if self.solver == "stochastic" and data.whole is None:
-            raise ParameterError("RankMM: solver='stochastic' takes one file, not shards; take solver='auto'")
+        self._refuse_shards(data)
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scales = Scaling(data, self.scale, journal).scales
         if self.solver == "stochastic":  # it asks query after query
             assert data.whole is not None
-            risk: Any = ScaledPairs(bind_pairs(data.whole, self.loss, data.total_weight), scales)
+            pairs = GradedPairs(data.whole.y, data.whole.offsets)
+            risk: Any = DualPairs(pairs, data.whole.X, block_shares(data.whole, data.total_weight), self.loss, scales)
         else:
-            parts = data.map_resident(bind_pairs, self.loss, data.total_weight)
-            risk = recorded(ScaledRisk(BlockwiseRisk(data, parts), scales), journal)
+            risk = recorded(ScaledRisk(linear_risk(loss(f"margin-{self.loss}"), data), scales), journal)
         self._follow_path(MarginPath(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
-
-    def _refuse_checkpoint(self) -> None:
-        if self.solver == "stochastic":
-            raise ParameterError("RankMM writes no checkpoints with solver='stochastic'; solver='auto' does")
-        super()._refuse_checkpoint()
 
     def _solve(self, state: MarginPath, C: float, monitor: Monitor) -> None:
         if self.solver == "auto":
@@ -178,8 +173,3 @@ class RankMM(PathOverC, Ranker):
         else:
             constraint = "box" if self.loss == "average" else "ball"
             minimize_dual_projection(state.risk, C, constraint=constraint, **common)
-
-
-def bind_pairs(data: RankingData, loss: str, total: float) -> PairwiseRisk:
-    """The risk of a block of queries, where ``total`` is the weight of all of them."""
-    return PairwiseRisk(GradedPairs(data.y, data.offsets), data.X, block_shares(data, total), loss)

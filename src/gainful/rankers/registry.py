@@ -1,4 +1,4 @@
-"""All rankers by name. One line here makes a ranker known to the API, the command line, the contract tests and docs."""
+"""All rankers by name. An entry here adds a ranker to the API, the command line, the contract tests and the docs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankerEntry:
-    """A named ranker: its class, loaded on use, and the parameters the name presets."""
+    """A named ranker: its class, loaded on first use, and the parameters that the name presets."""
 
     name: str
     module: str
@@ -25,11 +25,11 @@ class RankerEntry:
     kind: str  # "linear", "trees", …
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
-    needs: str = ""  # module of an optional dependency, without which it cannot be trained
+    needs: str = ""  # module of an optional dependency that training needs
 
     @property
     def installed(self) -> bool:
-        """Whether what it needs for training is there; nothing is imported to find out."""
+        """Whether its optional dependency is installed; nothing is imported to find out."""
         return not self.needs or find_spec(self.needs) is not None
 
     @property
@@ -41,12 +41,12 @@ class RankerEntry:
         known = self.cls.parameters
         for name in params:
             if name not in known:
-                raise UnknownNameError.among(f"parameter of {self.name}", name, known)
+                raise UnknownNameError.among("parameter", name, known, owner=self.name)
         return self.cls(**{**self.params, **params})
 
 
 class Registry(Mapping[str, RankerEntry]):
-    """A read-only mapping from names to entries; :func:`ranker` refuses an unknown name with the nearest."""
+    """A read-only mapping from names to entries."""
 
     def __init__(self, *entries: RankerEntry):
         self._entries = {entry.name: entry for entry in entries}
@@ -179,7 +179,7 @@ RANKERS = Registry(
         "rankmm-1",
         "gainful.rankers.rankmm",
         "RankMM",
-        "Linear; margins as wide as grades differ, averaged over a query's pairs; certified.",
+        "Linear; margins as wide as grades differ, averaged over the pairs of each query; certified.",
         kind="linear",
         paper=AGARWAL,
     ),
@@ -187,7 +187,7 @@ RANKERS = Registry(
         "rankmm-2",
         "gainful.rankers.rankmm",
         "RankMM",
-        "Linear; the same margins, at a query's worst pair.",
+        "Linear; the same margins, on the worst pair of each query.",
         kind="linear",
         params={"loss": "maximum"},
         paper=AGARWAL,
@@ -196,7 +196,7 @@ RANKERS = Registry(
         "rankmm-3",
         "gainful.rankers.rankmm",
         "RankMM",
-        "Linear; the same margins, averaged over the documents that should stand above the worst one.",
+        "Linear; the same margins, averaged over the documents that should rank above the worst one.",
         kind="linear",
         params={"loss": "max-average"},
         paper=AGARWAL,
@@ -332,7 +332,7 @@ RANKERS = Registry(
         "lambdamart",
         "gainful.rankers.lambdamart",
         "LambdaMART",
-        "Boosted trees on LightGBM's lambdarank gradients: today's yardstick.",
+        "Boosted trees on LightGBM's lambdarank gradients: today's standard.",
         kind="trees",
         paper="Burges 2010, From RankNet to LambdaRank to LambdaMART",
     ),
@@ -410,10 +410,10 @@ RANKERS = Registry(
         paper="Friedman 2001, Greedy function approximation: a gradient boosting machine",
     ),
 )
-"""Every ranker by name, a read-only mapping; an entry tells its class, kind, preset parameters and paper."""
+"""Every ranker by name, a read-only mapping; an entry has its class, kind, preset parameters and paper."""
 
 USEFUL_FEW = ("regression", "ranksvm", "listnet", "structured-svm-tight", "mcrank-regression", "lambdamart")
-"""What a comparison trains unless it is told otherwise: quick to train, and no two of the same family."""
+"""What a comparison trains by default: fast to train, and from different families."""
 
 
 def ranker(name: str, **params: Any) -> Ranker:
@@ -429,5 +429,5 @@ def ranker(name: str, **params: Any) -> Ranker:
 
 
 def known_classes() -> dict[str, type[Ranker]]:
-    """Class name → class, over the registry; a model file may name no other."""
+    """Class name → class, over the registry."""
     return {entry.class_name: entry.cls for entry in RANKERS.values()}

@@ -16,8 +16,10 @@ from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
+from gainful.linear.frozen_risk import FrozenRisk
 from gainful.linear.scaling import SCALE, Scaling
-from gainful.linear.weighted_pairs import WeightedHuber, query_order, row_scores
+from gainful.linear.weighted_pairs import query_order, row_scores
+from gainful.losses import loss
 from gainful.parameters.constraints import (
     Choice,
     Either,
@@ -139,7 +141,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     ) -> Self:
         """Train for each l1, from small to large and each from the one before; ``path_`` has a row per l1.
 
-        PerBlock is the model with the fewest features within ``tolerance`` of the best validation metric.
+        Keeps the model with the fewest features within ``tolerance`` of the best validation metric.
         """
         given, self.l1 = self.l1, l1
         try:
@@ -148,42 +150,42 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             self.l1 = given
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        loss, start = self._loss_and_start(data)
-        values = self._prices(loss, start)
+        risk, start = self._risk_and_start(data)
+        values = self._prices(risk, start)
         self.path_: list[dict[str, Any]] = []
         if len(values) > 1 and monitor.valid is None:
             values = self._held_out_choice(data, monitor, values)
-            runs = self._runs(loss, start, values, monitor)
+            runs = self._runs(risk, start, values, monitor)
             chosen = runs[-1] if runs else None
             path = self.path_
         else:
-            runs = self._runs(loss, start, values, monitor)
+            runs = self._runs(risk, start, values, monitor)
             path = [run.row for run in runs]
             chosen = self._choice(runs)
         if chosen is None:
             raise KeyboardInterrupt  # there is nothing yet to keep
         self.path_ = path
-        self.coef_, self.intercept_ = chosen.kept / loss.scales, 0.0
+        self.coef_, self.intercept_ = chosen.kept / risk.scales, 0.0
         self.l1_, monitor.best_iteration = chosen.l1, chosen.iteration
 
-    def _loss_and_start(self, data: RankingData) -> tuple[WeightedHuber, Array]:
-        """The loss, and the point u at which its descent starts."""
+    def _risk_and_start(self, data: RankingData) -> tuple[FrozenRisk, Array]:
+        """The risk, and the point u at which the descent starts."""
         scaling = Scaling(data, self.scale)
-        loss = WeightedHuber(data, scaling.scales)
-        movable = np.isfinite(loss.scales)
+        risk = FrozenRisk(loss("weighted-huber"), data, scaling.scales)
+        movable = np.isfinite(risk.scales)
         if isinstance(self.init, str):
             start = scaling.start() if self.init == "regression" else np.zeros(data.n_features)
-            return loss, np.where(movable, start, 0.0)
+            return risk, np.where(movable, start, 0.0)
         weights = np.asarray(self.init, dtype=np.float64)
         if weights.shape != (data.n_features,):
             raise ParameterError.of(type(self).__name__, "init", f"{data.n_features} weights", self.init)
-        return loss, weights * np.where(movable, loss.scales, 0.0)
+        return risk, weights * np.where(movable, risk.scales, 0.0)
 
-    def _prices(self, loss: WeightedHuber, start: Array) -> list[float]:
+    def _prices(self, risk: FrozenRisk, start: Array) -> list[float]:
         """The values of l1 from small to large; "auto" in units of the gradient at zero with the ranks of the start."""
         if isinstance(self.l1, str):
-            D = loss.pairs.rank_discounts(loss.scores(start))
-            most = float(np.abs(loss.beside(np.zeros(len(D)), D).gradient).max())
+            scores = risk.scores(start)
+            most = float(np.abs(risk.beside(np.zeros(len(scores)), scores).gradient).max())
             return [most * part for part in AUTO_PATH]
         return sorted({float(value) for value in np.atleast_1d(np.asarray(self.l1))})
 
@@ -195,7 +197,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         drawn = np.random.default_rng(seed_from(self.random_state)).permutation(query_order(data.query_ids))
         train, valid = data[np.sort(drawn[:-held])], data[np.sort(drawn[-held:])]
         trial = Monitor(metric=monitor.metric, valid=valid)
-        runs = self._runs(*self._loss_and_start(train), values, trial)
+        runs = self._runs(*self._risk_and_start(train), values, trial)
         if trial.interrupted:
             raise KeyboardInterrupt  # the training proper has not begun
         chosen = self._choice(runs)
@@ -211,31 +213,31 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         near = [(run, value) for run, value in scored if value >= (1.0 - self.tolerance) * best] or scored[:1]
         return min(near, key=lambda pair: (pair[0].row["n_features"], -pair[1]))[0]
 
-    def _runs(self, loss: WeightedHuber, start: Array, values: list[float], monitor: Monitor) -> list[Run]:
+    def _runs(self, risk: FrozenRisk, start: Array, values: list[float], monitor: Monitor) -> list[Run]:
         runs: list[Run] = []
         u = start
         with monitor:  # Ctrl-C keeps the best of what is done
             for l1 in values:
                 run = Run(l1, last=u, kept=u)
                 try:
-                    self._run(loss, run, monitor, each=len(values) == 1)
+                    self._run(risk, run, monitor, each=len(values) == 1)
                 finally:
                     if run.iteration:
-                        runs.append(self._finished(loss, run, monitor))
+                        runs.append(self._finished(risk, run, monitor))
                 u = run.last
                 if monitor.interrupted:
                     break
         return runs
 
-    def _run(self, loss: WeightedHuber, run: Run, monitor: Monitor, each: bool) -> None:
+    def _run(self, risk: FrozenRisk, run: Run, monitor: Monitor, each: bool) -> None:
         """Descend for one l1, and say in ``run`` how it went; what is there is valid whenever Ctrl-C comes.
 
         ``each``: measure every iterate on the validation data and keep the best, else keep that of least objective.
         """
         began, before = time.perf_counter(), len(monitor.history)
-        for n, iterate in enumerate(islice(self._descent(loss, run), self.max_iter), 1):
+        for n, iterate in enumerate(islice(self._descent(risk, run), self.max_iter), 1):
             used = int(np.count_nonzero(iterate.u))
-            validation = self._validation(iterate.u / loss.scales, monitor) if each and monitor.valid else None
+            validation = self._validation(iterate.u / risk.scales, monitor) if each and monitor.valid else None
             scored = iterate.objective if validation is None or np.isnan(validation) else -validation
             run.last = iterate.u
             if scored < run.value or not run.iteration:
@@ -249,20 +251,20 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             if stop or (tired and validation is not None):
                 return
 
-    def _finished(self, loss: WeightedHuber, run: Run, monitor: Monitor) -> Run:
+    def _finished(self, risk: FrozenRisk, run: Run, monitor: Monitor) -> Run:
         """The run with its validation metric, which a path takes at its end."""
         if run.row["validation"] is None and monitor.valid is not None:
-            scored = self._validation(run.kept / loss.scales, monitor)
+            scored = self._validation(run.kept / risk.scales, monitor)
             run.row["validation"] = monitor.history[-1]["validation"] = scored
         return run
 
-    def _descent(self, loss: WeightedHuber, run: Run) -> Iterator[Iterate]:
+    def _descent(self, risk: FrozenRisk, run: Run) -> Iterator[Iterate]:
         if self.step == "safeguarded":
             return descend_safeguarded(
-                loss, run.last, l1=run.l1, truncate_every=self.truncate_every, tol=float(self.tol)
+                risk, run.last, l1=run.l1, truncate_every=self.truncate_every, tol=float(self.tol)
             )
-        step = self.learning_rate * loss.pairs.n_queries  # the paper's loss is the sum over queries, ours the mean
-        return descend_fixed(loss, run.last, step=step, l1=run.l1, truncate_every=self.truncate_every)
+        step = self.learning_rate * len(risk.shares)  # the paper's loss is the sum over queries, ours the mean
+        return descend_fixed(risk, run.last, step=step, l1=run.l1, truncate_every=self.truncate_every)
 
     @staticmethod
     def _validation(w: Array, monitor: Monitor) -> float:

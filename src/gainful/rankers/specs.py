@@ -1,4 +1,4 @@
-"""Rankers written as text: ``"lambdamart:n_trees=100:n_leaves=8"``."""
+"""Rankers as text: ``"lambdamart:n_trees=100:n_leaves=8"``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ranker_from_spec(spec: str) -> Ranker:
 
 
 def ranker_with_settings(name: str, settings: Iterable[str]) -> Ranker:
-    """A ranker by name, with parameters given as texts: ``["n_trees=100", "gain=linear"]``."""
+    """A ranker by name, with parameters as strings: ``["n_trees=100", "gain=linear"]``."""
     return ranker(name, **parse_settings(name, settings))
 
 
@@ -29,7 +29,7 @@ def settings_of(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_settings(name: str, settings: Iterable[str]) -> dict[str, Any]:
-    """Parameters of the ranker ``name`` from texts such as "n_trees=100", checked."""
+    """Parameters of the ranker ``name`` from strings such as "n_trees=100", checked."""
     if name not in RANKERS:
         raise UnknownNameError.among("ranker", name, RANKERS)
     table = RANKERS[name].cls.parameters

@@ -20,12 +20,13 @@ from gainful.parameters.constraints import Choice, Either, Integer, Maybe, Real,
 from gainful.parameters.space import Range, Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.paths import FitsPath, stored_certificate
+from gainful.rankers.scorers import KERNEL_BLOCK as BLOCK_ROWS
+from gainful.rankers.scorers import Kernel, scale_rows
 from gainful.rankers.structured_svm import StructuredSVM
 from gainful.training.monitor import Monitor
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
 MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB
-BLOCK_ROWS = 2_000
 SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
 
 
@@ -98,10 +99,11 @@ class KernelStructuredSVM(FitsPath, Ranker):
         variance = self._look_at(data)
         self.gamma_ = self._gamma(variance, data.n_features)
         self.landmarks_ = self._landmarks(data)
-        to_features = self._inverse_root()
-        mapped = data.replace(X=self._map(data.X, to_features), feature_names=None)
+        kernel = self._kernel(np.zeros(self.landmarks_.shape[0]))
+        to_features = _inverse_root(kernel.similarities(self.landmarks_))
+        mapped = data.replace(X=_map(kernel, data.X, to_features), feature_names=None)
         if monitor.valid is not None:
-            monitor.valid = monitor.valid.replace(X=self._map(monitor.valid.X, to_features), feature_names=None)
+            monitor.valid = monitor.valid.replace(X=_map(kernel, monitor.valid.X, to_features), feature_names=None)
         linear = self._linear()
         linear._fit(mapped, monitor)
         self.dual_coef_ = np.asarray(to_features @ linear.coef_)
@@ -138,54 +140,18 @@ class KernelStructuredSVM(FitsPath, Ranker):
         )
         return data.X[np.sort(chosen)]
 
-    def _inverse_root(self) -> Array:
-        """K(l, l)^(−1/2) on the directions in which the landmarks differ, (n_landmarks, rank)."""
-        K = self._kernel(self.landmarks_, self.landmarks_)
-        values, vectors = scipy.linalg.eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False)
-        kept = values > max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
-        if not kept.any():
-            return np.zeros((len(values), 1))
-        return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
-
-    def _map(self, X: Any, to_features: Array) -> Array:
-        mapped = np.empty((X.shape[0], to_features.shape[1]))
-        for start in range(0, X.shape[0], BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            np.matmul(self._kernel(X[block], self.landmarks_), to_features, out=mapped[block])
-        return mapped
-
-    def _kernel(self, A: Any, B: Any) -> Array:
-        from sklearn.metrics.pairwise import pairwise_kernels
-
-        settings: dict[str, Any] = {}
+    def _kernel(self, weights: Array) -> Kernel:
+        """The landmarks with these weights."""
+        settings: dict[str, float] = {}
         if self.kernel in ("rbf", "laplacian", "polynomial"):
-            settings["gamma"] = self.gamma_
+            settings["gamma"] = float(self.gamma_)
         if self.kernel == "polynomial":
             settings |= {"coef0": self.coef0, "degree": self.degree}
-        return np.asarray(pairwise_kernels(self._scaled(A), self._scaled(B), metric=self.kernel, **settings))
+        landmarks = scale_rows(self.landmarks_, self.shift_, self.factor_)
+        return Kernel(self.kernel, settings, landmarks, weights, self.shift_, self.factor_)
 
-    def _scaled(self, X: Any) -> Any:
-        """Rows as the kernel sees them, in float64: the small eigenvalues of a float32 kernel are rounding."""
-        if not isinstance(X, np.ndarray):
-            if not self.shift_.any():
-                with np.errstate(over="ignore"):
-                    scaled = X.astype(np.float64).multiply(self.factor_).tocsr()
-                _refuse_overflow(scaled.data)
-                return scaled
-            X = X.toarray()
-        with np.errstate(over="ignore"):
-            scaled = X.astype(np.float64)
-            scaled -= self.shift_
-            scaled *= self.factor_
-        _refuse_overflow(scaled)
-        return scaled
-
-    def _predict(self, X: Any) -> Array:
-        scores = np.empty(X.shape[0])
-        for start in range(0, X.shape[0], BLOCK_ROWS):
-            block = X[start : start + BLOCK_ROWS]
-            scores[start : start + BLOCK_ROWS] = self._kernel(block, self.landmarks_) @ self.dual_coef_
-        return scores
+    def _scorer(self) -> Kernel:
+        return self._kernel(self.dual_coef_)
 
     def _preprocessing(self) -> dict[str, Any]:
         return {} if self.scale is None else {"scale": "(x - shift) * factor"}
@@ -214,9 +180,21 @@ class KernelStructuredSVM(FitsPath, Ranker):
         return params
 
 
-def _refuse_overflow(scaled: Array) -> None:
-    if not np.isfinite(scaled).all():
-        raise DataError("X holds values that overflow in units of the training data's standard deviations")
+def _inverse_root(K: Array) -> Array:
+    """K(l, l)^(−1/2) on the directions in which the landmarks differ, (n_landmarks, rank)."""
+    values, vectors = scipy.linalg.eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False)
+    kept = values > max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
+    if not kept.any():
+        return np.zeros((len(values), 1))
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def _map(kernel: Kernel, X: Any, to_features: Array) -> Array:
+    mapped = np.empty((X.shape[0], to_features.shape[1]))
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        np.matmul(kernel.similarities(X[block]), to_features, out=mapped[block])
+    return mapped
 
 
 def _variance(X: Any) -> float:

@@ -52,8 +52,8 @@ class StructuredPath(PathState):
     start: Array | None
     bundle: Bundle | None = None
 
-    def risk(self, loss: str) -> Risk:
-        return self.blocks.risk(loss)
+    def risk(self, bound: str) -> Risk:
+        return self.blocks.risk(bound)
 
 
 @dataclass(repr=False, eq=False)
@@ -165,13 +165,6 @@ class StructuredSVM(PathOverC, Ranker):
         weights, self.position_weights_name_ = self._chosen_weights(data, monitor, journal)
         self._fit_with(weights, data, monitor, journal)
 
-    def _refuse_checkpoint(self) -> None:
-        if self.solver == "cutting_plane":
-            raise ParameterError(
-                f"{type(self).__name__} writes no checkpoints with solver='cutting_plane'; solver='bundle' does"
-            )
-        super()._refuse_checkpoint()
-
     def _check_combination(self, monitor: Monitor) -> None:
         owner = type(self).__name__
         measure = metric(self.metric)
@@ -192,10 +185,7 @@ class StructuredSVM(PathOverC, Ranker):
         measure = metric(self.metric)
         for found in data.map(grades_of):
             measure._refuse_grades(found)
-        if self.solver == "cutting_plane" and data.whole is None:  # it asks query after query
-            raise ParameterError(
-                f"{type(self).__name__}: solver='cutting_plane' takes one file, not shards; take solver='bundle'"
-            )
+        self._refuse_shards(data)
         seed = seed_from(self.random_state) if self.ties == "random" else 0
         scaling = Scaling(data, self.scale, journal)
         blocks = StructuredRisks(data, ProblemSpec(measure, weights, self.ties, seed), scaling.scales, journal)

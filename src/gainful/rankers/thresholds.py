@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import run_each
-from gainful.compute.threads import thread_count
+from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, read_only
+from gainful.data.rows import Array, Columns, read_only
 from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
+from gainful.rankers.scorers import Steps
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
-
-
-class Columns:
-    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
-
-    def __init__(self, X: Any):
-        self._dense = isinstance(X, np.ndarray)
-        self._X = X if self._dense else X.tocsc()
-        self.n_features = int(X.shape[1])
-
-    def __getitem__(self, j: int) -> Array:
-        if self._dense:
-            return np.ascontiguousarray(self._X[:, j], dtype=np.float64)
-        column = np.zeros(self._X.shape[0])
-        inside = slice(int(self._X.indptr[j]), int(self._X.indptr[j + 1]))
-        np.add.at(column, self._X.indices[inside], self._X.data[inside])
-        return column
 
 
 # -- cuts and codes ----------------------------------------------------------------------------------------------------
@@ -89,18 +72,12 @@ class Codes:
             histogram = np.empty(int(n_cuts.max(initial=0)) + 1)
             threshold_kernels.best_thresholds(codes, n_cuts, potentials, first, last, both, histogram, sums, places)
 
-        run_in_threads(piece, n_features, self.codes.size // VALUES_PER_THREAD)
+        run_each(piece, even_cuts(n_features, threads_for(self.codes.size, per_thread=VALUES_PER_THREAD)))
         return sums, places
 
 
 def _code_type(largest: int) -> Any:
     return np.uint8 if largest <= 255 else np.uint16 if largest <= 65_535 else np.int32
-
-
-def run_in_threads(piece: Callable[[int, int], Any], n: int, n_parts: int) -> list[Any]:
-    """``piece(first, last)`` over runs of 0…n, one per thread; results in order."""
-    n_parts = max(1, min(n_parts, n, thread_count()))
-    return run_each(piece, [n * i // n_parts for i in range(n_parts + 1)])
 
 
 # -- critical pairs ----------------------------------------------------------------------------------------------------
@@ -169,29 +146,8 @@ class StepScores:
         self.thresholds_ = np.array([step[1] for step in steps], dtype=np.float64)
         self.weights_ = np.array([step[2] for step in steps], dtype=np.float64)
 
-    def _predict(self, X: Any) -> Array:
-        scores = np.zeros(X.shape[0])
-        for _, part in self._parts(X):
-            scores += part
-        return scores
-
-    def _parts(self, X: Any) -> Iterator[tuple[int, Array]]:
-        """Each feature that has steps, with what they add to the score of each row."""
-        columns = Columns(X)
-        for j in np.unique(self.features_):
-            mine = self.features_ == j
-            order = np.argsort(self.thresholds_[mine], kind="stable")
-            heights = np.concatenate([[0.0], np.cumsum(self.weights_[mine][order])])
-            yield int(j), heights[np.searchsorted(self.thresholds_[mine][order], columns[j], side="right")]
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        parts = np.zeros((X.shape[0], self.n_features_in_ + 1))
-        for j, part in self._parts(X):
-            parts[:, j] = part
-        return parts
+    def _scorer(self) -> Steps:
+        return Steps(self.features_, self.thresholds_, self.weights_)
 
     @property
     def feature_importances_(self) -> Array:

@@ -29,11 +29,11 @@ from gainful.parameters.constraints import (
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
+from gainful.rankers.scorers import Scorer, Trees
 from gainful.rankers.spaces import TREE_SPACE
 from gainful.training.monitor import Monitor
 from gainful.trees.booster_text import check_booster_text
 from gainful.trees.grow import (
-    contributions_of_rows,
     first_iterations,
     grow_trees,
     lightgbm_params,
@@ -279,7 +279,9 @@ class TreeRanker(Ranker):
         if not isinstance(feature, str) and 0 <= int(feature) < data.n_features:
             return int(feature)
         if isinstance(feature, str) and names is not None:
-            raise UnknownNameError.among(f"feature (in {parameter} of {type(self).__name__})", feature, names)
+            raise UnknownNameError.among(
+                "feature", feature, names, owner=f"{parameter} of {type(self).__name__}: the data"
+            )
         raise ParameterError.of(
             type(self).__name__, parameter, f"features 0 … {data.n_features - 1}"
             + (" or their names" if names is not None else " (the data has no feature names)"), feature,
@@ -291,8 +293,8 @@ class TreeRanker(Ranker):
         super()._check_parameters()
         self._lightgbm_params()
 
-    def _predict(self, X: Any) -> Array:
-        return self._to_scores(predict_rows(self.booster_, X, self.best_iteration_, self.n_jobs))
+    def _scorer(self) -> Scorer:
+        return Trees(self.booster_, self.best_iteration_, self.n_jobs)
 
     @property
     def feature_importances_(self) -> Array:
@@ -300,12 +302,6 @@ class TreeRanker(Ranker):
         return np.asarray(
             self.booster_.feature_importance(importance_type="gain", iteration=self.best_iteration_), dtype=np.float64
         )
-
-    def _why_no_contributions(self) -> str | None:
-        return None
-
-    def _contributions(self, X: Any) -> Array:
-        return contributions_of_rows(self.booster_, X, self.best_iteration_, self.n_jobs)
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

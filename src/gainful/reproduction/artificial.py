@@ -17,7 +17,7 @@ import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
 from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison
-from gainful.comparison.contestants import entries
+from gainful.comparison.contestants import resolve_rankers
 from gainful.data.splits import Split
 from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError
@@ -65,7 +65,7 @@ class Artificial:
         seed: int = 0,
         store: str | Path | None = None,
     ):
-        entered = entries(rankers)
+        entered = resolve_rankers(rankers)
         wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate, "early_stopping": None}
         models = {}
         for label, (model, fixed) in entered.items():

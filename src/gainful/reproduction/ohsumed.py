@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
-from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, how_to_choose
-from gainful.comparison.contestants import entries
+from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, tuning_plan
+from gainful.comparison.contestants import resolve_rankers
 from gainful.comparison.protocol import as_splits, division
 from gainful.data.rows import Array
 from gainful.data.splits import Split
@@ -64,16 +64,16 @@ class Ohsumed:
         seed: int = 0,
         store: str | Path | None = None,
     ):
-        entered = entries(rankers)
+        entered = resolve_rankers(rankers)
         if YARDSTICK not in entered:
-            entered |= entries(YARDSTICK)
+            entered |= resolve_rankers(YARDSTICK)
         if select not in MEASURES:
             raise UnknownNameError.among("measure to choose by", select, MEASURES)
         models = {label: model for label, (model, _) in entered.items()}
         names = dict.fromkeys((select, *MEASURES))
         measures = tuple(metric(name, convention=CONVENTION) for name in names)
         check_comparison(models, measures, ("wilcoxon", "t", "randomization"), YARDSTICK, 0.05)
-        choosing = how_to_choose(measures, trials, None, n_jobs=jobs, seed=seed)
+        plan = tuning_plan(measures, trials, None, n_jobs=jobs, seed=seed)
         splits = as_splits(read_splits(folder))
         self.store = Path(store) if store is not None else default_store(splits, select, seed)
         self.job = ComparisonJob(
@@ -85,7 +85,7 @@ class Ohsumed:
             baseline=YARDSTICK,
             alpha=0.05,
             seed=seed,
-            choosing=choosing,
+            plan=plan,
             fixed={label: fixed | FIXED.get(label, frozenset()) for label, (_, fixed) in entered.items()},
             store=self.store,
             divided=division(splits),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gainful.comparison.render import MARKS, markdown_table, markdown_text, rich_table
-from gainful.comparison.tables import Cell, Sheet
+from gainful.comparison.tables import Cell, Table
 from gainful.reproduction.artificial import HEADLINE, ArtificialResult
 from gainful.reproduction.ohsumed import JUDGED, TESTED, Figure, OhsumedResult
 from gainful.reproduction.origin import origin
@@ -22,17 +22,17 @@ def terminal(result: Result) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    sheets, notes = _sheets(result), _notes(result)
-    return Group(*(rich_table(sheet) for sheet in sheets), *(Text(line, style="dim") for line in notes))
+    tables, notes = _tables(result), _notes(result)
+    return Group(*(rich_table(table) for table in tables), *(Text(line, style="dim") for line in notes))
 
 
 def markdown(result: Result, command: str) -> str:
     """A page for docs/results: tables, notes, and where they come from."""
     title = "OHSUMED" if isinstance(result, OhsumedResult) else "Artificial data"
     parts = [f"# {title}: our figures beside the published ones"]
-    sheets = [*_sheets(result), *([full_sheet(result)] if isinstance(result, OhsumedResult) else [])]
-    for sheet in sheets:
-        parts += [f"## {sheet.title}", markdown_table(sheet)]
+    tables = [*_tables(result), *([full_table(result)] if isinstance(result, OhsumedResult) else [])]
+    for table in tables:
+        parts += [f"## {table.title}", markdown_table(table)]
     made = origin(command)
     libraries = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
     lines = [markdown_text(line) for line in _notes(result)]
@@ -47,12 +47,12 @@ def command_line(arguments: Sequence[str]) -> str:
     return " ".join(["gainful", *(shlex.quote(argument) for argument in arguments)])
 
 
-def _sheets(result: Result) -> list[Sheet]:
+def _tables(result: Result) -> list[Table]:
     if isinstance(result, ArtificialResult):
-        return [artificial_sheet(result)]
-    sheets = [rankers_sheet(result)]
-    sheets += [published_sheet(result)] if result.published else []
-    return [*sheets, claims_sheet(result)] if result.claims() else sheets
+        return [artificial_table(result)]
+    tables = [rankers_table(result)]
+    tables += [published_table(result)] if result.published else []
+    return [*tables, claims_table(result)] if result.claims() else tables
 
 
 def _notes(result: Result) -> list[str]:
@@ -62,7 +62,7 @@ def _notes(result: Result) -> list[str]:
 # -- OHSUMED -----------------------------------------------------------------------------------------------------------
 
 
-def rankers_sheet(result: OhsumedResult) -> Sheet:
+def rankers_table(result: OhsumedResult) -> Table:
     """All rankers: means with standard errors, differences from the yardstick with corrected p-values, time."""
     shown = tuple(dict.fromkeys((*TESTED, *JUDGED)))
     best = {m: max(result.figure(label, m).mean for label in result.labels) for m in shown}
@@ -80,7 +80,7 @@ def rankers_sheet(result: OhsumedResult) -> Sheet:
             cells += _against(result, label, m)
         seconds = result.seconds(label)
         rows.append((*cells, _features(result, label), Cell(f"{seconds:.0f} s", seconds)))
-    return Sheet(
+    return Table(
         f"All rankers, tuned alike, against {result.comparison.baseline}", (*head, "features", "time"), tuple(rows)
     )
 
@@ -103,7 +103,7 @@ def _against(result: OhsumedResult, label: str, measure: str) -> list[Cell]:
     return [Cell(f"{t.difference:+.4f}", t.difference, verdict=verdict), Cell(f"{p:.3f}", p)]
 
 
-def published_sheet(result: OhsumedResult) -> Sheet:
+def published_table(result: OhsumedResult) -> Table:
     """The rankers with published figures: ours, theirs, the difference."""
     head = ["ranker"]
     for m in JUDGED:
@@ -114,7 +114,7 @@ def published_sheet(result: OhsumedResult) -> Sheet:
         for m in JUDGED:
             cells += _beside(result.figure(label, m))
         rows.append(tuple(cells))
-    return Sheet("Beside the published figures", tuple(head), tuple(rows))
+    return Table("Beside the published figures", tuple(head), tuple(rows))
 
 
 def _beside(figure: Figure, scale: float = 1.0, digits: int = 4) -> list[Cell]:
@@ -126,7 +126,7 @@ def _beside(figure: Figure, scale: float = 1.0, digits: int = 4) -> list[Cell]:
     return [*cells, Cell(difference, figure.difference, verdict=figure.verdict)]
 
 
-def full_sheet(result: OhsumedResult) -> Sheet:
+def full_table(result: OhsumedResult) -> Table:
     """Every column of the papers' table: ours in one row, the published figure in the next."""
     measures = (*TABLE_1, "ndcg@10")
     rows = []
@@ -135,17 +135,17 @@ def full_sheet(result: OhsumedResult) -> Sheet:
         rows.append((Cell(label), *(Cell(f"{f.mean:.4f}", f.mean, verdict=f.verdict) for f in figures)))
         theirs = [Cell("–" if f.published is None else f"{f.published:.4f}", f.published) for f in figures]
         rows.append((Cell(f"{told.called} ({told.source})"), *theirs))
-    return Sheet("All columns", ("ranker", *(_name(m) for m in measures)), tuple(rows))
+    return Table("All columns", ("ranker", *(_name(m) for m in measures)), tuple(rows))
 
 
-def claims_sheet(result: OhsumedResult) -> Sheet:
+def claims_table(result: OhsumedResult) -> Table:
     """What papers say of pairs of rankers without a number for each, and what we find."""
     head = ("ranker", "against", *(f"Δ {_name(m)}" for m in TESTED), "the paper")
     rows = []
     for claim, other, found in result.claims():
         ours = [Cell(_signed(d, error), d) for d, error in found.values()]
         rows.append((Cell(claim.ranker), Cell(other), *ours, Cell(f"{claim.says} ({claim.source})")))
-    return Sheet("Sentences of papers that show OHSUMED as plots", head, tuple(rows))
+    return Table("Sentences of papers that show OHSUMED as plots", head, tuple(rows))
 
 
 def _ohsumed_notes(result: OhsumedResult) -> list[str]:
@@ -170,7 +170,7 @@ def _ohsumed_notes(result: OhsumedResult) -> list[str]:
 # -- artificial data ---------------------------------------------------------------------------------------------------
 
 
-def artificial_sheet(result: ArtificialResult) -> Sheet:
+def artificial_table(result: ArtificialResult) -> Table:
     """NDCG@10 × 100 as in the paper: ours, theirs, the difference, spread, iterations, time."""
     comparison, rows = result.comparison, []
     for label in result.labels:
@@ -189,7 +189,7 @@ def artificial_sheet(result: ArtificialResult) -> Sheet:
         cells += [Cell(str(result.iterations(label)), result.iterations(label)), Cell(f"{seconds:.0f} s", seconds)]
         rows.append(tuple(cells))
     head = ("ranker", "NDCG@10", "published", "difference", "s.d.", "published s.d.", f"Δ {comparison.baseline}")
-    return Sheet("Table 1 of Li, Burges and Wu 2007", (*head, "iterations", "time"), tuple(rows))
+    return Table("Table 1 of Li, Burges and Wu 2007", (*head, "iterations", "time"), tuple(rows))
 
 
 def _artificial_notes(result: ArtificialResult) -> list[str]:

@@ -1,6 +1,6 @@
-"""A model behind HTTP: rank the documents of a query, score rows, explain, watch; swap the model while it runs.
+"""A model behind HTTP: rank documents, score rows, explain scores, monitor, and swap the model while running.
 
-Needs the extra ``serve``: FastAPI and uvicorn, which are loaded on use.
+Needs the extra ``serve``: FastAPI and uvicorn, loaded on first use.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ __all__ = ["Settings", "create_app", "run_server"]
 
 def create_app(model_path: str | Path, settings: Settings | None = None) -> App:
     """The ASGI application that serves a model file."""
-    _need_extra()
+    _require_extra()
     from gainful.serve.app import create_app as create
 
     return create(model_path, settings or Settings())
 
 
 def run_server(model_path: str | Path, settings: Settings | None = None) -> None:
-    """Serve a model file until SIGINT or SIGTERM; requests under way then finish first."""
-    _need_extra()
+    """Serve a model file until SIGINT or SIGTERM; requests in progress finish first."""
+    _require_extra()
     from gainful.serve.run import run
 
     run(model_path, settings or Settings())
 
 
-def _need_extra() -> None:
+def _require_extra() -> None:
     from importlib.util import find_spec
 
     from gainful.errors import MissingExtraError

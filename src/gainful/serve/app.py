@@ -1,4 +1,4 @@
-"""The application: routes, the thread pool they compute in, and the watch over the model file."""
+"""The application: routes, the thread pool they compute in, and the watcher of the model file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gainful import __version__
 from gainful.errors import GainfulError
 from gainful.persistence.jsonable import plain
 from gainful.serve import schema
-from gainful.serve.gate import Middleware, Receive, Scope, Send
-from gainful.serve.holder import ModelSlot, Served
-from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, tell
+from gainful.serve.middleware import Middleware, Receive, Scope, Send
+from gainful.serve.model_slot import ModelSlot, Served
+from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, log_event
 from gainful.serve.page import page, routes_page
 from gainful.serve.scoring import Answer, Job, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
@@ -34,9 +34,9 @@ REFUSALS = {
     401: "The token is missing or wrong.",
     403: "Not allowed here.",
     408: "The body took too long to arrive.",
-    413: "The body has too many bytes or documents.",
+    413: "The body has too many bytes or too many documents.",
     415: "The body is not application/json.",
-    422: "The body is JSON, but not what the model can take.",
+    422: "The body is JSON, but the model cannot use it.",
     503: "Too busy, or the request took too long; try again.",
 }
 POST_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 503)
@@ -45,27 +45,27 @@ THREAD = "gainful-request"
 
 
 class App:
-    """The server as an ASGI application, with what its owner may look at: ``holder``, ``metrics``, ``draining``."""
+    """The server as an ASGI application. ``model_slot``, ``metrics`` and ``draining`` are for its owner to read."""
 
     def __init__(self, model_path: str | Path, settings: Settings):
         self.settings = settings
-        self.holder = ModelSlot(model_path)
+        self.model_slot = ModelSlot(model_path)
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self.api = self._routes()
-        self._gate = Middleware(self.api, settings, self.metrics)
+        self._middleware = Middleware(self.api, settings, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._gate(scope, receive, send)
+        await self._middleware(scope, receive, send)
 
     # -- computing -----------------------------------------------------------------------------------------------------
 
     async def compute(self, request: Request, work: Callable[[Job, bytes], Answer]) -> Response:
-        """Read the body, compute in a thread, answer; within the time a request has."""
-        told = request.scope["gainful"]
-        deadline = told["start"] + self.settings.timeout
+        """Read the body, compute in a thread and answer, all before the request's deadline."""
+        context = request.scope["gainful"]
+        deadline = context["start"] + self.settings.timeout
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
         try:
@@ -74,21 +74,21 @@ class App:
         except TimeoutError:
             line = f"the body did not arrive within {self.settings.timeout:g} s"
             raise HTTPException(408, line, {"connection": "close"}) from None
-        job = Job(self.holder.current, deadline, self.settings.max_rows)
+        job = Job(self.model_slot.current, deadline, self.settings.max_rows)
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, job, body)
         try:
             content, rows = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
         except (TimeoutError, OverTimeError):
             raise HTTPException(
-                503, f"the request took more than {self.settings.timeout:g} s; send fewer documents, or ask for less"
+                503, f"the request took more than {self.settings.timeout:g} s; send fewer documents or request less"
             ) from None
         self.metrics.rows += rows
-        told |= {"rows": rows, "model": job.served.version}
+        context |= {"rows": rows, "model": job.served.version}
         return Response(content, media_type="application/json")
 
     @staticmethod
     def still_computing(seconds: float) -> bool:
-        """Whether a thread is at work on a request after a wait of so long. Threads with nothing to do end by then."""
+        """Whether a thread is still working on a request after waiting this long. Idle threads have ended by then."""
         end = time.monotonic() + seconds
         found = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD)]
         for thread in found:
@@ -96,7 +96,7 @@ class App:
         return any(thread.is_alive() for thread in found)
 
     async def _body(self, request: Request) -> bytes:
-        """The body, given up as soon as it is known to be too long, announced or not."""
+        """The body; refused as soon as it is known to be too long, with or without a Content-Length."""
         most = self.settings.max_body
         announced = request.headers.get("content-length", "")
         parts, size = [], int(announced) if announced.isdecimal() else 0
@@ -108,16 +108,16 @@ class App:
                     break
                 parts.append(part)
         if size > most:
-            raise HTTPException(413, f"the body has more than the {most:,} bytes allowed; send it in parts")
+            raise HTTPException(413, f"the body has more than the {most:,} bytes allowed; split it")
         return b"".join(parts)
 
     # -- the model file ------------------------------------------------------------------------------------------------
 
     async def reload(self, *, if_changed: bool = False) -> Served:
-        """Take up the model file as it is now; a GainfulError says why the old model stays."""
-        before = self.holder.current
+        """Load the model file as it is now; a GainfulError says why the old model stays."""
+        before = self.model_slot.current
         try:
-            served = await asyncio.to_thread(self.holder.reload, if_changed=if_changed)
+            served = await asyncio.to_thread(self.model_slot.reload, if_changed=if_changed)
         except GainfulError:
             self.metrics.loads["refused"] += 1
             raise
@@ -128,21 +128,21 @@ class App:
         while True:
             await asyncio.sleep(self.settings.watch)
             try:
-                if await asyncio.to_thread(self.holder.changed):
-                    with suppress(GainfulError):  # told in the log and by /model
+                if await asyncio.to_thread(self.model_slot.has_changed):
+                    with suppress(GainfulError):  # the log and /model say why
                         await self.reload(if_changed=True)
             except Exception:
                 log.exception("watching the model file failed")
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        tell("model loaded", version=self.holder.current.version, ranker=self.holder.current.ranker)
+        log_event("model loaded", version=self.model_slot.current.version, ranker=self.model_slot.current.ranker)
         watch = asyncio.create_task(self._watch()) if self.settings.watch > 0 else None
         yield
         if watch is not None:
             watch.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        tell("stopped")
+        log_event("stopped")
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
@@ -151,15 +151,15 @@ class App:
             title="gainful",
             version=__version__,
             description="Ranks documents by a trained model.",
-            docs_url=None,  # its pages come from the network; /docs below is ours
+            docs_url=None,  # its pages load scripts from the network; /docs below is ours
             redoc_url=None,
             redirect_slashes=False,
             lifespan=self._lifespan,
         )
-        api.add_exception_handler(HTTPException, _told)
-        api.add_exception_handler(GainfulError, _told)
-        api.add_exception_handler(TooManyRowsError, _told)
-        api.add_exception_handler(Exception, _failed)
+        api.add_exception_handler(HTTPException, _answer_error)
+        api.add_exception_handler(GainfulError, _answer_error)
+        api.add_exception_handler(TooManyRowsError, _answer_error)
+        api.add_exception_handler(Exception, _answer_failure)
         self._add_posts(api)
         self._add_gets(api)
         api.openapi = lambda: _openapi(api)  # type: ignore[method-assign]
@@ -182,13 +182,13 @@ class App:
 
         @api.post(
             "/reload",
-            summary="Take up the model file as it is now",
+            summary="Load the model file as it is now",
             responses=_answers(schema.StateAnswer, (401, 403, 422, 503)),
         )
         async def reload() -> Response:
             if self.settings.token is None:
                 raise HTTPException(
-                    403, "reloading by request needs a server with a token; a new file is taken up anyway"
+                    403, "reloading by request needs a server with a token; a changed file is loaded anyway"
                 )
             served = await self.reload()
             return JSONResponse({"status": "loaded", "model_version": served.version})
@@ -208,33 +208,33 @@ class App:
         async def model() -> Response:
             return JSONResponse(self._model_facts())
 
-        @api.get("/health", summary="Whether the server lives", responses=_answers(schema.StateAnswer, (403,)))
+        @api.get("/health", summary="Whether the server is alive", responses=_answers(schema.StateAnswer, (403,)))
         async def health() -> Response:
             return JSONResponse({"status": "alive"})
 
-        @api.get("/ready", summary="Whether it takes requests", responses=_answers(schema.StateAnswer, (403, 503)))
+        @api.get("/ready", summary="Whether it accepts requests", responses=_answers(schema.StateAnswer, (403, 503)))
         async def ready() -> Response:
             if self.draining:
                 raise HTTPException(503, "the server is shutting down")
-            return JSONResponse({"status": "ready", "model_version": self.holder.current.version})
+            return JSONResponse({"status": "ready", "model_version": self.model_slot.current.version})
 
-        text: dict[int | str, dict[str, Any]] = {
-            200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text form."}
+        answers: dict[int | str, dict[str, Any]] = {
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus text format."}
         }
 
         @api.get(
             "/metrics",
             summary="Counters for Prometheus",
-            responses=text | _refusals((401, 403)),
+            responses=answers | _refusals((401, 403)),
             response_class=PlainTextResponse,
         )
         async def metrics() -> Response:
-            served = self.holder.current
-            told = self.metrics.text({"version": served.version, "ranker": served.ranker}, served.loaded_at)
-            return Response(told, media_type=CONTENT_TYPE)
+            served = self.model_slot.current
+            text = self.metrics.text({"version": served.version, "ranker": served.ranker}, served.loaded_at)
+            return Response(text, media_type=CONTENT_TYPE)
 
     def _model_facts(self) -> dict[str, Any]:
-        served = self.holder.current
+        served = self.model_slot.current
         model = served.model
         reason = served.why_no_contributions
         limits = {name: getattr(self.settings, name) for name in ("max_body", "max_rows", "timeout")}
@@ -249,27 +249,27 @@ class App:
             "why_no_contributions": reason,
             "iterations": int(model.n_iter_),
             "loaded_at": datetime.fromtimestamp(served.loaded_at, UTC).isoformat(timespec="seconds"),
-            "refused": self.holder.refusal,
+            "refused": self.model_slot.refusal,
             "limits": limits,
         }
 
 
 def create_app(model_path: str | Path, settings: Settings) -> App:
-    """The application that serves a model file, which is loaded at once."""
+    """The application that serves a model file; the model is loaded immediately."""
     return App(model_path, settings)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    """Every refusal as JSON with one line."""
+async def _answer_error(request: Request, error: Exception) -> Response:
+    """Answer a refusal as JSON with one line."""
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         status, line = error.status_code, str(error.detail)
         if status in (404, 405):
-            known = "there is no such path here" if status == 404 else f"{request.method} is not for this path"
-            line = f"{known}; /openapi.json lists what there is"
+            problem = "no such path" if status == 404 else f"this path does not accept {request.method}"
+            line = f"{problem}; /openapi.json lists the paths and their methods"
         headers |= error.headers or {}
     elif isinstance(error, TooManyRowsError):
         status, line = 413, str(error)
@@ -282,9 +282,9 @@ async def _told(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": line}, status, headers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    """A fault of ours: the gate writes it to the log, the client gets the number to look it up by."""
-    line = f"internal error; the server's log tells more under {request.scope['gainful']['request']}"
+async def _answer_failure(request: Request, error: Exception) -> Response:
+    """Answer a fault of the server: the middleware logs it, the client gets the id to find it by."""
+    line = f"internal error; see the server's log under {request.scope['gainful']['request']}"
     request.scope["gainful"]["error"] = line
     return JSONResponse({"error": line}, 500)
 
@@ -301,7 +301,7 @@ def _answers(model: type, statuses: tuple[int, ...]) -> dict[int | str, dict[str
 
 
 def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
-    """What OpenAPI says of a route whose body is read by hand: FastAPI would read it whole, however long it is."""
+    """What OpenAPI says about a route that reads its body itself: FastAPI would read it whole, however long."""
     body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
     return {
         "summary": summary,
@@ -312,14 +312,14 @@ def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
 
 def _openapi(api: FastAPI) -> dict[str, Any]:
     if api.openapi_schema is None:
-        told = get_openapi(title=api.title, version=api.version, description=api.description, routes=api.routes)
+        described = get_openapi(title=api.title, version=api.version, description=api.description, routes=api.routes)
         requests = (schema.RankRequest, schema.ScoreRequest, schema.PairRequest)
         _, found = models_json_schema(
             [(kind, "validation") for kind in requests], ref_template="#/components/schemas/{model}"
         )
-        parts = told.setdefault("components", {})
+        parts = described.setdefault("components", {})
         parts.setdefault("schemas", {}).update(found["$defs"])
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        told["security"] = [{"token": []}, {}]
-        api.openapi_schema = told
+        described["security"] = [{"token": []}, {}]
+        api.openapi_schema = described
     return api.openapi_schema

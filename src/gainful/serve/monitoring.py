@@ -1,4 +1,4 @@
-"""What the server tells about itself: counters in Prometheus' text form, and logs of one JSON object a line."""
+"""Metrics in Prometheus text format, and logs with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("gainful.serve")
 
 
 class Metrics:
-    """Counts since the start. Touched by the event loop's thread only, so without locks."""
+    """Counts since the start. Only the event loop's thread uses them, so they need no locks."""
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, str, int], int] = defaultdict(int)
@@ -32,13 +32,18 @@ class Metrics:
         self.seconds[route] += seconds
 
     def text(self, model: dict[str, str], loaded_at: float) -> str:
-        """Everything in Prometheus' text form, version 0.0.4."""
+        """All metrics in Prometheus text format, version 0.0.4."""
         lines: list[str] = []
         add = lines.append
         _head(lines, "gainful_requests_total", "counter", "Requests answered, by route and status.")
         for (method, route, status), count in sorted(self.requests.items()):
             add(f"gainful_requests_total{_labels(method=method, route=route, status=status)} {count}")
-        _head(lines, "gainful_request_seconds", "histogram", "Seconds from a request's head to the end of its answer.")
+        _head(
+            lines,
+            "gainful_request_seconds",
+            "histogram",
+            "Seconds from a request's head to the end of its answer.",
+        )
         for route, counts in sorted(self.latency.items()):
             total = 0
             for bound, count in zip((*BOUNDS, "+Inf"), counts, strict=True):
@@ -48,7 +53,7 @@ class Metrics:
             add(f"gainful_request_seconds_count{_labels(route=route)} {total}")
         _head(lines, "gainful_rows_scored_total", "counter", "Documents scored.")
         add(f"gainful_rows_scored_total {self.rows}")
-        _head(lines, "gainful_requests_in_flight", "gauge", "Requests under way.")
+        _head(lines, "gainful_requests_in_flight", "gauge", "Requests in progress.")
         add(f"gainful_requests_in_flight {self.in_flight}")
         _head(lines, "gainful_model_loads_total", "counter", "Model files loaded, or refused and the old one kept.")
         for result, count in self.loads.items():
@@ -65,10 +70,10 @@ def _head(lines: list[str], name: str, kind: str, text: str) -> None:
 
 
 def _labels(**labels: Any) -> str:
-    def escaped(value: Any) -> str:
+    def escape(value: Any) -> str:
         return str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
-    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in labels.items()) + "}"
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------
@@ -79,11 +84,11 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        told: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
-        told |= getattr(record, "fields", {})
+        entry: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
+        entry |= getattr(record, "fields", {})
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
 
 
 def set_up_logs(level: str) -> None:
@@ -95,8 +100,8 @@ def set_up_logs(level: str) -> None:
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())
     logging.getLogger("uvicorn.error").handlers = []
-    logging.getLogger("uvicorn.access").disabled = True  # our own line has more in it
+    logging.getLogger("uvicorn.access").disabled = True  # our own line says more
 
 
-def tell(event: str, level: int = logging.INFO, **fields: Any) -> None:
+def log_event(event: str, level: int = logging.INFO, **fields: Any) -> None:
     log.log(level, event, extra={"fields": fields})

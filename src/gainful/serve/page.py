@@ -1,4 +1,4 @@
-"""The pages at ``/`` and ``/docs``: files with their style and script inside, which ask this server and no other."""
+"""The pages at ``/`` and ``/docs``: style and script are inside, and they send requests to this server only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @cache
 def page() -> tuple[str, str]:
-    """The page, and the content security policy that lets nothing but its own style and script run."""
+    """The page, and a content security policy that allows only its own style and script."""
     from gainful.formats.table.writer import WELL_KNOWN
 
     style, rows, form = _asset("page.css"), _asset("rows.js"), _asset("page.js")
@@ -27,12 +27,12 @@ def page() -> tuple[str, str]:
 
 
 def routes_page(described: Mapping[str, Any]) -> tuple[str, str]:
-    """All routes on one page, from their OpenAPI description, and its content security policy."""
+    """A page of all routes, from their OpenAPI description, and its content security policy."""
     style = _asset("page.css")
     rows = "".join(
-        f'<tr><th scope="row"><code>{method.upper()} {escape(path)}</code></th><td>{escape(told["summary"])}</td></tr>'
+        f'<tr><th scope="row"><code>{method.upper()} {escape(path)}</code></th><td>{escape(route["summary"])}</td></tr>'
         for path, methods in described["paths"].items()
-        for method, told in methods.items()
+        for method, route in methods.items()
     )
     about = escape(described["info"]["description"])
     text = (
@@ -40,7 +40,7 @@ def routes_page(described: Mapping[str, Any]) -> tuple[str, str]:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>gainful: routes</title><style>{style}</style></head><body><h1>Routes of this server</h1>"
         f"<table class='routes'><caption>{about}</caption><tbody>{rows}</tbody></table>"
-        '<p>Bodies and answers are JSON; <a href="openapi.json">openapi.json</a> describes each in full. '
+        '<p>Bodies and answers are JSON; <a href="openapi.json">openapi.json</a> describes them in full. '
         '<a href="./">Try the model</a></p></body></html>'
     )
     return text, f"default-src 'none'; style-src {_hash(style)}; img-src data:; base-uri 'none'; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""A process that serves: it listens, takes up new model files on SIGHUP, and lets requests finish on SIGTERM."""
+"""The server process: it listens, reloads the model file on SIGHUP, and lets requests finish on SIGTERM."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from gainful.errors import GainfulError, ParameterError
 from gainful.serve.app import App, create_app
-from gainful.serve.monitoring import set_up_logs, tell
+from gainful.serve.monitoring import log_event, set_up_logs
 from gainful.serve.settings import Settings
 
-KEEP_ALIVE = 75  # seconds; longer than the balancers in front of it keep theirs
-LAST_WAIT = 1.0  # seconds for threads to end once the grace is over
-IDLE_CONNECTIONS = 512  # open connections beyond the requests allowed at once
+KEEP_ALIVE = 75  # seconds; longer than load balancers keep their connections
+LAST_WAIT = 1.0  # seconds for threads to end after the grace period
+IDLE_CONNECTIONS = 512  # allowed beyond the requests at once
 
 
 def run(model_path: str | Path, settings: Settings) -> None:
@@ -33,7 +33,7 @@ def run(model_path: str | Path, settings: Settings) -> None:
     set_up_logs(settings.log_level)
     config = uvicorn.Config(
         app,
-        http=connections(settings),
+        http=connection_class(settings),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -45,16 +45,16 @@ def run(model_path: str | Path, settings: Settings) -> None:
     )
     Server(config, app).run(sockets=[listening])
     if app.still_computing(LAST_WAIT):
-        # Python waits for the threads of a pool before it ends, however long they take for requests given up long ago.
-        tell("left requests unfinished", logging.WARNING)
+        # Python would wait for the pool's threads, even those working on requests given up long ago.
+        log_event("left requests unfinished", logging.WARNING)
         logging.shutdown()
         os._exit(0)
 
 
-def connections(settings: Settings) -> type[asyncio.Protocol]:
-    """uvicorn's connections, ended where no whole request head comes in time, and limited in number.
+def connection_class(settings: Settings) -> type[asyncio.Protocol]:
+    """uvicorn's connections, limited in number, and closed if no complete request head arrives in time.
 
-    uvicorn itself waits for a head for ever.
+    uvicorn itself waits forever.
     """
     base: Any = AutoHTTPProtocol
     most = settings.max_requests + IDLE_CONNECTIONS
@@ -78,7 +78,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
             super().connection_lost(error)
 
         def _watch_head(self) -> None:
-            """Called when bytes came: either they have completed a head, or the time for it runs from the first."""
+            """On new bytes: either they complete a head, or the time for it runs from the first byte."""
             if self.cycle is not None and not self.cycle.response_complete:
                 self._forget()
             elif self._head_timer is None:
@@ -98,7 +98,7 @@ def connections(settings: Settings) -> type[asyncio.Protocol]:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with SIGHUP, and an exit code of 0 after a shutdown that was asked for."""
+    """uvicorn's server, with SIGHUP, and exit code 0 after a requested shutdown."""
 
     def __init__(self, config: uvicorn.Config, app: App):
         super().__init__(config)
@@ -112,11 +112,11 @@ class Server(uvicorn.Server):
         for listening in sockets or ():
             host, port = listening.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            tell("listening", url=f"http://{shown}:{port}/", token=self._app.settings.token is not None)
+            log_event("listening", url=f"http://{shown}:{port}/", token=self._app.settings.token is not None)
 
     def _reload(self) -> None:
         async def reload() -> None:
-            with suppress(GainfulError):  # told in the log
+            with suppress(GainfulError):  # the log says why
                 await self._app.reload()
 
         task = asyncio.get_running_loop().create_task(reload())
@@ -140,11 +140,11 @@ class Server(uvicorn.Server):
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A listening socket; bound before anything else starts, so that a port in use is one line."""
+    """A listening socket, bound before anything else starts, so that a port in use gives one line."""
     host = settings.host.strip("[]")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0]
-        # With the protocol named, asyncio switches Nagle's algorithm off, which would hold answers back for 40 ms.
+        # If the protocol is given, asyncio turns off Nagle's algorithm, which would delay answers by 40 ms.
         listening = socket.socket(family, kind, protocol)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

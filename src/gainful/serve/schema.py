@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, as OpenAPI shows them. Requests are read strictly: a text is no number."""
+"""The bodies of requests and answers, as OpenAPI shows them. Requests are parsed strictly: a string is not a number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KINDS = ("list", "dict", "nullable", "constrained-str", "int", "str", "function-
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-# pydantic collects every mistake it can find, at a kilobyte each, and only the first one is told: lists stop at it
-# (fail_fast), mappings and unknown fields are cut down to it.
+# pydantic collects every mistake, at a kilobyte each, and we report only the first: lists stop at it (fail_fast),
+# mappings and unknown fields are cut down to it.
 
 
 def _cut_to_first_wrong(features: Any) -> Any:
-    """A mapping as it is where all its values are numbers, else the first entry that is not."""
+    """The mapping unchanged if all its values are numbers, else its first entry that is not."""
     if isinstance(features, dict):
         for name, value in features.items():
             if value is not None and not (type(value) in (int, float) and -FARTHEST <= value <= FARTHEST):
@@ -34,14 +34,14 @@ Features = Annotated[
     | Annotated[dict[str, Number | None], BeforeValidator(_cut_to_first_wrong)],
     Field(
         union_mode="left_to_right",
-        description="Numbers in the order of training, or a mapping from feature names (f1, f2, … where the model has "
-        "no names). null, or a name left out: missing, which not every model takes.",
+        description="Numbers in the order of training, or a mapping from feature names (f1, f2, … if the model has "
+        "no names). null or an omitted name means missing, which not every model accepts.",
     ),
 ]
 Id = Annotated[str, Field(max_length=LONGEST_ID)] | int
 TopFeatures = Annotated[
     int | None,
-    Field(ge=1, description="Features shown in each explanation, those that add most; null for all of them."),
+    Field(ge=1, description="How many features to show in each explanation, largest first; null for all."),
 ]
 
 
@@ -60,12 +60,12 @@ class Body(BaseModel):
 
 
 class Document(Body):
-    id: Id | None = Field(default=None, description="Comes back with the answer; null: the document's place, from 0.")
+    id: Id | None = Field(default=None, description="Returned with the answer; null: the document's position, from 0.")
     features: Features
 
 
 class Query(Body):
-    id: Id | None = Field(default=None, description="Comes back with the answer.")
+    id: Id | None = Field(default=None, description="Returned with the answer.")
     documents: Annotated[list[Document], Field(fail_fast=True)]
 
 
@@ -90,16 +90,17 @@ class RankRequest(Body):
     queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
         default=None, description="Several queries, each with its documents."
     )
-    top: int | None = Field(default=None, ge=1, description="Documents answered for each query; null for all of them.")
+    top: int | None = Field(default=None, ge=1, description="How many documents to return per query; null for all.")
     contributions: bool = Field(
-        default=False, description="Also what each feature adds to each score. Slow for large tree models: ask for few."
+        default=False,
+        description="Also return what each feature adds to each score. Slow for large tree models.",
     )
     top_features: TopFeatures = None
 
 
 class ScoreRequest(Body):
     rows: Annotated[list[Features], Field(fail_fast=True)] = Field(description="The features of each row.")
-    contributions: bool = Field(default=False, description="Also what each feature adds to each score.")
+    contributions: bool = Field(default=False, description="Also return what each feature adds to each score.")
     top_features: TopFeatures = None
 
 
@@ -126,13 +127,13 @@ class ExplanationBody(BaseModel):
     score: float
     base: float
     features: list[FeatureShare]
-    rest: float = Field(description="What the features not shown add together.")
+    rest: float = Field(description="The sum over the features not shown.")
 
 
 class RankedDocument(BaseModel):
     rank: int
     id: str | int
-    place: int = Field(description="Where the document stood in the request, from 0.")
+    place: int = Field(description="The position of the document in the request, from 0.")
     score: float
     explanation: ExplanationBody | None = None
 
@@ -187,7 +188,7 @@ class ModelAnswer(BaseModel):
     why_no_contributions: str | None
     iterations: int
     loaded_at: str
-    refused: str | None = Field(description="Why the file as it stands now is not in use, where it is not.")
+    refused: str | None = Field(description="Why the current file is not in use; null if it is.")
     limits: dict[str, float]
 
 
@@ -197,7 +198,7 @@ class StateAnswer(BaseModel):
 
 
 class ErrorAnswer(BaseModel):
-    error: str = Field(description="One line: what was wrong, where, and what was expected.")
+    error: str = Field(description="One line: what is wrong, where, and what was expected.")
 
 
 Request = TypeVar("Request", bound=BaseModel)
@@ -219,7 +220,7 @@ def read_json(body: bytes) -> Any:
 
 
 def count_rows(given: Any) -> int:
-    """Documents of a body, known before anything is made of them. A query counts as one at least."""
+    """Documents in a body, counted before they are parsed. A query counts as at least one."""
     if not isinstance(given, dict):
         return 0
     queries = given.get("queries")
@@ -231,8 +232,8 @@ def count_rows(given: Any) -> int:
     return found
 
 
-def parsed(kind: type[Request], given: Any) -> Request:
-    """The request that plain values make, or a DataError with one line about the first thing that is wrong."""
+def parse(kind: type[Request], given: Any) -> Request:
+    """The request in these plain values, or a DataError with one line about the first mistake."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:
@@ -241,12 +242,12 @@ def parsed(kind: type[Request], given: Any) -> Request:
 
 def _one_line(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False)
-    # A value of a union fails once for each of its kinds: the longest way in is the kind that was meant.
+    # A union fails once per member: the member with the longest location is the one that was meant.
     first = max(found, key=lambda e: len(e["loc"]))
     place = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"] if not _is_kind(part)
     ).lstrip(".")
-    told = first["msg"].removeprefix("Input should be ")
+    expected = first["msg"].removeprefix("Input should be ")
     found_text = "" if first["type"] in ("missing", "extra_forbidden") else f", was {shorten(first['input'], 40)}"
     match first["type"]:
         case "missing":
@@ -258,12 +259,12 @@ def _one_line(error: ValidationError) -> str:
         case "extra_forbidden":
             return f"{place} is not a field of this request"
         case "int_type" | "string_type" if place.endswith("id"):
-            return f"{place} must be a text or a whole number{found_text}"
+            return f"{place} must be a string or a whole number{found_text}"
         case _:
-            told = told if told != first["msg"] else told[0].lower() + told[1:]
-            return f"{place or 'the body'} must be {told}{found_text}"
+            expected = expected if expected != first["msg"] else expected[0].lower() + expected[1:]
+            return f"{place or 'the body'} must be {expected}{found_text}"
 
 
 def _is_kind(part: object) -> bool:
-    """Whether a part of a location names a member of a union rather than a place in the body."""
+    """Whether this part of a location names a member of a union rather than a place in the body."""
     return isinstance(part, str) and part.split("[")[0] in KINDS

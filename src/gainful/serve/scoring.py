@@ -1,7 +1,7 @@
-"""From a request's bytes to an answer's bytes, with the model in use when it came; knows nothing of HTTP.
+"""From the bytes of a request to the bytes of its answer, with the model in use when it arrived; no HTTP here.
 
-Runs in a thread of the pool. Work is cut into blocks with a look at the clock between them, so that a request whose
-time is up does not keep a thread busy for nobody.
+Runs in a thread of the pool. The clock is checked between blocks of work, so that a request past its deadline does not
+keep a thread busy.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic_core import to_json
 
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError
-from gainful.explanation.explain import explanation_of, pair_of, row_of
-from gainful.serve.holder import Served
+from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
+from gainful.serve.model_slot import Served
 from gainful.serve.schema import (
     Document,
     PairRequest,
@@ -25,26 +25,26 @@ from gainful.serve.schema import (
     Request,
     ScoreRequest,
     count_rows,
-    parsed,
+    parse,
     read_json,
 )
 
-SCORED_BLOCK = 1000  # rows between two looks at the clock
-EXPLAINED_BLOCK = 8  # SHAP values of 500 trees take some 4 ms a row
+SCORED_BLOCK = 1000  # rows between two checks of the clock
+EXPLAINED_BLOCK = 8  # SHAP values of 500 trees take about 4 ms per row
 
 Answer = tuple[bytes, int]  # JSON, rows scored
 
 
 class OverTimeError(Exception):
-    """The time of the request is up."""
+    """The request is past its deadline."""
 
 
 class TooManyRowsError(Exception):
-    """More documents than a request may have."""
+    """The request has too many documents."""
 
 
 class Job:
-    """One request being computed: the model it uses, its end, and how many rows it may have."""
+    """The computation of one request: its model, its deadline, and its maximum number of rows."""
 
     def __init__(self, served: Served, deadline: float, max_rows: int):
         self.served, self.deadline, self.max_rows = served, deadline, max_rows
@@ -53,7 +53,7 @@ class Job:
         """``POST /rank``"""
         request = self._request(RankRequest, body)
         if (request.documents is None) == (request.queries is None):
-            raise DataError("give either documents (of one query) or queries, not both and not neither")
+            raise DataError("give either documents (of one query) or queries, and not both")
         queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
         rows = [document.features for query in queries for document in query.documents]
         X = self._matrix(rows, _document_place(queries, request.documents is not None))
@@ -61,30 +61,30 @@ class Job:
         ranked, start = [], 0
         for query in queries:
             end = start + len(query.documents)
-            documents = self._ranked(query.documents, X[start:end], scores[start:end], request)
+            documents = self._rank(query.documents, X[start:end], scores[start:end], request)
             ranked.append({"id": query.id, "documents": documents})
             start = end
-        told: dict[str, Any] = {"model_version": self.served.version}
-        told |= {"documents": ranked[0]["documents"]} if request.documents is not None else {"queries": ranked}
-        return to_json(told), len(scores)
+        answer: dict[str, Any] = {"model_version": self.served.version}
+        answer |= {"documents": ranked[0]["documents"]} if request.documents is not None else {"queries": ranked}
+        return to_json(answer), len(scores)
 
     def score(self, body: bytes) -> Answer:
         """``POST /score``"""
         request = self._request(ScoreRequest, body)
         X = self._matrix(request.rows, lambda i: f"rows[{i}]")
         scores = self._scores(X)
-        told: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
+        answer: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
         if request.contributions:
-            told["explanations"] = self._explained(X, scores, request.top_features)
-        return to_json(told), len(scores)
+            answer["explanations"] = self._explain(X, scores, request.top_features)
+        return to_json(answer), len(scores)
 
     def pair(self, body: bytes) -> Answer:
         """``POST /pair``"""
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         scores = self._scores(X)
-        told = pair_of(self.served.names, X, self._contributions(X), scores).to_dict(request.top_features)
-        return to_json({"model_version": self.served.version} | told), 2
+        pair = pair_explanation(self.served.names, X, self._contributions(X), scores)
+        return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -93,8 +93,8 @@ class Job:
         given = read_json(body)
         n = count_rows(given)
         if n > self.max_rows:
-            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; send it in parts")
-        return parsed(kind, given)
+            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
+        return parse(kind, given)
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
         model, names = self.served.model, self.served.names
@@ -104,11 +104,11 @@ class Job:
         else:
             X = np.empty((len(rows), n_features))
             for i, row in enumerate(rows):
-                X[i] = row_of(model, names, row, place(i))
+                X[i] = feature_row(model, names, row, place(i))
         if not model.accepts_missing and np.isnan(X).any():
             row, column = np.argwhere(np.isnan(X))[0]
             raise DataError(
-                f"feature {names[column]!r} of {place(int(row))} is missing, which {self.served.ranker} cannot take"
+                f"feature {names[column]!r} of {place(int(row))} is missing, which {self.served.ranker} does not accept"
             )
         return X
 
@@ -118,9 +118,9 @@ class Job:
             for start in range(0, len(X), SCORED_BLOCK):
                 self._check_time()
                 scores[start : start + SCORED_BLOCK] = self.served.model.predict(X[start : start + SCORED_BLOCK])
-        return _finite(scores, "the score")
+        return _require_finite(scores, "the score")
 
-    def _ranked(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
+    def _rank(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
         order = np.argsort(-scores, kind="stable")[: request.top]
         places, values = order.tolist(), scores[order].tolist()
         found: list[dict[str, Any]] = [
@@ -128,18 +128,18 @@ class Job:
             for r, i in enumerate(places)
         ]
         if request.contributions:
-            explanations = self._explained(X[order], scores[order], request.top_features)
+            explanations = self._explain(X[order], scores[order], request.top_features)
             for document, explanation in zip(found, explanations, strict=True):
                 document["explanation"] = explanation
         return found
 
-    def _explained(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
-        parts, names, told = self._contributions(X), self.served.names, []
+    def _explain(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
+        parts, names, explanations = self._contributions(X), self.served.names, []
         for i in range(len(X)):
             if i % EXPLAINED_BLOCK == 0:
                 self._check_time()
-            told.append(explanation_of(names, X[i], parts[i], float(scores[i])).to_dict(top))
-        return told
+            explanations.append(row_explanation(names, X[i], parts[i], float(scores[i])).to_dict(top))
+        return explanations
 
     def _contributions(self, X: Array) -> Array:
         model = self.served.model
@@ -151,7 +151,7 @@ class Job:
             for start in range(0, len(X), EXPLAINED_BLOCK):
                 self._check_time()
                 parts[start : start + EXPLAINED_BLOCK] = model.contributions(X[start : start + EXPLAINED_BLOCK])
-        return _finite(parts, "a contribution")
+        return _require_finite(parts, "a contribution")
 
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
@@ -159,7 +159,7 @@ class Job:
 
 
 def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:
-    """From the number of a document over all queries to where it stands in the request."""
+    """From the number of a document over all queries to its place in the request."""
 
     def place(i: int) -> str:
         for q, query in enumerate(queries):
@@ -171,7 +171,7 @@ def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:
     return place
 
 
-def _finite(values: Array, what: str) -> Array:
+def _require_finite(values: Array, what: str) -> Array:
     if not np.isfinite(values).all():
-        raise DataError(f"{what} is beyond what a number holds; the features are too large for this model")
+        raise DataError(f"{what} overflows; the features are too large for this model")
     return values

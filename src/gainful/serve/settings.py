@@ -1,4 +1,4 @@
-"""What the server allows, and to whom: limits, the address, the token."""
+"""The server's limits, address and token."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits and address of a server; beyond loopback it needs a token.
+    """Limits and address of a server. Any address but loopback needs a token.
 
     Parameters
     ----------
     host, port : address to listen on; port 0 takes a free one
-    token : what ``Authorization: Bearer …`` must carry; None lets every request of this machine in
-    max_body : most bytes of a request
-    max_rows : most documents of a request
-    max_requests : most requests at once; more are turned away with 503
+    token : expected in ``Authorization: Bearer …``; None allows every request from this machine
+    max_body : maximum request size in bytes
+    max_rows : maximum number of documents per request
+    max_requests : maximum number of requests at once; more are answered with 503
     timeout : seconds a request may take
     threads : requests computed at once
-    watch : seconds between looks at the model file; 0 never looks
-    grace : seconds that requests under way have at shutdown
+    watch : seconds between checks of the model file; 0 never checks
+    grace : seconds that requests in progress have at shutdown
     log_level : "debug", "info", "warning" or "error"
     """
 
@@ -63,12 +63,12 @@ class Settings:
         if self.token is None:
             if not is_loopback(self.host):
                 raise ParameterError(
-                    f"host {self.host} can be reached from other machines, which needs a token: give --token-file (or "
+                    f"host {self.host} can be reached from other machines, so a token is needed: give --token-file (or "
                     "--token), or listen on 127.0.0.1"
                 )
             return
         if len(self.token) < SHORTEST_TOKEN or not all("!" <= letter <= "~" for letter in self.token):
-            # The token itself must not end up in a terminal or a log.
+            # The message must not show the token in a terminal or a log.
             raise ParameterError(f"token of serve must be {SHORTEST_TOKEN} or more visible ASCII characters, no spaces")
 
 
@@ -94,7 +94,7 @@ def read_token(path: str | Path) -> str:
     except FileNotFoundError as error:
         raise FormatError("there is no such file", path=path) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError("this is no text with a token", path=path) from error
+        raise FormatError("not a text file with a token", path=path) from error
     if len(lines) != 1:
         raise FormatError(f"expected one line with the token, found {len(lines)}", path=path)
     return lines[0].strip()

@@ -144,7 +144,7 @@ class _CuttingPlanes:
     ):
         self.risk, self.C, self.tol, self.inner_tol = risk, C, tol, inner_tol
         self.single_variable_update, self.active_set = single_variable_update, active_set
-        self.caps = C * np.asarray(risk.weights(), dtype=np.float64)
+        self.caps = C * np.asarray(risk.weights, dtype=np.float64)
         self.columns = _Columns(risk.n_features, risk.n_queries)
         self.load = np.zeros(risk.n_queries)
         self.w = np.zeros(risk.n_features)

@@ -72,8 +72,8 @@ class ProjectionRule:
 
     def __init__(self, risk: PairDual, C: float, constraint: str, learning_rate: float):
         self.risk, self.learning_rate, self.ball = risk, learning_rate, constraint == "ball"
-        size = C * risk.weights()
-        self.limits = size if self.ball else size / np.maximum(risk.n_pairs(), 1)
+        size = C * risk.weights
+        self.limits = size if self.ball else size / np.maximum(risk.n_pairs, 1)
         self.levels: dict[int, list[Array]] = {}
         self.rates: dict[int, list[float]] = {}
         self.alpha: dict[int, Array] = {}
@@ -101,7 +101,7 @@ class ProjectionRule:
         from gainful.solvers import dual_projection_kernels as kernels
 
         kept = self.alpha.get(q)
-        alpha = np.zeros(int(self.risk.n_pairs()[q])) if kept is None else kept
+        alpha = np.zeros(int(self.risk.n_pairs[q])) if kept is None else kept
         preferred, rates = self.risk.preferred(q), np.array(self.rates.get(q, []))
         levels = np.array(self.levels.get(q, [])).reshape(len(rates), len(preferred))
         c = np.empty(len(preferred))

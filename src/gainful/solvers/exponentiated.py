@@ -51,7 +51,7 @@ class ExponentiatedRule:
     """The distribution of every query, as one number z for each document."""
 
     def __init__(self, risk: PairDual, C: float, learning_rate: float):
-        self.risk, self.learning_rate, self.limits = risk, learning_rate, C * risk.weights()
+        self.risk, self.learning_rate, self.limits = risk, learning_rate, C * risk.weights
         self.z = np.zeros(risk.n_rows)
 
     def start(self, q: int) -> Array:
@@ -75,4 +75,4 @@ class ExponentiatedRule:
 def largest_pair(risk: PairDual, seed: int) -> float:
     """The largest ω_q ‖x_j − x_k‖² among some queries, or somewhat more."""
     queries = some_queries(risk, np.random.default_rng(seed))
-    return max((float(risk.weights()[q]) * risk.widest_pair(int(q)) for q in queries), default=0.0)
+    return max((float(risk.weights[q]) * risk.widest_pair(int(q)) for q in queries), default=0.0)

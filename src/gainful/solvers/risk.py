@@ -42,6 +42,7 @@ class ColumnRisk(Risk, Protocol):
     @property
     def n_queries(self) -> int: ...
 
+    @property
     def weights(self) -> Array:
         """ω_q, (n_queries,), not negative."""
         ...

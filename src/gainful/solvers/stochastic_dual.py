@@ -31,6 +31,7 @@ class PairDual(Risk, Protocol):
     @property
     def n_rows(self) -> int: ...
 
+    @property
     def weights(self) -> Array:
         """ω_q, (n_queries,)."""
         ...
@@ -43,6 +44,7 @@ class PairDual(Risk, Protocol):
         """For each document, how many are preferred to it: those at the places before that number."""
         ...
 
+    @property
     def n_pairs(self) -> Array:
         """(n_queries,)."""
         ...
@@ -99,7 +101,7 @@ def ascend(
     bounds.
     """
     check_settings(solver, C=C, tol=tol, max_iter=1)
-    queries = np.flatnonzero((risk.n_pairs() > 0) & (risk.weights() > 0))
+    queries = np.flatnonzero((risk.n_pairs > 0) & (risk.weights > 0))
     run = _Ascent(risk, float(C), rule, queries, on_round)
     total = STEPS_PER_QUERY * max(1, len(queries)) if n_steps is None else n_steps
     interrupted = False
@@ -176,7 +178,7 @@ def best_multiple(linear: float, square: float) -> float:
 
 def some_queries(risk: PairDual, rng: np.random.Generator) -> Array:
     """A sample of the queries that count."""
-    queries = np.flatnonzero((risk.n_pairs() > 0) & (risk.weights() > 0))
+    queries = np.flatnonzero((risk.n_pairs > 0) & (risk.weights > 0))
     return queries if len(queries) <= SAMPLED else np.sort(rng.choice(queries, SAMPLED, replace=False))
 
 

@@ -120,10 +120,6 @@ class Grades:
 
         return np.asarray(expit(raw.reshape(-1, len(self.start)) + self.start))
 
-    def expected(self, at_least: Array) -> Array:
-        """Σ_k Pr(g = k) T(k), summed by parts: T(1) + Σ_{k ≥ 2} (T(k) − T(k − 1)) Pr(g ≥ k)."""
-        return np.asarray(self.relevance[0] + at_least @ np.diff(self.relevance))
-
     def pack(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 

@@ -92,7 +92,7 @@ def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
     names = {*known, *(alias for aliases in known.values() for alias in aliases)}
     for name, value in extra.items():
         if name not in names:
-            raise UnknownNameError.among(f"LightGBM parameter (engine_params of {owner})", name, sorted(names))
+            raise UnknownNameError.among("parameter", name, sorted(names), owner=f"LightGBM (engine_params of {owner})")
         if name in ("boosting", "boosting_type", "boost") and value not in ("gbdt", "gbrt", "goss"):
             raise ParameterError(
                 f"engine_params of {owner} must not set {name}={value!r}: its trees change after they are grown, so "

@@ -1,4 +1,4 @@
-"""TuningPlan parameters on validation data: search spaces, searches, pruning, and results kept on disk."""
+"""Choose parameters on validation data: search spaces, searches, pruning, and results stored on disk."""
 
 from gainful.tuning.result import TuneResult
 from gainful.tuning.trials import Budget, TuneProgress

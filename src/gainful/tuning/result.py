@@ -19,14 +19,14 @@ from gainful.rankers.base import Ranker
 class TuneResult:
     """The trials of a search and the best of them. ``print`` it for the table.
 
-    ``trials`` has a mapping for each trial: ``trial`` (its number; 0 is the ranker as it stood), ``params``, ``state``
+    ``trials`` has one mapping per trial: ``trial`` (its number; 0 is the ranker as given), ``params``, ``state``
     ("done", "pruned" or "failed"), ``value`` (None unless done), ``iterations``, ``best_iteration``, ``seconds``,
-    ``models`` (trained in it) and ``kept`` (of several C or l1 the one that validation chose).
-    ``model`` is the ranker trained with the best parameters, or None where none was asked for.
+    ``models`` (how many it trained) and ``kept`` (which of several C or l1 validation chose).
+    ``model`` is the ranker trained with the best parameters, or None without ``refit``.
     """
 
     ranker: str
-    estimator: Ranker  # as all trials had it, but for the parameters searched
+    estimator: Ranker  # as in all trials, except for the parameters searched
     metric: Metric
     space: Space
     search: str
@@ -37,7 +37,7 @@ class TuneResult:
     trials: tuple[Mapping[str, Any], ...]
     interrupted: bool = False
     model: Ranker | None = None
-    workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
+    workers: int | None = None  # trials run at once, if memory allowed fewer than requested
 
     @property
     def trials_by_number(self) -> dict[int, Mapping[str, Any]]:
@@ -45,12 +45,12 @@ class TuneResult:
 
     @property
     def gain(self) -> float | None:
-        """How much better the best trial is than the ranker as it stood, on the validation data."""
+        """How much better the best trial is than the ranker as given, on the validation data."""
         first = self.trials_by_number.get(0)
         return None if first is None or first["value"] is None else self.best_value - first["value"]
 
     def table(self, width: int = 120) -> str:
-        """The trials as text, the best first."""
+        """The trials as text, best first."""
         from rich.console import Console
 
         console = Console(file=io.StringIO(), width=width, highlight=False)
@@ -90,7 +90,7 @@ class TuneResult:
         states = [row["state"] for row in self.trials]
         parts = [f"{self.ranker}: {found}", f"validation {self.metric} {self.best_value:.4f}"]
         if self.gain is not None:
-            parts.append(f"{self.gain:+.4f} on the parameters given")
+            parts.append(f"{self.gain:+.4f} over the parameters given")
         parts.append(f"{len(states)} trials by {self.search} search, seed {self.seed}")
         parts += [f"{states.count(state)} {state}" for state in ("pruned", "failed") if state in states]
         if self.workers is not None:
@@ -104,7 +104,7 @@ class TuneResult:
         return f"TuneResult({self.ranker}: {self.best_params}, {self.metric.name} {self.best_value:.4f})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, as plain values: what :meth:`to_json` writes."""
+        """Everything except the model as plain values, as :meth:`to_json` writes it."""
         return plain(  # type: ignore[no-any-return]
             {
                 "ranker": self.ranker,

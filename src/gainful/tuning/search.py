@@ -1,8 +1,8 @@
-"""Which parameters are tried, in which order: grid, random draws, or Optuna's TPE.
+"""Which parameters to try, in which order: grid, random draws, or Optuna's TPE.
 
-A search is a function of the seed, of the trial's number and of the results it is shown, and of nothing else. It keeps
-no state, so a run that was killed, or one with more workers, tries the same parameters. Trial 0 is always the ranker as
-it stands, so tuning never ends below the defaults on the validation data.
+A search depends only on the seed, the trial's number and the results it is shown. It keeps no state, so a killed run,
+or one with more workers, tries the same parameters. Trial 0 is always the ranker as given, so tuning never ends below
+the defaults on the validation data.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gainful.parameters.space import Dimension, IntRange, Range, Space, Values
 
 Params = dict[str, Any]
 SEARCHES = ("random", "grid", "optuna")
-DRAWS = "sobol"  # what the spread draws are; goes into the key of stored trials
-STARTUP = 8  # spread draws before TPE has anything to learn from
+DRAWS = "sobol"  # kind of random draws; part of the key of stored trials
+STARTUP = 8  # random draws before TPE has enough to learn from
 
 
 @dataclass(frozen=True)
 class Search:
-    """The parameters to try. ``first`` is what the ranker's own parameters are; ``most`` bounds a grid."""
+    """The parameters to try. ``first`` are the ranker's own; ``most`` bounds the size of a grid."""
 
     kind: str
     space: Space
@@ -40,34 +40,34 @@ class Search:
             raise UnknownNameError.among("search", self.kind, SEARCHES)
         if self.kind == "grid":
             if self.most is None:
-                raise ParameterError("a grid needs a number of trials, which says how fine it may be; give trials")
+                raise ParameterError("a grid needs a number of trials, which limits how fine it is; give trials")
             object.__setattr__(self, "_grid", grid(self.space, self.first, self.most))
         if self.kind == "optuna":
             _optuna()
 
     @property
     def size(self) -> int | None:
-        """How many different trials there are, or None where there is no end to them."""
+        """The number of different trials, or None if there is no limit."""
         if self.kind == "grid":
             return len(self._grid)
         return None if self.space else 1
 
     def propose(self, i: int, finished: Sequence[tuple[Mapping[str, Any], float]] = ()) -> Params:
-        """The parameters of trial ``i``, given (parameters, value) of the trials it may know of."""
+        """The parameters of trial ``i``, given (parameters, value) of the earlier trials it may use."""
         if i == 0:
             return dict(self.first)
         if self.kind == "grid":
             return self._grid[i]
         if self.kind == "optuna" and i > STARTUP and finished:
             return _tpe(self.space, finished, self.seed, i)
-        return spread(self.space, self.seed, i)
+        return sobol_draw(self.space, self.seed, i)
 
 
-def spread(space: Space, seed: int, i: int) -> Params:
+def sobol_draw(space: Space, seed: int, i: int) -> Params:
     """Draw ``i`` ≥ 1 of a scrambled Sobol sequence: uniform like independent draws, with fewer gaps and clusters.
 
-    The first 2^m draws put one into each of the 2^m equal pieces of every dimension, and pairs of dimensions are
-    covered nearly as evenly, which matters where there are a dozen trials.
+    The first 2^m draws put one into each of 2^m equal intervals of every dimension, and cover pairs of dimensions
+    nearly as evenly, which matters with only a dozen trials.
     """
     if not space:
         return {}
@@ -77,7 +77,7 @@ def spread(space: Space, seed: int, i: int) -> Params:
 
 @lru_cache(maxsize=64)
 def _sobol(n_dimensions: int, seed: int, exponent: int) -> Any:
-    """The first 2^exponent points, (2^exponent, n_dimensions); those of a smaller exponent are its beginning."""
+    """The first 2^exponent points, (2^exponent, n_dimensions); a smaller exponent gives the first of them."""
     from scipy.stats import qmc
 
     return qmc.Sobol(n_dimensions, scramble=True, seed=np.random.default_rng(seed)).random_base2(exponent)
@@ -86,8 +86,8 @@ def _sobol(n_dimensions: int, seed: int, exponent: int) -> Any:
 def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
     """At most ``most`` trials: ``first``, then all combinations of points that cover each dimension.
 
-    Every dimension starts with the one point it stands at. One after the other then gets one point more (two to begin
-    with; all values of a :class:`Values`) as long as the product stays within the budget.
+    Every dimension starts with its value in ``first``. In turn, each gets one more point (two at first; all values of a
+    :class:`Values`) while the product stays within the budget.
     """
     points: dict[str, list[Any]] = {name: [first[name]] for name in space}
     counts = dict.fromkeys(space, 1)
@@ -99,13 +99,13 @@ def grid(space: Space, first: Mapping[str, Any], most: int) -> list[Params]:
                 continue
             finer = dimension.points(counts[name] + 1)
             tried = points | {name: finer}
-            if finer != points[name] and len(_combined(tried, first)) <= most:
+            if finer != points[name] and len(_combinations(tried, first)) <= most:
                 points, growing = tried, True
                 counts[name] += 1
-    return _combined(points, first)
+    return _combinations(points, first)
 
 
-def _combined(points: Mapping[str, list[Any]], first: Mapping[str, Any]) -> list[Params]:
+def _combinations(points: Mapping[str, list[Any]], first: Mapping[str, Any]) -> list[Params]:
     rows = [dict(zip(points, values, strict=True)) for values in itertools.product(*points.values())]
     return [dict(first), *(row for row in rows if row != dict(first))]
 
@@ -122,7 +122,7 @@ def _optuna() -> Any:
 
 
 def _tpe(space: Space, finished: Sequence[tuple[Mapping[str, Any], float]], seed: int, i: int) -> Params:
-    """What Optuna's tree-structured Parzen estimator would try next, had it seen these trials and no others."""
+    """What Optuna's tree-structured Parzen estimator tries next after exactly these trials."""
     optuna = _optuna()
     distributions = {name: _distribution(optuna, dimension) for name, dimension in space.items()}
     verbosity = optuna.logging.get_verbosity()
@@ -134,7 +134,7 @@ def _tpe(space: Space, finished: Sequence[tuple[Mapping[str, Any], float]], seed
         study = optuna.create_study(direction="maximize", sampler=sampler)
         for params, value in finished:
             coded = {name: _code(dimension, params[name]) for name, dimension in space.items()}
-            if all(_inside(space[name], coded[name]) for name in space):  # a default may lie outside of the range
+            if all(_inside(space[name], coded[name]) for name in space):  # a default may lie outside the range
                 study.add_trial(
                     optuna.trial.create_trial(params=coded, distributions=distributions, value=float(value))
                 )
@@ -150,7 +150,7 @@ def _distribution(optuna: Any, dimension: Dimension) -> Any:
     if isinstance(dimension, IntRange):
         return optuna.distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
     assert isinstance(dimension, Values)
-    # By place: Optuna takes 1, 1.0 and True for the same category.
+    # By index: Optuna treats 1, 1.0 and True as the same category.
     return optuna.distributions.CategoricalDistribution(tuple(range(len(dimension.of))))
 
 

@@ -1,8 +1,8 @@
-"""Results on disk as they come: a file of JSON lines for each ranker and fold, which survives a kill at any moment.
+"""Results stored as they arrive: one file of JSON lines per ranker and fold, safe against a kill at any moment.
 
-The first line says what the file belongs to: a fingerprint of the data, of the ranker and of everything else that a
-result depends on. A file that belongs to something else is refused, never mixed in. Each further line is one result,
-written and flushed to the disk before the next piece of work begins. A line that a kill cut short is dropped.
+The first line says what the results belong to: fingerprints of the data, the ranker and everything else they depend on.
+A file with results of anything else is refused. Each further line is one result, flushed to disk before the next work
+begins. A line cut short by a kill is dropped.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FORMAT = 2
 WHAT = {
     "format": "a newer or older layout",
     "version": "another version of gainful",
-    "libraries": "another version of a library that training rests on",
-    "data": "other data, or of another division of it",
+    "libraries": "another version of a library that training uses",
+    "data": "other data, or another division of it",
     "metric": "another metric",
     "ranker": "another ranker, or other parameters of it",
     "space": "another search space",
@@ -47,11 +47,11 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
 
 
 class StoreError(FormatError):
-    """A file of results that cannot be read or written, or belongs to something else: no fault of a ranker."""
+    """A file of results that cannot be read or written, or holds other results; not the fault of a ranker."""
 
 
 def libraries() -> dict[str, str]:
-    """The versions of the libraries that a result may depend on, of those installed."""
+    """The installed versions of the libraries that a result may depend on."""
     found = {}
     for name in LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
@@ -60,42 +60,47 @@ def libraries() -> dict[str, str]:
 
 
 def version() -> str:
-    """The version of gainful; asked for by name, since the package itself imports from here."""
+    """The version of gainful; imported late, because the package itself imports this module."""
     return str(import_module("gainful").__version__)
 
 
 def fingerprint(*values: Any) -> str:
-    """A short hash of data sets and of what JSON can hold; equal contents have equal fingerprints."""
+    """A short hash of data sets and JSON values; equal contents have equal fingerprints."""
     digest = hashlib.blake2b(digest_size=12)
     for value in values:
         if isinstance(value, RankingData):
             _digest_data(digest, value)
         else:
-            text = json.dumps(plain(_told(value)), sort_keys=True, ensure_ascii=True)
+            text = json.dumps(plain(_describe(value)), sort_keys=True, ensure_ascii=True)
             digest.update(re.sub(r" at 0x[0-9a-f]+", "", text).encode())
         digest.update(b"\0")
     return digest.hexdigest()
 
 
-def _told(value: Any) -> Any:
-    """``value`` with functions as their code: names may be shared, and are by all functions without one."""
+def _describe(value: Any) -> Any:
+    """``value`` with functions replaced by their code, since different functions may share a name (all lambdas do)."""
     if isinstance(value, Mapping):
-        return {name: _told(item) for name, item in value.items()}
+        return {name: _describe(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_told(item) for item in value]
+        return [_describe(item) for item in value]
     if isinstance(value, partial):
-        return [_told(value.func), _told(value.args), _told(value.keywords)]
+        return [_describe(value.func), _describe(value.args), _describe(value.keywords)]
     if isinstance(value, Loss):
-        return [str(value), _told(value.entry.bind)]
-    function = getattr(value, "py_func", value)  # of what numba compiled
+        return [str(value), _describe(value.entry.bind)]
+    function = getattr(value, "py_func", value)  # if numba compiled it
     if not inspect.isfunction(function):
         return value
     held = [one for cell in function.__closure__ or () if (one := cell.cell_contents) is not function]
-    return [function.__module__, function.__qualname__, _told([held, function.__defaults__]), _code(function.__code__)]
+    return [
+        function.__module__,
+        function.__qualname__,
+        _describe([held, function.__defaults__]),
+        _code(function.__code__),
+    ]
 
 
 def _code(code: Any) -> list[Any]:
-    """What a function does, without where it stands in its file."""
+    """What a function does, independent of its position in the file."""
     inner = [_code(one) if inspect.iscode(one) else plain(one) for one in code.co_consts]
     return [code.co_code.hex(), list(code.co_names), inner]
 
@@ -110,19 +115,19 @@ def _digest_data(digest: Any, data: RankingData) -> None:
 
 
 class Store:
-    """One file of results. ``key`` says what they belong to; ``rows`` holds those that were there, in order."""
+    """One file of results. ``key`` says what they belong to; ``rows`` holds all results so far, in order."""
 
     def __init__(self, path: str | Path, key: Mapping[str, Any]):
         self.path = Path(path)
         self._key = plain({"format": FORMAT, **key})
-        self._lock = threading.Lock()
+        self._append_lock = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self.path, "a+b")  # noqa: SIM115  (closed by close)
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
         try:
-            self._refuse_company()
+            self._lock()
             self.rows = self._read()
         except BaseException:
             self._file.close()
@@ -130,7 +135,7 @@ class Store:
 
     @staticmethod
     def check(path: str | Path, key: Mapping[str, Any]) -> None:
-        """Refuse a file that could not be opened as ``Store(path, key)``, without opening it for good."""
+        """Refuse a file that ``Store(path, key)`` would refuse, without keeping it open."""
         path = Path(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,12 +148,12 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=path) from None
         if head.endswith(b"\n"):
-            _refuse_other_key(path, _parsed(path, 1, head), plain({"format": FORMAT, **key}))
+            _refuse_other_key(path, _parse(path, 1, head), plain({"format": FORMAT, **key}))
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Write one result; it is on the disk when this returns."""
+        """Write one result; it is on disk when this returns."""
         line = json.dumps(row).encode() + b"\n"
-        with self._lock:
+        with self._append_lock:
             self._write(line)
             self.rows.append(json.loads(line))
 
@@ -169,15 +174,15 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
 
-    def _refuse_company(self) -> None:
-        """Two runs that write one file would each lose track of it."""
-        with suppress(ImportError):  # where there is no such lock the user has to take care
+    def _lock(self) -> None:
+        """Refuse a file that another run is writing."""
+        with suppress(ImportError):  # systems without this lock have no protection
             import fcntl
 
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                message = "another run is writing it; give this one a folder of its own"
+                message = "another run is writing it; give this one its own folder"
                 raise StoreError(message, path=self.path) from None
 
     def _read(self) -> list[dict[str, Any]]:
@@ -190,26 +195,24 @@ class Store:
         if not lines:
             self._write(json.dumps({"gainful": "results", **self._key}).encode() + b"\n")
             return []
-        rows = [_parsed(self.path, number, line) for number, line in enumerate(lines, start=1)]
+        rows = [_parse(self.path, number, line) for number, line in enumerate(lines, start=1)]
         _refuse_other_key(self.path, rows[0], self._key)
         return rows[1:]
 
 
-def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
-            raise ValueError("no object")
+            raise ValueError("not an object")
     except ValueError:
-        raise StoreError(
-            "is damaged; remove the file and its results are computed anew", path=path, line=number
-        ) from None
+        raise StoreError("is damaged; remove the file to compute its results again", path=path, line=number) from None
     return row
 
 
 def _refuse_other_key(path: Path, head: Mapping[str, Any], key: Mapping[str, Any]) -> None:
     if head.get("gainful") != "results":
-        raise StoreError("does not hold results of gainful; give another folder", path=path)
+        raise StoreError("does not hold gainful results; give another folder", path=path)
     for name in (*WHAT, *key):
         if head.get(name) != key.get(name):
             raise StoreError(
@@ -219,7 +222,7 @@ def _refuse_other_key(path: Path, head: Mapping[str, Any], key: Mapping[str, Any
 
 
 def file_name(label: str, part: str = "") -> str:
-    """A file name for a label: readable, and different for different labels."""
+    """A readable file name, different for different labels."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")[:40] or "ranker"
     tail = "" if re.fullmatch(r"[A-Za-z0-9-]{1,40}", label) else f"-{fingerprint(label)[:8]}"
     return f"{words}{tail}{'.' + part if part else ''}.jsonl"

@@ -1,8 +1,8 @@
-"""Running trials: one after the other or several at once, within a budget, each stored as it ends.
+"""Run trials one by one or several at once, within a budget, and store each as it ends.
 
-What a trial may know of others is fixed by its number: trial i is shown the trials up to i − 4, whatever else has ended
-by then. So pruning and Optuna decide the same with one worker or four, and after a kill. Trials run in threads: they
-share the data, and the training itself (LightGBM, compiled kernels, linear algebra) runs outside of Python's lock.
+Trial i sees the results of trials up to i − 4, whatever else has ended by then. So pruning and Optuna decide the same
+with one worker or four, and after a kill. Trials run in threads: they share the data, and the training itself
+(LightGBM, compiled kernels, linear algebra) releases Python's lock.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from gainful.metrics import Metric, metric
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
-from gainful.tuning.pruning import Curve, extend, hopeless
+from gainful.tuning.pruning import Curve, extend, is_hopeless
 from gainful.tuning.search import Search
 from gainful.tuning.store import Store
 
 LAG = 4
 Trial = dict[str, Any]
 FINISHED = ("done", "pruned", "failed")
-PATHS = {"C": "C_", "l1": "l1_"}  # parameters that may be several values, and where the one kept is
+PATHS = {"C": "C_", "l1": "l1_"}  # parameters that may hold several values, and the attribute of the one kept
 
 
 @dataclass(frozen=True)
 class TuneProgress:
-    """What a progress callback of :func:`gainful.tune` is told. Returning True from it ends the search.
+    """What the progress callback of :func:`gainful.tune` gets. If it returns True, the search ends.
 
-    ``training`` is None when a trial begins and when one has ended.
+    ``training`` is None when a trial begins and when one has ended. ``refit`` marks the final training with the best
+    parameters. ``job.result()`` is the result of the trials that have finished so far.
     """
 
     trial: int
@@ -50,6 +51,8 @@ class TuneProgress:
     best: float | None
     seconds: float
     training: Progress | None = None
+    refit: bool = False
+    job: Any = field(default=None, repr=False, compare=False)  # a TuningJob
 
 
 ProgressCallback = Callable[[TuneProgress], object]
@@ -57,7 +60,7 @@ ProgressCallback = Callable[[TuneProgress], object]
 
 @dataclass(frozen=True)
 class Budget:
-    """When to end: after so many trials, or when so many seconds are over. The same for every ranker."""
+    """When a search ends: after this many trials or seconds. The same for every ranker."""
 
     trials: int | None = 20
     seconds: float | None = None
@@ -66,7 +69,7 @@ class Budget:
 
 
 class Trials:
-    """The trials of one ranker on one or several splits, of which only train and valid are looked at."""
+    """The trials of one ranker on one or several splits; test data is not used."""
 
     def __init__(
         self,
@@ -82,12 +85,12 @@ class Trials:
         self.budget, self._store, self._progress = budget, store, progress
         self.rows: dict[int, Trial] = {row["trial"]: row for row in _stored_trials(store)}
         self.interrupted = False
-        self.workers: int | None = None  # trials run at once, where memory allowed fewer than asked for
+        self.workers: int | None = None  # trials run at once, if memory allowed fewer than requested
         self._stop = threading.Event()
-        self._told = threading.Lock()
+        self._callback_lock = threading.Lock()
         self._raised_by_callback: BaseException | None = None
-        # A ranker that was told to watch another metric has curves that say nothing about the one that chooses.
-        self._curves_count = _watched(model) in (None, measure)
+        # If a ranker validates with another metric, its curves say nothing about the one that chooses.
+        self._curves_count = _training_metric(model) in (None, measure)
         spent = max((row["elapsed"] for row in self.rows.values()), default=0.0)
         self._started = time.perf_counter() - spent
         self.rows = {i: row for i, row in self.rows.items() if row["state"] in FINISHED}
@@ -97,7 +100,7 @@ class Trials:
 
     @property
     def best(self) -> Trial | None:
-        """The finished trial of the highest value; of equals the first."""
+        """The finished trial with the highest value, the first one of equals."""
         done = [row for row in self.in_order() if row["state"] == "done" and row["value"] is not None]
         return max(done, key=lambda row: row["value"]) if done else None
 
@@ -108,21 +111,21 @@ class Trials:
     # -- the run -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run what is left of the budget. Ctrl-C, or a callback that says so, ends it with what is finished."""
-        limit, seconds = self._limit(), self.budget.seconds  # the store may hold more, of a longer search
+        """Run what is left of the budget. Ctrl-C, or a callback that returns True, ends it early."""
+        limit, seconds = self._limit(), self.budget.seconds  # the store may hold more trials, of a longer search
         self.rows = {
             i: row
             for i, row in self.rows.items()
             if (limit is None or i < limit) and (i == 0 or seconds is None or row["elapsed"] < seconds)
         }
         workers = min(self.budget.n_jobs, LAG) if self._waits else self.budget.n_jobs
-        # The final training says again what concerns the parameters chosen. Set once: all threads share the filters.
+        # The final training repeats the warnings about the chosen parameters. Set once: all threads share the filters.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             try:
                 numbers = self._numbers()
                 if workers > 1:
-                    workers = self._first_alone(numbers, workers)
+                    workers = self._run_first_alone(numbers, workers)
                 if workers == 1:
                     for i in numbers:
                         self._keep(self._run(i))
@@ -131,8 +134,8 @@ class Trials:
             except KeyboardInterrupt:
                 self._end()
 
-    def _first_alone(self, numbers: Iterator[int], workers: int) -> int:
-        """Run one trial by itself, to see what memory it takes; how many at once there is room for then."""
+    def _run_first_alone(self, numbers: Iterator[int], workers: int) -> int:
+        """Run one trial alone to measure its memory; return how many fit at once."""
         first = next(numbers, None)
         if first is None:
             return workers
@@ -161,15 +164,15 @@ class Trials:
             finally:
                 if running:
                     self._stop.set()
-            for one in running:  # what ended while we were told to stop is kept as well
+            for one in running:  # keep what ended while the search was stopping
                 self._keep(one.result())
 
     def _numbers(self) -> Iterator[int]:
-        """The numbers of the trials still to run, as long as the budget and the user allow."""
+        """The numbers of the trials still to run, while the budget lasts and nobody stops the search."""
         limit, i = self._limit(), 0
         while (limit is None or i < limit) and not self._stop.is_set():
             if i not in self.rows:
-                if i > 0 and self._late():
+                if i > 0 and self._is_late():
                     return
                 yield i
             i += 1
@@ -181,7 +184,7 @@ class Trials:
         sizes = [n for n in (self.budget.trials, self.search.size) if n is not None]
         return min(sizes) if sizes else None
 
-    def _late(self) -> bool:
+    def _is_late(self) -> bool:
         return self.budget.seconds is not None and self._elapsed() >= self.budget.seconds
 
     def _elapsed(self) -> float:
@@ -189,7 +192,7 @@ class Trials:
 
     @property
     def _prunes(self) -> bool:
-        # On several parts a trial that is behind on the first may be ahead on the rest.
+        # With several parts, a trial behind on the first may be ahead on the rest.
         return self.budget.prune and len(self.parts) == 1 and self._curves_count
 
     def _end(self) -> None:
@@ -206,7 +209,7 @@ class Trials:
         began = time.perf_counter()
         watch = _Watch(self, i, [row["curve"] for row in known if row["curve"]])
         row: Trial = {"trial": i, "params": plain(params), "state": "done", "value": None}
-        if self._tell(i, None):
+        if self.report(i, None):
             return row | {"state": "stopped"}
         fits = _Fits()
         try:
@@ -215,13 +218,13 @@ class Trials:
             self._end()
             return row | {"state": "stopped"}
         except Exception as error:
-            # A warning here is one that the user wants to be an error.
+            # A warning raised here is one that the user turned into an error.
             if error is self._raised_by_callback or isinstance(error, Warning):
                 raise
-            row |= {"state": "failed", "reason": why(error)}
+            row |= {"state": "failed", "reason": failure_reason(error)}
             fits = _Fits(models=fits.models)
-        if i > 0 and watch.verdict is None and self._late():
-            watch.verdict = "cut"  # a fit that does not report on its way ended too late
+        if i > 0 and watch.verdict is None and self._is_late():
+            watch.verdict = "cut"  # a fit that reports no progress ended too late
         if watch.verdict is not None:
             row["state"] = watch.verdict
         elif fits.values:
@@ -261,10 +264,10 @@ class Trials:
             self._store.append({"kind": "trial", **row})
         if row["state"] in FINISHED:
             self.rows[row["trial"]] = row
-            self._tell(row["trial"], None)
+            self.report(row["trial"], None)
 
-    def _tell(self, i: int, training: Progress | None) -> bool:
-        """Tell the user's callback; True when the search is to end."""
+    def report(self, i: int, training: Progress | None, refit: bool = False) -> bool:
+        """Call the user's callback; True if the search is to end."""
         if self._progress is not None and not self._stop.is_set():
             best = self.best
             event = TuneProgress(
@@ -274,8 +277,9 @@ class Trials:
                 None if best is None else best["value"],
                 self._elapsed(),
                 training,
+                refit,
             )
-            with self._told:
+            with self._callback_lock:
                 try:
                     if self._progress(event):
                         self._end()
@@ -287,16 +291,16 @@ class Trials:
 
 @dataclass
 class _Fits:
-    """What the fits of one trial, one on each part, came to."""
+    """Results of the fits of one trial, one per part."""
 
     values: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     models: int = 0
-    kept: dict[str, list[float]] = field(default_factory=dict)  # of parameters that were several values
+    kept: dict[str, list[float]] = field(default_factory=dict)  # of parameters with several values
 
     def add(self, model: Ranker, value: float) -> None:
         self.values.append(value)
-        self.lengths.append(length_of(model))
+        self.lengths.append(kept_iteration(model))
         self.models += len(getattr(model, "path_", None) or (0,))
         for name, attribute in PATHS.items():
             if hasattr(model, attribute) and not isinstance(getattr(model, name, 0.0), (int, float)):
@@ -304,7 +308,7 @@ class _Fits:
 
 
 class _Watch:
-    """The progress callback of one trial's fits: notes the curve, and says when to give the trial up and why."""
+    """The progress callback of one trial's fits: records the curve and decides when to stop the trial, and why."""
 
     def __init__(self, trials: Trials, i: int, others: Sequence[Curve]):
         self._trials, self._i, self._others = trials, i, others
@@ -315,30 +319,30 @@ class _Watch:
     def __call__(self, event: Progress) -> bool:
         self.iterations += 1
         extend(self.curve, event.iteration, event.validation)
-        if self._trials._tell(self._i, event):
+        if self._trials.report(self._i, event):
             self.verdict = "stopped"
-        elif self._i > 0 and self._trials._late():
+        elif self._i > 0 and self._trials._is_late():
             self.verdict = "cut"
-        elif self._trials._prunes and hopeless(self.curve, event.iteration, event.total, self._others):
+        elif self._trials._prunes and is_hopeless(self.curve, event.iteration, event.total, self._others):
             self.verdict = "pruned"
         return self.verdict is not None
 
 
-def why(error: BaseException) -> str:
-    """The reason for a failure in one line; what is not an error of this package is told with its type."""
+def failure_reason(error: BaseException) -> str:
+    """The reason for a failure in one line, with the type unless it is an error of this package."""
     text = " ".join(str(error).split())
     return text if isinstance(error, GainfulError) else f"{type(error).__name__}{': ' + text if text else ''}"
 
 
-def _watched(model: Ranker) -> Metric | None:
-    """The metric that a ranker validates with as it trains; None where it does not say."""
+def _training_metric(model: Ranker) -> Metric | None:
+    """The metric that a ranker validates with in training; None if it does not name one."""
     now = model.get_params(deep=False)
     named = now.get("eval_metric") or (now.get("metric") if "eval_metric" in now else None)
     return None if named is None else metric(named)
 
 
-def length_of(model: Ranker) -> int:
-    """The iteration a fitted ranker kept: the best on its validation data where it looked, else its last."""
+def kept_iteration(model: Ranker) -> int:
+    """The iteration a fitted ranker kept: the best on its validation data, or the last without any."""
     scored = [-np.inf if row["validation"] is None else row["validation"] for row in model.history_]
     if np.count_nonzero(np.isfinite(scored)) < 2:
         return int(model.n_iter_)

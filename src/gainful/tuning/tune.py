@@ -1,11 +1,11 @@
-"""``gainful.tune``: the parameters of one ranker, chosen on validation data."""
+"""``gainful.tune``: choose the parameters of one ranker on validation data."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,21 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import already_checked, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
-from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors import GainfulError, ParameterError, UnknownNameError, worded
 from gainful.errors.keywords import explains_keywords
+from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
+from gainful.training.monitor import Progress
 from gainful.tuning.result import TuneResult
 from gainful.tuning.search import DRAWS, Search
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
 from gainful.tuning.trials import Budget, ProgressCallback, Trials
 
-HELD_OUT = 0.25  # of the queries, where nothing else is said
-LENGTHS = ("n_trees", "n_rounds", "epochs", "max_iter")  # parameters that bound the iterations
+HELD_OUT = 0.25  # of the queries, without validation data or folds
+LENGTHS = ("n_trees", "n_rounds", "epochs", "max_iter")  # parameters that limit the iterations
 REFITS = (True, False, "all")
 
 
@@ -36,7 +38,7 @@ def tune(
     ranker: str | Ranker,
     data: Any,
     *,
-    valid: RankingData | None = None,
+    valid: Any = None,
     folds: int | None = None,
     space: Space | None = None,
     fixed: Collection[str] = (),
@@ -49,37 +51,43 @@ def tune(
     prune: bool = True,
     store: str | Path | None = None,
     seed: int = 0,
+    label: str | None = None,
+    read_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
 ) -> TuneResult:
-    """Try parameters of a ranker and keep those that do best on validation queries.
+    """Try parameters of a ranker and keep those that do best on the validation queries.
 
     Parameters
     ----------
     ranker : a name (``"lambdamart:n_trees=100"`` fixes parameters) or an estimator, whose own parameters are the first
         trial
-    data : a RankingData; a Split or a list of Splits, of which the test parts are not looked at
-    valid : validation data; without it and without ``folds`` a quarter of the queries is held out
-    folds : cross-validate with so many folds; a trial's value is the mean over the folds
+    data : a RankingData; a Split or a list of Splits, whose test parts are not used; or the path of a data file, or
+        of a folder with train and validation files
+    valid : validation data; without it and without ``folds``, a quarter of the queries is held out
+    folds : number of folds for cross-validation; a trial's value is the mean over the folds
     space : dimensions by parameter; by default the ranker's own ``space``
-    fixed : parameters of that space to leave as they are
+    fixed : parameters of that space to leave unchanged
     search : "random" (evenly spread draws), "grid", or "optuna" (TPE; needs the extra ``tune``)
-    trials, seconds : budget; whichever ends first. ``trials=None`` for seconds alone
-    metric : what is compared on the validation data; also what the ranker's early stopping looks at
-    refit : train the chosen parameters once more on the training part, with the validation part as ``eval_set``; "all"
-        for training and validation part together; False for no model
-    n_jobs : trials run at once, in threads. A ranker that leaves its own ``n_jobs`` open uses one thread a trial
-    prune : give up trials that fall hopelessly behind
-    store : folder in which trials are kept as they finish; a run that was killed goes on from there
-    seed : of the search, and of the division of the data
-    progress : called as trials go on with a ``TuneProgress``; returning True ends the search
+    trials, seconds : budget; the search ends at whichever comes first. ``trials=None`` for seconds alone
+    metric : what is compared on the validation data; the ranker's early stopping uses it too
+    refit : train a final model with the best parameters on the training part, with the validation part as ``eval_set``;
+        "all" to train on both parts together; False for no model
+    n_jobs : trials run at once, in threads. A ranker without its own ``n_jobs`` uses one thread per trial
+    prune : stop trials that fall hopelessly behind
+    store : folder for trials as they finish; a killed run resumes from there
+    seed : for the search and for dividing the data
+    label : name of the ranker in the result; by default the name given, or the estimator as text
+    read_options : keywords of :func:`gainful.read`, if the data is given as paths
+    progress : called with a ``TuneProgress`` during the trials and the final training; returning True ends the search,
+        or the final training with the best model so far
 
-    The data is checked once, not for each trial: see :func:`gainful.check_data`.
+    The data is checked once, not in each trial: see :func:`gainful.check_data`.
 
-    The same call gives the same result whatever ``n_jobs`` is, and whether or not it was killed and resumed; with a
-    budget in seconds the number of trials depends on the machine.
+    The same call gives the same result for any ``n_jobs``, and whether or not it was killed and resumed; with a budget
+    in seconds, the number of trials depends on the machine.
     """
-    label, model, set_by_name = named(ranker)
-    chosen = TuningPlan(
+    name, model, set_by_name = identify(ranker)
+    plan = TuningPlan(
         metric=_metric(metric),
         search=search,
         budget=Budget(trials, seconds, n_jobs, prune),
@@ -87,18 +95,21 @@ def tune(
         seed=seed,
         store=None if store is None else Path(store),
     )
-    parts, whole = training_parts(data, valid, folds, seed)
+    job = TuningJob(plan, label or name, model, space=space, fixed={*fixed, *set_by_name})
+    given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
+    parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
-    warn_of(*first_look(data, valid))
-    found = chosen.run(label, model, parts, space=space, fixed={*fixed, *set_by_name}, progress=progress)
+    warn_of(*first_look(**given))
+    job.run(parts, progress)
+    found = job.result()
     if refit is not False and not found.interrupted:
-        found.model = chosen.refitted(found, parts, whole)
+        found.model = plan.final_model(found, parts, whole, None if progress is None else job.report_refit)
     return found
 
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """How parameters are chosen: the same for every ranker of a comparison."""
+    """How to choose parameters; the same for every ranker of a comparison."""
 
     metric: Metric
     search: str = "random"
@@ -123,17 +134,17 @@ class TuningPlan:
         progress: ProgressCallback | None = None,
         **settings: Any,
     ) -> TuneResult:
-        """The best parameters of one ranker on the training and validation parts, without a model."""
-        job = TuningJob(self, label, model, parts, **settings)
-        job.run(progress)
+        """Find the best parameters of one ranker on the training and validation parts, without a final model."""
+        job = TuningJob(self, label, model, **settings)
+        job.run(parts, progress)
         return job.result()
 
-    def searching(self, base: Ranker, dimensions: Space) -> Search:
+    def make_search(self, base: Ranker, dimensions: Space) -> Search:
         now = base.get_params(deep=False)
         return Search(self.search, dimensions, {name: now[name] for name in dimensions}, self.seed, self.budget.trials)
 
-    def described(self) -> dict[str, Any]:
-        """How parameters are chosen, for the record."""
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
         budget = self.budget
         return {"search": self.search, "trials": budget.trials, "seconds": budget.seconds, "metric": str(self.metric),
                 "refit": self.refit, "prune": budget.prune, "seed": self.seed}  # fmt: skip
@@ -152,23 +163,30 @@ class TuningPlan:
             "pruning": self.budget.prune,
         }
 
-    def final(self, found: TuneResult, part: Split) -> tuple[Ranker, RankingData, RankingData | None]:
-        """The ranker with the chosen parameters, and what it is trained and validated on."""
+    def final_training(self, found: TuneResult, part: Split) -> tuple[Ranker, RankingData, RankingData | None]:
+        """The ranker with the best parameters, its training data and its validation data."""
         model: Ranker = clone(found.estimator).set_params(**found.best_params)
         if self.refit != "all":
             return model, part.train, part.valid
         assert part.valid is not None
-        return _settled(model, found), together(part.train, part.valid), None
+        return _settle(model, found), join_parts(part.train, part.valid), None
 
-    def refitted(self, found: TuneResult, parts: Sequence[Split], whole: RankingData | None) -> Ranker | None:
-        """The final model; None where there are several splits and so no one training set."""
+    def final_model(
+        self,
+        found: TuneResult,
+        parts: Sequence[Split],
+        whole: RankingData | None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> Ranker | None:
+        """The final model; None for several splits, which have no common training set."""
         if len(parts) > 1 and whole is None:
             return None
         with already_checked():
             if len(parts) == 1:
-                model, train, valid = self.final(found, parts[0])
-                return model.fit(train, eval_set=valid)
-            return _settled(clone(found.estimator).set_params(**found.best_params), found).fit(whole)
+                model, train, valid = self.final_training(found, parts[0])
+                return model.fit(train, eval_set=valid, progress=progress)
+            model = _settle(clone(found.estimator).set_params(**found.best_params), found)
+            return model.fit(whole, progress=progress)
 
 
 class InterruptedSearchError(GainfulError):
@@ -176,51 +194,59 @@ class InterruptedSearchError(GainfulError):
 
 
 class TuningJob:
-    """The search for one ranker, under way. :meth:`result` may be asked at any time and holds what is finished by then.
+    """A running search for one ranker. :meth:`result` works at any time, on the trials finished by then.
 
-    ``store`` is an open file to keep trials in; without it the folder of ``choosing`` is used, if there is one.
+    ``store`` is an open file for the trials; without it the folder of ``plan`` is used, if there is one.
     """
 
     def __init__(
         self,
-        choosing: TuningPlan,
+        plan: TuningPlan,
         label: str,
         model: Ranker,
-        parts: Sequence[Split],
         *,
         space: Space | None = None,
         fixed: Collection[str] = (),
         store: Store | None = None,
     ):
-        self.choosing, self.label, self.parts = choosing, label, parts
-        dimensions = tuned_space(model, space, fixed)
-        self.base = prepared(model, choosing.metric, fixed)
+        self.plan, self.label = plan, label
+        dimensions = search_space(model, space, fixed)
+        self.base = base_ranker(model, plan.metric, fixed)
         self.base._check_parameters()
-        self.search = choosing.searching(self.base, dimensions)
+        self.search = plan.make_search(self.base, dimensions)
         self._store = store
         self.trials: Trials | None = None
 
-    def run(self, progress: ProgressCallback | None = None) -> None:
-        """Run what is left of the budget."""
-        store, choosing = self._store, self.choosing
-        if choosing.refit == "all" and len(self.parts) == 1:
-            train, valid = self.parts[0].train, self.parts[0].valid
+    def run(self, parts: Sequence[Split], progress: ProgressCallback | None = None) -> None:
+        """Run what is left of the budget on the training and validation data of these splits."""
+        store, plan = self._store, self.plan
+        if plan.refit == "all" and len(parts) == 1:
+            train, valid = parts[0].train, parts[0].valid
             assert valid is not None
-            together(train[:1], valid[:1])  # what cannot be joined is refused before the search
-        if store is None and choosing.store is not None:
-            data = fingerprint(*(one for part in self.parts for one in (part.train, part.valid)))
-            key = choosing.key(self.label, self.base, self.search, data)
-            store = Store(choosing.store / file_name(self.label), key)
+            join_parts(train[:1], valid[:1])  # refuse what cannot be joined before the search
+        if store is None and plan.store is not None:
+            data = fingerprint(*(one for part in parts for one in (part.train, part.valid)))
+            key = plan.key(self.label, self.base, self.search, data)
+            store = Store(plan.store / file_name(self.label), key)
         try:
-            budget = choosing.budget
-            self.trials = Trials(self.base, self.parts, self.search, choosing.metric, budget, store, progress)
+            report = None if progress is None else self._report(progress)
+            self.trials = Trials(self.base, parts, self.search, plan.metric, plan.budget, store, report)
             self.trials.run()
         finally:
             if store is not None and store is not self._store:
                 store.close()
 
+    def _report(self, progress: ProgressCallback) -> ProgressCallback:
+        return lambda event: progress(replace(event, job=self))
+
+    def report_refit(self, training: Progress) -> bool:
+        """The progress callback of the final training."""
+        assert self.trials is not None
+        assert self.trials.best is not None
+        return self.trials.report(self.trials.best["trial"], training, refit=True)
+
     def result(self, *, interrupted: bool = False) -> TuneResult:
-        """The best of what is finished; ``interrupted`` where the caller knows that there would have been more."""
+        """The best of the finished trials; ``interrupted`` if the caller knows that more were planned."""
         rows = [] if self.trials is None else self.trials.in_order()
         best = None if self.trials is None else self.trials.best
         interrupted = interrupted or (self.trials is not None and self.trials.interrupted)
@@ -232,11 +258,11 @@ class TuningJob:
         return TuneResult(
             ranker=self.label,
             estimator=self.base,
-            metric=self.choosing.metric,
+            metric=self.plan.metric,
             space=self.search.space,
-            search=self.choosing.search,
-            seed=self.choosing.seed,
-            # What stands may be no plain value, a list of C or a function say; what was drawn is.
+            search=self.plan.search,
+            seed=self.plan.seed,
+            # The ranker's own value need not be plain (a list of C, a function); drawn values are.
             best_params=dict(self.search.first if best["trial"] == 0 else best["params"]),
             best_value=float(best["value"]),
             best_trial=int(best["trial"]),
@@ -246,8 +272,8 @@ class TuningJob:
         )
 
 
-def named(ranker: Any) -> tuple[str, Ranker, frozenset[str]]:
-    """Label, estimator, and the parameters that the text itself sets, which are not tuned."""
+def identify(ranker: Any) -> tuple[str, Ranker, frozenset[str]]:
+    """The label, the estimator, and the parameters that its text sets, which are not tuned."""
     if isinstance(ranker, str):
         return ranker, ranker_from_spec(ranker), frozenset(settings_of(ranker)[1])
     if isinstance(ranker, Ranker):
@@ -255,11 +281,11 @@ def named(ranker: Any) -> tuple[str, Ranker, frozenset[str]]:
     raise ParameterError.of("tune", "ranker", "a name or an estimator", ranker)
 
 
-def prepared(model: Ranker, measure: Metric, fixed: Collection[str]) -> Ranker:
-    """A copy of the ranker as all trials have it.
+def base_ranker(model: Ranker, measure: Metric, fixed: Collection[str]) -> Ranker:
+    """A copy of the ranker as all trials use it.
 
-    Early stopping looks at the metric that parameters are chosen by. One thread is used where the number was left open:
-    LightGBM grows other trees with another number of threads, and a choice must not depend on how many workers ran.
+    Early stopping uses the metric that chooses the parameters. The number of threads is one unless set: LightGBM grows
+    different trees with a different number of threads, and the choice must not depend on the number of workers.
     """
     copy: Ranker = clone(model)
     now = copy.get_params(deep=False)
@@ -270,26 +296,26 @@ def prepared(model: Ranker, measure: Metric, fixed: Collection[str]) -> Ranker:
     return copy
 
 
-def tuned_space(model: Ranker, space: Space | None, fixed: Collection[str]) -> dict[str, Dimension]:
-    """The dimensions to search: those asked for, or the ranker's own less what was set.
+def search_space(model: Ranker, space: Space | None, fixed: Collection[str]) -> dict[str, Dimension]:
+    """The dimensions to search: those given, or the ranker's own without the parameters in ``fixed``.
 
-    A parameter that a name presets to something outside of its dimension (``l1="auto"``) is no matter of tuning.
+    A parameter that the ranker's name presets to a value outside its dimension (``l1="auto"``) is not tuned.
     """
     table, now = model.parameters, model.get_params(deep=False)
     owner = type(model).__name__
     for name in (*fixed, *(space or ())):
         if name not in table:
-            raise UnknownNameError.among(f"parameter of {owner}", name, table)
+            raise UnknownNameError.among("parameter", name, table, owner=owner)
     if space is None:
         defaults = {name: p.default for name, p in inspect.signature(type(model)).parameters.items()}
         return {
             name: dimension
             for name, dimension in model._search_space().items()
-            if name not in fixed and (_same(now[name], defaults[name]) or dimension.contains(now[name]))
+            if name not in fixed and (_is_same(now[name], defaults[name]) or dimension.contains(now[name]))
         }
     for name, dimension in space.items():
         if name in fixed:
-            raise ParameterError(f"{name} of {owner} is set and searched; leave out one of the two")
+            raise ParameterError(f"{name} of {owner} is both set and searched; leave out one of the two")
         if not isinstance(dimension, Dimension):
             raise ParameterError.of(owner, f"space[{name!r}]", "a Range, an IntRange or Values", dimension)
         for value in dimension.points(2):
@@ -301,15 +327,18 @@ def tuned_space(model: Ranker, space: Space | None, fixed: Collection[str]) -> d
 def training_parts(
     data: Any, valid: RankingData | None, n_folds: int | None, seed: int
 ) -> tuple[list[Split], RankingData | None]:
-    """What trials train and validate on, and all of the data where a final model may be trained on all of it."""
+    """What trials train and validate on, and the whole data if the final model is to be trained on it."""
     if isinstance(data, Split):
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
         if valid is not None or n_folds is not None:
-            raise ParameterError("data is divided already; leave out valid and folds")
+            others = worded("valid and folds", "--valid and --folds")
+            raise ParameterError(f"data is already divided; leave out {others}")
         parts, whole = list(data), None
     elif not isinstance(data, RankingData):
-        raise ParameterError.of("tune", "data", "a RankingData, a Split or a list of Splits", type(data).__name__)
+        raise ParameterError.of(
+            "tune", "data", "a path, a RankingData, a Split or a list of Splits", type(data).__name__
+        )
     elif valid is not None:
         if n_folds is not None:
             raise ParameterError("give validation data or folds, not both")
@@ -319,7 +348,7 @@ def training_parts(
             )
         parts, whole = [Split(data, valid, valid)], None
     elif n_folds is not None:
-        # Every query is validated on once. The test parts of these folds belong to the training here.
+        # Every query is in one validation part. The test parts of these folds are training data here.
         parts, whole = [_with_test_in_training(data, part) for part in folds(data, n_folds, seed=seed)], data
     else:
         train, held = split(data, (1 - HELD_OUT, HELD_OUT), seed=seed)
@@ -341,12 +370,13 @@ def _with_test_in_training(data: RankingData, part: Split) -> Split:
 def refuse_without_validation(part: Split) -> None:
     if part._valid is None:
         where = f"{part.name} has no validation data" if part.name else "there is no validation data"
-        raise ParameterError(f"{where}, which parameters are chosen on; give valid, or three sizes, or folds")
+        ways = worded("give valid, or three sizes, or folds", "give --valid, or three --sizes, or --folds")
+        raise ParameterError(f"{where} to choose parameters on; {ways}")
 
 
 def check_refit(refit: bool | str, parts: Sequence[Split], whole: RankingData | None) -> None:
     if refit == "all" and len(parts) > 1 and whole is None:
-        raise ParameterError("several splits have no one training set to refit on; leave refit out")
+        raise ParameterError("several splits have no common training set to refit on; leave out refit")
 
 
 def check_budget(budget: Budget) -> None:
@@ -357,13 +387,13 @@ def check_budget(budget: Budget) -> None:
     if seconds is not None and not (number and math.isfinite(seconds) and seconds > 0):
         raise ParameterError.of("tune", "seconds", "a number > 0, or None", seconds)
     if trials is None and seconds is None:
-        raise ParameterError("a search needs an end; give trials or seconds")
+        raise ParameterError("a search needs a limit; give trials or seconds")
     if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs < 1:
         raise ParameterError.of("tune", "n_jobs", "an integer ≥ 1", n_jobs)
 
 
-def together(train: RankingData, valid: RankingData) -> RankingData:
-    """Both parts as one data set; the queries are numbered anew where the parts share ids."""
+def join_parts(train: RankingData, valid: RankingData) -> RankingData:
+    """Both parts as one data set; queries are renumbered if the parts share ids."""
     parts = [train, valid]
     if set(train.query_ids.tolist()) & set(valid.query_ids.tolist()):
         starts = (0, train.n_queries)
@@ -371,10 +401,10 @@ def together(train: RankingData, valid: RankingData) -> RankingData:
     return RankingData.concatenate(parts)
 
 
-def _settled(model: Ranker, found: TuneResult) -> Ranker:
-    """The ranker bounded to the iterations, and set to the one of several C or l1, that validation chose.
+def _settle(model: Ranker, found: TuneResult) -> Ranker:
+    """Fix the number of iterations, and the one of several C or l1, to what validation chose.
 
-    Without validation data it could not choose them itself.
+    Without validation data the ranker could not choose them itself.
     """
     best = found.trials_by_number[found.best_trial]
     model.set_params(**best["kept"])
@@ -390,5 +420,5 @@ def _metric(spec: str | Metric) -> Metric:
     return metric(spec)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     return one is other or (type(one) is type(other) and not hasattr(one, "__array__") and bool(one == other))

@@ -9,14 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gainful
-from gainful.losses.structured import (
-    RankingProblem,
-    augmented_rankings,
-    risk,
-    slack_violations,
-    tight_violations,
-    violations,
-)
+from gainful.linear.risk import LinearRisk
+from gainful.losses.structured import RankingProblem, augmented_rankings, fill_bound, violations
 
 
 @given(
@@ -34,7 +28,7 @@ def test_the_best_of_all_rankings(documents):
     assert problem.active[0] == by_hand.is_active
     convex, tight = (by_hand.convex(s), by_hand.tight(s)) if by_hand.is_active else (0.0, 0.0)
     assert violations(problem, s)[0][0] == pytest.approx(convex, abs=1e-11)
-    assert tight_violations(problem, s)[0][0] == pytest.approx(tight, abs=1e-11)
+    assert violations(problem, s, "tight")[0][0] == pytest.approx(tight, abs=1e-11)
 
 
 def test_seven_documents(rng):
@@ -73,7 +67,7 @@ def test_bounds_and_convexity(many, rng):
     for scale in (1e-3, 0.1, 10.0):
         a, b = scale * rng.normal(size=(2, len(y)))
         loss = 1.0 - gainful.metric("map", empty=1).evaluate(a, y, offsets)
-        (convex, c), tight = violations(problem, a), tight_violations(problem, a)[0]
+        (convex, c), tight = violations(problem, a), violations(problem, a, "tight")[0]
         assert np.all(convex >= tight - 1e-12)
         assert np.all(tight[problem.active] >= loss[problem.active] - 1e-12)
         assert np.all(violations(problem, b)[0] >= convex + np.add.reduceat(c * (b - a), offsets[:-1]) - 1e-12)
@@ -82,9 +76,10 @@ def test_bounds_and_convexity(many, rng):
 def test_risk_is_the_sum(many, rng):
     problem, y, _ = many
     X, w, weights = rng.normal(size=(len(y), 5)), rng.normal(size=5), rng.random(problem.n_queries)
-    for loss, inference in (("convex", violations), ("tight", tight_violations)):
-        xi, c = inference(problem, X @ w)
-        value, gradient, _ = risk(problem, X, w, weights, loss=loss, threads=2)
+    for bound in ("convex", "tight"):
+        xi, c = violations(problem, X @ w, bound)
+        risk = LinearRisk(fill_bound(problem, bound), X, problem.offsets, weights, threads=2)
+        value, gradient, _ = risk.value_and_gradient(w)
         assert value == pytest.approx(weights @ xi, rel=1e-12)
         rows = np.repeat(weights, np.diff(problem.offsets))
         np.testing.assert_allclose(gradient, X.T @ (rows * c), atol=1e-10)
@@ -96,6 +91,6 @@ def test_not_finite_and_not_offered(many):
     assert np.all(np.isnan(xi[problem.active]))
     assert not c.any()
     with pytest.raises(gainful.ParameterError, match="'convex' or 'tight' for average precision"):
-        slack_violations(problem, y)
+        violations(problem, y, "slack")
     with pytest.raises(gainful.ParameterError, match="relevant of RankingProblem"):
         RankingProblem.average_precision(y, problem.offsets, relevant=np.nan)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 import gainful
-from gainful.losses.structured import RankingProblem, augmented_rankings, slack_violations, tight_violations, violations
+from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 from gainful.losses.structured.ndcg import fill_violations
+from gainful.losses.structured.violations import BOUNDS
 
 FAMILIES = ("linear", "sqrt", "discount", "flat")
 METHODS = ("automatic", "paths", "counts", "square")
@@ -128,11 +129,11 @@ def test_prices_kept_between_calls_change_no_value(rng, n_grades):
 
 
 @pytest.mark.parametrize("k", [1, 4, None])
-@pytest.mark.parametrize("inference", [violations, tight_violations])
-def test_value_ranking_and_coefficients_belong_together(rng, k, inference):
+@pytest.mark.parametrize("bound", ["convex", "tight"])
+def test_value_ranking_and_coefficients_belong_together(rng, k, bound):
     problem, y, offsets = random_problem(rng, n_queries=40, k=k, family="discount")
     s = np.round(rng.normal(size=len(y)), 1)
-    xi, c = inference(problem, s)
+    xi, c = violations(problem, s, bound)
     ranks = augmented_rankings(problem, s)
     loss = losses_of(problem, ranks)
     np.testing.assert_allclose(xi, loss + np.add.reduceat(c * s, offsets[:-1]), atol=1e-12)
@@ -140,7 +141,7 @@ def test_value_ranking_and_coefficients_belong_together(rng, k, inference):
         placed = np.sort(ranks[lo:hi][ranks[lo:hi] > 0])
         expected = np.arange(1, min(problem.depth, hi - lo) + 1) if active else []
         np.testing.assert_array_equal(placed, expected)
-    if inference is violations:
+    if bound == "convex":
         A = np.append(problem.position_weights, 0.0)
         expected = np.where(np.repeat(problem.active, np.diff(offsets)), A[ranks - 1] - problem.target, 0.0)
         np.testing.assert_allclose(c, expected, atol=1e-15)
@@ -152,7 +153,7 @@ def test_the_loss_is_below_the_tight_bound_is_below_the_convex_one(rng, family):
     for scale in (0.0, 0.01, 1.0, 100.0):
         s = scale * rng.normal(size=len(y))
         loss = 1.0 - gainful.metric("ndcg@4", empty=1).evaluate(s, y, offsets)
-        tight, convex = tight_violations(problem, s)[0], violations(problem, s)[0]
+        tight, convex = violations(problem, s, "tight")[0], violations(problem, s)[0]
         assert np.all(convex >= tight - 1e-12 * (1 + scale))
         assert np.all(tight[problem.active] >= loss[problem.active] - 1e-12 * (1 + scale))
 
@@ -171,9 +172,12 @@ def test_convex_along_lines_and_above_its_tangents(rng):
 def test_coefficients_are_the_gradient(rng):
     problem, y, _ = random_problem(rng, n_queries=10, k=4)
     s, direction, step = rng.normal(size=len(y)), rng.normal(size=len(y)), 1e-6
-    for inference in (violations, tight_violations):
-        _, c = inference(problem, s)
-        ahead, behind = inference(problem, s + step * direction)[0], inference(problem, s - step * direction)[0]
+    for bound in ("convex", "tight"):
+        _, c = violations(problem, s, bound)
+        ahead, behind = (
+            violations(problem, s + step * direction, bound)[0],
+            violations(problem, s - step * direction, bound)[0],
+        )
         assert (ahead.sum() - behind.sum()) / (2 * step) == pytest.approx(c @ direction, abs=1e-6)
 
 
@@ -206,8 +210,8 @@ def test_queries_without_a_loss_contribute_nothing():
     y = np.array([0.0, 0, 0, 2, 2, 1, 3, 0])  # none relevant, one grade, one document, an ordinary query
     problem = RankingProblem.ndcg(y, [0, 3, 5, 6, 8], 2, position_weights=[2.0, 1.0])
     np.testing.assert_array_equal(problem.active, [False, False, False, True])
-    for inference in (violations, tight_violations):
-        xi, c = inference(problem, np.arange(8.0))
+    for bound in ("convex", "tight"):
+        xi, c = violations(problem, np.arange(8.0), bound)
         np.testing.assert_array_equal(xi[:3], 0.0)
         np.testing.assert_array_equal(c[:6], 0.0)
         assert xi[3] > 0.0
@@ -281,7 +285,7 @@ def test_stages_read_only_what_stages_before_them_wrote(monkeypatch, rng):
     offsets = np.concatenate([[0], np.cumsum(counts)])
     y, s = rng.integers(0, 4, offsets[-1]), rng.normal(size=offsets[-1])
     problems = [RankingProblem.ndcg(y, offsets, k, position_weights=np.arange(k, 0.0, -1.0)) for k in (5, 40)]
-    ways = [partial(way, problem) for problem in problems for way in (violations, tight_violations, slack_violations)]
+    ways = [partial(violations, problem, bound=bound) for problem in problems for bound in BOUNDS]
     expected = [way(s) for way in ways]
 
     def leftovers(shape, dtype=float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from definitions import NdcgQuery, families
 
-from gainful.losses.structured import RankingProblem, augmented_rankings, slack_violations, violations
+from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 
 
 def random_query(rng, n):
@@ -24,7 +24,7 @@ def test_how_often_the_best_product_is_found():
     for n in (2, 3, 4, 5, 6, 7):
         for _ in range(60):
             by_hand, problem, s = random_query(rng, n)
-            best, xi = by_hand.slack(s), slack_violations(problem, s)[0][0]
+            best, xi = by_hand.slack(s), violations(problem, s, "slack")[0][0]
             assert xi <= best + 1e-11 * (1.0 + best)
             found.append(xi >= best - 1e-9 * (1.0 + best))
             shortfall.append((best - xi) / best if best > 1e-9 else 0.0)
@@ -37,7 +37,7 @@ def test_value_and_coefficients_belong_together(rng):
     for n in (3, 5, 6):
         for _ in range(20):
             by_hand, problem, s = random_query(rng, n)
-            xi, c = slack_violations(problem, s)
+            xi, c = violations(problem, s, "slack")
             loss = xi[0] - c @ s
             assert -1e-9 <= loss <= 1.0 + 1e-9
             if xi[0] > 1e-6:
@@ -52,7 +52,7 @@ def test_no_worse_than_the_ranking_of_the_other_loss(rng):
     for k in (5, 100):
         problem = RankingProblem.ndcg(y, offsets, k, position_weights=families(k)["sqrt"])
         s = rng.normal(size=len(y))
-        xi, c = slack_violations(problem, s)
+        xi, c = violations(problem, s, "slack")
         assert np.all(xi >= 0.0)
         assert np.all(np.isfinite(c))
         convex, c_convex = violations(problem, s)
@@ -63,6 +63,6 @@ def test_no_worse_than_the_ranking_of_the_other_loss(rng):
 
 def test_scores_that_are_not_finite():
     problem = RankingProblem.ndcg([1, 0, 2], [0, 3], 2, position_weights=[2.0, 1.0])
-    xi, c = slack_violations(problem, [0.0, np.inf, 1.0])
+    xi, c = violations(problem, [0.0, np.inf, 1.0], "slack")
     assert np.isnan(xi[0])
     assert not c.any()

@@ -1,4 +1,4 @@
-"""The sections of the report that draw: curves, query by query, training, paths; empty where they have nothing."""
+"""The sections of the report with plots: curves, queries, training, paths. A section without content is empty."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from gainful.comparison import tables
 from gainful.comparison.render import html_table
 from gainful.comparison.report import plots
-from gainful.comparison.report.sections import Facts, counted, figure, folded
-from gainful.comparison.tables import Cell, Sheet
+from gainful.comparison.report.sections import Facts, details, figure, plural
+from gainful.comparison.tables import Cell, Table
 from gainful.comparison.to_dict import TOP
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
-MOST_BARS = 380  # more do not fit side by side
-POINT_BUDGET = 4000  # of all training curves together: some 40 kB
+MOST_BARS = 380  # that fit side by side
+POINT_BUDGET = 4000  # points of all training curves: about 40 kB
 OPEN_CARDS = 6
 WATCHED = {"objective": False, "gap": True, "validation": False}  # quantity → whether on a log scale
 
@@ -27,38 +27,38 @@ WATCHED = {"objective": False, "gap": True, "validation": False}  # quantity →
 
 
 def curves(comparison: Comparison, facts: Facts) -> str:
-    """One line per ranker with a band; a few in colour, the others grey until they are asked for."""
+    """One line per ranker with a band; a few in colour, the others grey until selected."""
     names = list(facts["curve"])
     if not names:
         return ""
-    shown = highlighted(comparison)
+    shown = labels_in_colour(comparison)
     lines = []
     for i, label in enumerate(comparison.labels):
-        told = facts["rankers"][label]
-        points = [(float(m.k or 0), _known(told["means"][n])) for m, n in zip(comparison.curve, names, strict=True)]
-        band = [(_known(low), _known(high)) for low, high in (told["intervals"][n] for n in names)]
+        entry = facts["rankers"][label]
+        points = [(float(m.k or 0), _float(entry["means"][n])) for m, n in zip(comparison.curve, names, strict=True)]
+        band = [(_float(low), _float(high)) for low, high in (entry["intervals"][n] for n in names)]
         lines.append(plots.Line(f"r{i}", label, points, band, shown.index(label) if label in shown else None))
     level = tables.percent(comparison.level)
     picture = plots.curves(
         lines,
         x_name="k",
         y_name="mean NDCG@k",
-        title=f"Mean NDCG@1 to NDCG@{comparison.curve[-1].k} of {counted(len(lines), 'ranker')}",
-        description=f"Bands are {level} bootstrap intervals. The table of figures below holds the same values.",
+        title=f"Mean NDCG@1 to NDCG@{comparison.curve[-1].k} of {plural(len(lines), 'ranker')}",
+        description=f"Bands are {level} bootstrap intervals. The table below has the same values.",
     )
-    values = html_table(_curve_sheet(comparison, facts), sortable=True, name="curve-values")
+    values = html_table(_curve_table(comparison, facts), sortable=True, name="curve-values")
     caption = (
-        f"Mean NDCG at each depth. Bands: {level} bootstrap intervals of the first two of the list; point at another "
-        "to see its band."
+        f"Mean NDCG at each depth. Bands: {level} bootstrap intervals of the first two rankers listed; point at "
+        "another one to see its band."
     )
     return (
         f'<div class="split"><figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>'
-        f"{_toggles(lines)}</div>{folded('The figures of this plot', values)}"
+        f"{_toggles(lines)}</div>{details('Values of this plot', values)}"
     )
 
 
-def highlighted(comparison: Comparison) -> list[str]:
-    """The best ranker, the baseline and the next best, as many as there are colours; the first two get bands."""
+def labels_in_colour(comparison: Comparison) -> list[str]:
+    """The best ranker, the baseline and the next best, one per colour; the first two have bands."""
     first, *rest = comparison.by_mean
     if first != comparison.baseline:
         rest = [comparison.baseline, *(label for label in rest if label != comparison.baseline)]
@@ -79,13 +79,13 @@ def _toggles(lines: Sequence[plots.Line]) -> str:
     return f'<fieldset class="toggles"><legend>Rankers in colour (at most {plots.SLOTS})</legend>{boxes}</fieldset>'
 
 
-def _curve_sheet(comparison: Comparison, facts: Facts) -> Sheet:
+def _curve_table(comparison: Comparison, facts: Facts) -> Table:
     names = list(facts["curve"])
     rows = []
     for label in comparison.by_mean:
         means = facts["rankers"][label]["means"]
         rows.append((Cell(label, label), *(Cell(figure(means[n]), means[n]) for n in names)))
-    return Sheet("Mean NDCG at each depth", ("ranker", *names), tuple(rows))
+    return Table("Mean NDCG at each depth", ("ranker", *names), tuple(rows))
 
 
 # -- queries -----------------------------------------------------------------------------------------------------------
@@ -98,36 +98,35 @@ def queries(comparison: Comparison, facts: Facts) -> str:
         return ""
     heading = comparison.headings[comparison.headline]
     values = pair["sorted"]["difference"]
-    shown = [v for _, v in plots.thinned(list(enumerate(values)), MOST_BARS)]
+    shown = [v for _, v in plots.thin(list(enumerate(values)), MOST_BARS)]
     count = f"{pair['first']} is better on {pair['wins']:,}, equal on {pair['ties']:,}, worse on {pair['losses']:,}"
     picture = plots.bars(
         shown,
         x_name=f"{len(values):,} test queries, sorted",
         y_name=f"Δ {heading}",
-        title=f"{heading} of {pair['first']} less {pair['second']} on each query, sorted",
+        title=f"{heading} of {pair['first']} minus {pair['second']} on each query, sorted",
         description=f"{count}; mean difference {pair['difference']:+.4f}.",
     )
-    thinner = f" {len(shown)} of them are drawn, evenly spaced." if len(shown) < len(values) else ""
-    caption = f"{pair['first']} less {pair['second']}, the best two by mean {heading}: {count}.{thinner}"
+    thinner = f" {len(shown)} of the queries are drawn, evenly spaced." if len(shown) < len(values) else ""
+    caption = f"{pair['first']} minus {pair['second']}, the best two by mean {heading}: {count}.{thinner}"
     blocks = [f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"]
     for kind, title in (("won_most", "better"), ("lost_most", "worse")):
         if pair[kind]:
-            blocks.append(f"<h3>Where {escape(pair['first'])} is {title} by most</h3>")
-            blocks += [_query(pair, told, facts, i == 0) for i, told in enumerate(pair[kind])]
+            blocks.append(f"<h3>Queries where {escape(pair['first'])} is {title} by most</h3>")
+            blocks += [_query(pair, entry, facts, i == 0) for i, entry in enumerate(pair[kind])]
     return "".join(blocks)
 
 
-def _query(pair: Facts, told: Facts, facts: Facts, opened: bool) -> str:
+def _query(pair: Facts, entry: Facts, facts: Facts, opened: bool) -> str:
     names = (pair["first"], pair["second"])
-    values = " against ".join(figure(v) for v in told["values"])
-    fold = f", fold {told['fold']}" if facts["data"]["folds"] > 1 else ""
-    title = (
-        f"Query {told['query']}{fold}: {values} ({told['difference']:+.4f}), {counted(told['n_documents'], 'document')}"
-    )
-    if not told["documents"]:
+    values = " versus ".join(figure(v) for v in entry["values"])
+    fold = f", fold {entry['fold']}" if facts["data"]["folds"] > 1 else ""
+    count = plural(entry["n_documents"], "document")
+    title = f"Query {entry['query']}{fold}: {values} ({entry['difference']:+.4f}), {count}"
+    if not entry["documents"]:
         return f"<p>{escape(title)}</p>"
     top = max(facts["data"]["grade_range"][1], 1)
-    strips = "".join(_strip(name, i, told["documents"], top) for i, name in enumerate(names))
+    strips = "".join(_strip(name, i, entry["documents"], top) for i, name in enumerate(names))
     head = ("document", "grade", "rank A", "score A", "rank B", "score B")
     rows = [
         (
@@ -135,10 +134,10 @@ def _query(pair: Facts, told: Facts, facts: Facts, opened: bool) -> str:
             Cell(f"{d['grade']:g}", d["grade"]),
             *(c for i in (0, 1) for c in (Cell(str(d["ranks"][i]), d["ranks"][i]), _score(d["scores"][i]))),
         )
-        for d in told["documents"]
+        for d in entry["documents"]
     ]
-    sheet = Sheet(f"Documents of query {told['query']} among the first {TOP} of either ranker", head, tuple(rows))
-    return folded(title, f'<div class="strips">{strips}</div>{html_table(sheet, sortable=True)}', opened)
+    table = Table(f"Documents of query {entry['query']} in the top {TOP} of either ranker", head, tuple(rows))
+    return details(title, f'<div class="strips">{strips}</div>{html_table(table, sortable=True)}', opened)
 
 
 def _score(value: float | None) -> Cell:
@@ -146,7 +145,7 @@ def _score(value: float | None) -> Cell:
 
 
 def _strip(name: str, i: int, documents: Sequence[Facts], top: float) -> str:
-    """The grades of the first documents in the order of one ranker."""
+    """The grades of the top documents in the order of one ranker."""
     ranked = sorted((d for d in documents if d["ranks"][i] <= TOP), key=lambda d: d["ranks"][i])
     boxes = "".join(
         f'<li style="--g:{d["grade"] / top:.2f}" title="{escape(str(d["id"]))}">{d["grade"]:g}</li>' for d in ranked
@@ -160,7 +159,7 @@ def _strip(name: str, i: int, documents: Sequence[Facts], top: float) -> str:
 
 
 def training(comparison: Comparison, facts: Facts) -> str:
-    """Objective, gap and validation metric over the iterations, for each ranker that has more than one."""
+    """Objective, gap and validation metric by iteration, for each ranker with more than one iteration."""
     histories = {label: facts["rankers"][label]["history"] for label in comparison.by_mean}
     trained = {label: runs for label, runs in histories.items() if any(len(h.get("iteration", ())) > 1 for h in runs)}
     if not trained:
@@ -171,25 +170,25 @@ def training(comparison: Comparison, facts: Facts) -> str:
     for label, runs in trained.items():
         small = [
             plots.spark(
-                # With parameters of its own each fold has an objective of its own, which shares no axis.
+                # Tuned folds have different parameters, so their objectives do not share an axis.
                 [
-                    plots.thinned(_series(history, quantity), limit)
+                    plots.thin(_series(history, quantity), limit)
                     for history in (runs[:1] if comparison.tuned and quantity == "objective" else runs)
                 ],
                 name=quantity,
                 x_name="iteration",
-                title=f"{quantity} of {label} over its iterations",
+                title=f"{quantity} of {label} by iteration",
                 log=log,
             )
             for quantity, log in WATCHED.items()
         ]
         cards.append(_card(label, small))
-    several = " One line a fold, the first one strong." if comparison.data["folds"] > 1 else ""
+    several = " One line per fold; the first fold is the strong line." if comparison.data["folds"] > 1 else ""
     if several and comparison.tuned:
-        several += " Objectives of the first fold only: the parameters chosen differ from fold to fold, and so do they."
+        several += " Objectives are from the first fold only, because the chosen parameters differ between folds."
     note = (
-        "Objective and duality gap as each ranker defines them, the gap relative and on a log scale; validation is the "
-        f"metric on the validation queries by which the ranker is chosen.{several}"
+        "Objective and duality gap as each ranker defines them; the gap is relative, on a log scale. Validation is the "
+        f"metric on the validation queries that decides which iteration is kept.{several}"
     )
     return f"<p>{escape(note)}</p>{_cards(cards)}"
 
@@ -200,16 +199,16 @@ def _series(history: Facts, quantity: str) -> list[tuple[float, float]]:
 
 
 def paths(comparison: Comparison, facts: Facts) -> str:
-    """Rankers trained for several strengths of regularisation: the validation metric and what the strength does."""
+    """Rankers trained with several strengths of regularisation: validation metric, features kept, norm of weights."""
     cards = []
     for label in comparison.by_mean:
-        told = facts["rankers"][label]["facts"][0]
-        rows = told.get("path") or []
+        entry = facts["rankers"][label]["facts"][0]
+        rows = entry.get("path") or []
         if len(rows) < 2:
             continue
         strength = "l1" if "l1" in rows[0] else "C"
         values = [row.get(strength) for row in rows]
-        kept = values.index(told["kept"]) if told.get("kept") in values else None
+        kept = values.index(entry["kept"]) if entry.get("kept") in values else None
         middle = len(rows) // 2
         marks = [(float(i), plots.number(values[i])) for i in sorted({0, middle, len(rows) - 1})]
         small = [
@@ -227,7 +226,7 @@ def paths(comparison: Comparison, facts: Facts) -> str:
     if not cards:
         return ""
     fold = " of the first fold" if comparison.data["folds"] > 1 else ""
-    note = f"Models{fold} along the strength of regularisation, in the order of training; the ring is the one kept."
+    note = f"Models{fold} by strength of regularisation, in order of training. The ring marks the model kept."
     return f"<p>{escape(note)}</p>{_cards(cards)}"
 
 
@@ -237,9 +236,9 @@ def _card(label: str, small: Sequence[str]) -> str:
 
 def _cards(cards: Sequence[str]) -> str:
     first, rest = cards[:OPEN_CARDS], cards[OPEN_CARDS:]
-    more = folded(f"{len(rest)} more", f'<div class="cards">{"".join(rest)}</div>') if rest else ""
+    more = details(f"{len(rest)} more", f'<div class="cards">{"".join(rest)}</div>') if rest else ""
     return f'<div class="cards">{"".join(first)}</div>{more}'
 
 
-def _known(value: float | None) -> float:
+def _float(value: float | None) -> float:
     return math.nan if value is None else float(value)

@@ -1,4 +1,4 @@
-"""The report of a comparison: one HTML page that holds all it needs, its figures as JSON included."""
+"""The report of a comparison: one self-contained HTML page, which includes its figures as JSON."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from gainful.comparison.report import figures, sections
 from gainful.comparison.result import CURVE_SUM
-from gainful.comparison.to_dict import record
+from gainful.comparison.to_dict import to_dict
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
-BULKY = ("history", "means_of_folds", "trials")  # of each ranker: on the page as plots or not at all
+BULKY = ("history", "means_of_folds", "trials")  # of each ranker: not in the JSON of the page
 
 
 def page(comparison: Comparison) -> str:
-    """The whole page."""
-    facts = record(comparison, per_query=False)
+    """The page as HTML."""
+    facts = to_dict(comparison, per_query=False)
     shown = [(name, title, html) for name, title, html in _sections(comparison, facts) if html]
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
     main = "".join(
@@ -28,37 +28,37 @@ def page(comparison: Comparison) -> str:
         for name, title, html in shown
     )
     return Template(_asset("report.html")).substitute(
-        title=escape(f"Comparison of {sections.counted(len(comparison.labels), 'ranker')}"),
+        title=escape(f"Comparison of {sections.plural(len(comparison.labels), 'ranker')}"),
         created=escape(f"{comparison.created[:10]}, {comparison.created[11:16]} UTC"),
         answer=sections.answer(comparison),
         links=links,
         main=main,
-        data=_embedded(facts, [comparison.headings[comparison.headline], CURVE_SUM]),
+        data=_page_data(facts, [comparison.headings[comparison.headline], CURVE_SUM]),
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
 
 
 def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Name, title and content of each section, in reading order; empty where there is nothing to tell."""
+    """Name, title and content of each section, in reading order; the content may be empty."""
     return [
         ("summary", "Means", sections.summary(comparison)),
         ("differences", "Differences", sections.differences(comparison)),
         ("curves", "Down the list", figures.curves(comparison, facts)),
         ("queries", "Query by query", figures.queries(comparison, facts)),
         ("training", "Training", figures.training(comparison, facts)),
-        ("paths", "Paths", figures.paths(comparison, facts)),
+        ("paths", "Regularisation paths", figures.paths(comparison, facts)),
         ("cost", "Time and memory", sections.cost(comparison, facts)),
         ("parameters", "Parameters", sections.parameters(comparison, facts)),
         ("about", "Data, metrics, tests", sections.about(comparison, facts)),
     ]
 
 
-def _embedded(facts: dict[str, Any], tested: list[str]) -> str:
-    """The figures of the page as JSON that cannot end the script element it stands in."""
+def _page_data(facts: dict[str, Any], tested: list[str]) -> str:
+    """The figures of the page as JSON, escaped so that they cannot close their script element."""
     rankers = {
-        label: {name: value for name, value in told.items() if name not in BULKY}
-        for label, told in facts["rankers"].items()
+        label: {name: value for name, value in entry.items() if name not in BULKY}
+        for label, entry in facts["rankers"].items()
     }
     against = [t for t in facts["against_baseline"] if t["measure"] in tested]
     pair = {name: value for name, value in (facts["best_two"] or {}).items() if name != "sorted"} or None

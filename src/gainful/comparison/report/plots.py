@@ -1,7 +1,7 @@
-"""The plots of the report, as SVG written by hand: no library, nothing to load, sharp at any size and in print.
+"""The plots of the report as SVG, without a plotting library: nothing to load, sharp at any size and in print.
 
-Colours, line widths and text sizes are the style sheet's, by class, so that dark mode, print and the toggles of the
-page change them without drawing anew. Every plot is described in words.
+The style sheet sets colours, line widths and text sizes by class, so that dark mode, print and the page's toggles work
+without redrawing. Every plot has a description in words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """One ranker's curve with its band; ``slot`` is its colour, None for grey."""
+    """The curve of one ranker with its band; ``slot`` is its colour, None for grey."""
 
     key: str
     name: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Frame:
-    """The rectangle that data is drawn into, and where each value falls in it."""
+    """The drawing area, and the position of each value in it."""
 
     width: float
     height: float
@@ -55,7 +55,7 @@ def _between(value: float, span: tuple[float, float], first: float, last: float)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers inside [low, high], some ``about`` of them.
+    """About ``about`` round numbers in [low, high].
 
     >>> ticks(0.31, 0.52)
     [0.35, 0.4, 0.45, 0.5]
@@ -73,7 +73,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A tick label, short."""
+    """A short tick label."""
     if value and abs(value) < 1e-3:
         return f"{value:.0e}".replace("e-0", "e-")
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}".replace("e+0", "e")
@@ -83,7 +83,7 @@ def number(value: float) -> str:
 
 
 def curves(lines: Sequence[Line], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Lines over a few whole numbers, each with its band; grey ones are drawn first."""
+    """Lines over a few integers, each with its band; grey lines are drawn first."""
     values = [v for line in lines for _, v in line.points]
     values += [v for line in lines if line.slot is not None for pair in line.band for v in pair]
     known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
@@ -110,7 +110,7 @@ def _line(frame: Frame, line: Line) -> str:
 
 
 def bars(values: Sequence[float], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Sorted values as thin bars up and down from zero."""
+    """Sorted values as thin bars above and below zero."""
     span = max((abs(v) for v in values), default=0.0) or 1.0
     low, high = min(0.0, *values) if len(values) else 0.0, max(0.0, *values) if len(values) else span
     frame = Frame(400, 200, (0, max(len(values), 1)), (low - 0.05 * span, high + 0.05 * span))
@@ -132,9 +132,9 @@ def spark(
     runs: Sequence[Points], *, name: str, x_name: str, title: str, log: bool = False, x_ticks: Sequence[Any] = (),
     mark: int | None = None,
 ) -> str:  # fmt: skip
-    """A small plot of one quantity, one thin line a run (the first one strong); ``mark`` rings a point of the first.
+    """A small plot of one quantity, one thin line per run (the first one strong); ``mark`` rings a point of the first.
 
-    ``x_ticks`` are (place, text) pairs; without them the first and last place are told.
+    ``x_ticks`` are (position, text) pairs; by default the first and the last position.
     """
     shown = [[(x, y) for x, y in run if math.isfinite(y) and (not log or y > 0)] for run in runs]
     shown = [run for run in shown if run]
@@ -187,7 +187,7 @@ def _spark_axes(frame: Frame, name: str, x_name: str, log: bool, x_ticks: Sequen
 
 
 def interval_picture(value: float, low: float, high: float, span: float, verdict: int) -> str:
-    """An interval on a line through zero, to stand in a table cell; the figures stand beside it."""
+    """An interval on an axis with a mark at zero, for a table cell next to its figures."""
     frame = Frame(90, 16, (-span, span), (0, 1), left=3, right=3, top=0, bottom=0)
     kind = {1: "better", -1: "worse", 0: "neither"}[verdict]
     known = math.isfinite(low) and math.isfinite(high)
@@ -227,8 +227,8 @@ def _svg(frame: Frame, parts: Sequence[str], title: str, description: str, kind:
     )
 
 
-def thinned(points: Points, limit: int) -> list[tuple[float, float]]:
-    """At most ``limit`` of the points, evenly over them, with the first and the last."""
+def thin(points: Points, limit: int) -> list[tuple[float, float]]:
+    """At most ``limit`` of the points, evenly spaced, including the first and the last."""
     if len(points) <= limit:
         return list(points)
     places = np.unique(np.round(np.linspace(0, len(points) - 1, limit)).astype(int))

@@ -1,6 +1,6 @@
-"""The sections of the report, each a function from the comparison and its record to HTML; empty where it has nothing.
+"""The sections of the report: functions from a comparison and its plain values to HTML, empty without content.
 
-All text that comes from outside (labels, ids, parameters) goes through ``escape``.
+All text from outside (labels, ids, parameters) goes through ``escape``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
 from gainful.comparison.report import plots
-from gainful.comparison.tables import Cell, Sheet
+from gainful.comparison.tables import Cell, Table
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
-TRIAL_BUDGET = 400  # rows of all trials together
+TRIAL_BUDGET = 400  # rows of all tables of trials
 MOST_NAMED = 8
 Facts = Mapping[str, Any]
 
 
-def counted(n: int, one: str, several: str = "") -> str:
+def plural(n: int, one: str, several: str = "") -> str:
     return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
@@ -32,14 +32,14 @@ def counted(n: int, one: str, several: str = "") -> str:
 
 
 def answer(comparison: Comparison) -> str:
-    """The result in a paragraph, then what it cannot support and what went wrong."""
+    """The result in one paragraph, then cautions and what went wrong."""
     heading, best = comparison.headings[comparison.headline], comparison.by_mean[0]
     low, high = comparison.interval(best, heading)
     mean = f"{comparison.mean(best, heading):.4f}"
     sentences = [
         f"Highest mean {escape(heading)}: <strong>{escape(best)}</strong>, {mean} "
         f"({tables.percent(comparison.level)} interval {tables.interval_text(low, high)}) "
-        f"over {counted(len(comparison.query_ids), 'test query', 'test queries')}."
+        f"over {plural(len(comparison.query_ids), 'test query', 'test queries')}."
     ]
     others = [label for label in comparison.by_mean if label != comparison.baseline]
     if others and comparison.marking_test:
@@ -64,36 +64,36 @@ def _named(labels: Sequence[str]) -> str:
 def summary(comparison: Comparison) -> str:
     legend = f"<p>{escape(tables.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
     matrix = LossMatrix.of(comparison)
-    grid = "" if matrix is None else html_table(matrix.sheet(), sortable=True, name="grid")
-    return grid + html_table(tables.means_sheet(comparison), sortable=True, name="means") + legend
+    grid = "" if matrix is None else html_table(matrix.table(), sortable=True, name="grid")
+    return grid + html_table(tables.means_table(comparison), sortable=True, name="means") + legend
 
 
 def differences(comparison: Comparison) -> str:
     if len(comparison.labels) < 2:
         return ""
     heading = comparison.headings[comparison.headline]
-    sheet = tables.differences_sheet(comparison)
+    table = tables.differences_table(comparison)
     found = {
         label: comparison.paired_tests[label, heading] for label in comparison.labels if label != comparison.baseline
     }
     ends = [abs(v) for t in found.values() for v in (t.difference, *t.interval) if math.isfinite(v)]
     span = max(ends, default=0.0) or 1.0
     rows = []
-    for row in sheet.rows:
+    for row in table.rows:
         t = found[str(row[0].value)]
         picture = plots.interval_picture(t.difference, *t.interval, span, comparison.verdict(t.ranker, heading))
         more = (Cell(f"{t.superiority:.2f}", t.superiority), Cell(_size(t.detectable), t.detectable))
         rows.append((*row[:2], Cell("", t.difference, picture=picture), *row[2:4], more[0], *row[4:], more[1]))
-    head = (*sheet.head[:2], "drawn", *sheet.head[2:4], "P(better)", *sheet.head[4:], "detectable")
+    head = (*table.head[:2], "plot", *table.head[2:4], "P(better)", *table.head[4:], "detectable")
     note = (
-        f"Each ranker less {comparison.baseline}, on {heading}. Drawn: the interval around the difference; the "
-        "upright mark is zero. Intervals are not corrected for several comparisons, the p-values are. "
-        "Effect: the mean difference over its standard deviation (Cohen's d for pairs). P(better): the chance of being "
-        "better on a query drawn at random, ties counted half. Detectable: the difference that this many queries would "
-        "show in 80 % of cases."
+        f"Ranker minus {comparison.baseline}, on {heading}. Plot: the difference and its interval; the vertical line "
+        "marks zero. The p-values are corrected for multiple comparisons, the intervals are not. Effect: mean "
+        "difference divided by its standard deviation (Cohen's d for pairs). P(better): probability of being better "
+        "on a random query; ties count half. Detectable: the smallest difference that this many queries "
+        "detect in 80 % of cases."
     )
-    table = html_table(Sheet(sheet.title, head, tuple(rows)), sortable=True, name="tests")
-    return f"{table}<p>{escape(note)}</p>"
+    html = html_table(Table(table.title, head, tuple(rows)), sortable=True, name="tests")
+    return f"{html}<p>{escape(note)}</p>"
 
 
 def _size(value: float) -> str:
@@ -104,9 +104,9 @@ def _size(value: float) -> str:
 
 
 def cost(comparison: Comparison, facts: Facts) -> str:
-    told = facts["rankers"]
-    longest = max(r["fit_seconds"] for r in told.values()) or 1.0
-    largest = max((r["memory_bytes"] or 0 for r in told.values()), default=0) or 1
+    entries = facts["rankers"]
+    longest = max(r["fit_seconds"] for r in entries.values()) or 1.0
+    largest = max((r["memory_bytes"] or 0 for r in entries.values()), default=0) or 1
     rows = [
         (
             Cell(label, label),
@@ -117,19 +117,19 @@ def cost(comparison: Comparison, facts: Facts) -> str:
             Cell(
                 tables.mebibytes(r["memory_bytes"]), r["memory_bytes"], picture=_bar((r["memory_bytes"] or 0) / largest)
             ),
-            Cell(tables.spread(r["iterations"]), max(r["iterations"])),
+            Cell(tables.range_text(r["iterations"]), max(r["iterations"])),
         )
-        for label, r in ((label, told[label]) for label in comparison.by_mean)
+        for label, r in ((label, entries[label]) for label in comparison.by_mean)
     ]
     tuning = ("tuning", "models tried") if comparison.tuned else ()
-    sheet = Sheet("Time and memory", ("ranker", *tuning, "fit", "predict", "memory", "iterations"), tuple(rows))
+    table = Table("Time and memory", ("ranker", *tuning, "fit", "predict", "memory", "iterations"), tuple(rows))
     note = (
-        ("Tuning: all trials, one after the other, and the models trained in them. " if comparison.tuned else "")
-        + "Fit and predict: seconds over all folds, on the machine and beside the load of that day. Memory: by how "
-        "much the process grew at most while the ranker trained, as the operating system counts it (the largest of the "
-        "folds); a library or kernel loaded for the first time is included, so some 10 MiB mean nothing."
+        ("Tuning: total time of all trials, and the models trained in them. " if comparison.tuned else "")
+        + "Fit and predict: wall-clock time over all folds; it depends on the machine and its load. Memory: peak "
+        "growth of the process during training, as the operating system reports it (the largest of the folds). It "
+        "includes libraries and kernels loaded for the first time, so differences of about 10 MiB mean nothing."
     )
-    return f"{html_table(sheet, sortable=True, name='costs')}<p>{escape(note)}</p>"
+    return f"{html_table(table, sortable=True, name='costs')}<p>{escape(note)}</p>"
 
 
 def _bar(share: float) -> str:
@@ -137,29 +137,29 @@ def _bar(share: float) -> str:
 
 
 def parameters(comparison: Comparison, facts: Facts) -> str:
-    """What each ranker was trained with, and how that was found."""
-    told = facts["rankers"]
-    rows = [(Cell(label, label), Cell(_settings(told[label]["params"]))) for label in comparison.by_mean]
+    """The parameters of each ranker, and how they were found."""
+    entries = facts["rankers"]
+    rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]))) for label in comparison.by_mean]
     tuned = [
         (label, fold, trials)
         for label in comparison.by_mean
-        for fold, trials in enumerate(told[label].get("trials", ()), start=1)
+        for fold, trials in enumerate(entries[label].get("trials", ()), start=1)
         if trials
     ]
     head = "parameters of the first fold" if comparison.data["folds"] > 1 and tuned else "parameters"
-    table = html_table(Sheet("Parameters", ("ranker", head), tuple(rows)), sortable=True, name="params")
+    table = html_table(Table("Parameters", ("ranker", head), tuple(rows)), sortable=True, name="params")
     limit = max(3, TRIAL_BUDGET // max(len(tuned), 1))
-    blocks = [_tuning(comparison, told[label], label, fold, trials, limit) for label, fold, trials in tuned]
-    found = f"<h3>Tuning</h3>{_chosen(comparison, told)}{''.join(blocks)}" if blocks else ""
+    blocks = [_tuning(comparison, entries[label], label, fold, trials, limit) for label, fold, trials in tuned]
+    found = f"<h3>Tuning</h3>{_chosen_table(comparison, entries)}{''.join(blocks)}" if blocks else ""
     return f'<div class="prose">{table}</div>{found}'
 
 
-def _chosen(comparison: Comparison, told: Facts) -> str:
-    """What tuning chose on each fold, a row for each parameter: how far the folds agree is seen at a glance."""
+def _chosen_table(comparison: Comparison, entries: Facts) -> str:
+    """What tuning chose, with a row per parameter and a column per fold, to show how far the folds agree."""
     folds = range(comparison.data["folds"])
     rows = []
     for label in comparison.by_mean:
-        chosen = told[label].get("chosen") or []
+        chosen = entries[label].get("chosen") or []
         for name in dict.fromkeys(name for one in chosen for name in one or ()):
             values = [(chosen[fold] or {}).get(name) for fold in folds]
             cells = (Cell(_short(v), v if isinstance(v, (int, float)) else str(v)) for v in values)
@@ -167,23 +167,23 @@ def _chosen(comparison: Comparison, told: Facts) -> str:
     if not rows:
         return ""
     head = ("ranker", "parameter", *(f"fold {fold + 1}" for fold in folds)) if len(folds) > 1 else _ONE_FOLD
-    return html_table(Sheet("Chosen, by fold", head, tuple(rows)), sortable=True, name="chosen")
+    return html_table(Table("Chosen, by fold", head, tuple(rows)), sortable=True, name="chosen")
 
 
 _ONE_FOLD = ("ranker", "parameter", "chosen")
 
 
 def _tuning(
-    comparison: Comparison, told: Facts, label: str, fold: int, trials: Sequence[Facts], limit: int
+    comparison: Comparison, entry: Facts, label: str, fold: int, trials: Sequence[Facts], limit: int
 ) -> str:  # fmt: skip
-    """The trials of one ranker on one fold, the best ones where there are many, and the parameters chosen."""
+    """The trials of one ranker on one fold (the best ones if there are many), and the parameters chosen."""
     name = f"{label}, fold {fold}" if comparison.data["folds"] > 1 else label
     best = sorted(trials, key=lambda t: t["value"] if t.get("value") is not None else -math.inf, reverse=True)[:limit]
     shown = trials if len(trials) <= limit else best
-    chosen = told["chosen"][fold - 1] if told.get("chosen") else None
-    note = f"Chosen on validation: {_settings(chosen)}." if chosen else ""
+    chosen = entry["chosen"][fold - 1] if entry.get("chosen") else None
+    note = f"Chosen on the validation data: {_settings(chosen)}." if chosen else ""
     if len(shown) < len(trials):
-        note += f" The best {len(shown)} trials are shown; comparison.json has all."
+        note += f" Only the best {len(shown)} trials are shown; comparison.json has all."
     head = ("trial", "params", "state", "value", "iterations", "seconds")
     rows = tuple(
         (
@@ -196,8 +196,8 @@ def _tuning(
         )
         for t in shown
     )
-    table = html_table(Sheet(f"Trials of {name}", head, rows), sortable=True)
-    return folded(f"{name}: {counted(len(trials), 'trial')}", f'<p>{escape(note)}</p><div class="trials">{table}</div>')
+    table = html_table(Table(f"Trials of {name}", head, rows), sortable=True)
+    return details(f"{name}: {plural(len(trials), 'trial')}", f'<p>{escape(note)}</p><div class="trials">{table}</div>')
 
 
 def _settings(params: Mapping[str, Any]) -> str:
@@ -217,8 +217,8 @@ def about(comparison: Comparison, facts: Facts) -> str:
     rows = {
         "Data": tables.data_note(comparison),
         "Division": _settings({k: v for k, v in facts["protocol"].items() if k != "tuning"}),
-        "Tuning": _settings(facts["protocol"].get("tuning") or {}) or "none; parameters as given",
-        "Documents a test query": f"{per['min']:,} to {per['max']:,}, median {per['median']:,g}",
+        "Tuning": _settings(facts["protocol"].get("tuning") or {}) or "none (parameters as given)",
+        "Documents per test query": f"{per['min']:,} to {per['max']:,}, median {per['median']:,g}",
         "Grades of the test documents": grades,
         "Test queries without a relevant document": f"{data['queries_without_relevant']:,}",
         "Metrics": "; ".join([*facts["metrics"].values()]),
@@ -234,7 +234,7 @@ def about(comparison: Comparison, facts: Facts) -> str:
 # -- small things ------------------------------------------------------------------------------------------------------
 
 
-def folded(title: str, html: str, opened: bool = False) -> str:
+def details(title: str, html: str, opened: bool = False) -> str:
     return f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>{html}</details>"
 
 

@@ -27,12 +27,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gainful.data.grades import by_grade
 from gainful.data.rows import Array, checked_grades, read_only
 from gainful.errors import ParameterError
+from gainful.losses.gains import exponential_gain, linear_gain, perfect_sums
 
 OWNER = "RankingProblem"
 Measure = Literal["ndcg", "average_precision"]
-LN2 = float(np.log(2.0))
 NO_WAY, PATHS, COUNTS, SQUARE = 0, 1, 2, 3  # ways to rank a query for NDCG; see ndcg_kernels
 MOST_STATES = 1 << 20  # of the count programme; beyond, paths
 
@@ -223,42 +224,6 @@ def same_length(A: Array, D: Array) -> tuple[Array, Array]:
 
 
 # -- what is known before any score ------------------------------------------------------------------------------------
-
-
-def by_grade(grades: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """(order, blocks, starts): the rows of each query by falling grade, cut where the grade changes."""
-    counts = np.diff(offsets)
-    query = np.repeat(np.arange(len(counts)), counts)
-    rows = np.lexsort((-grades, query))
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (np.diff(grades[rows]) != 0.0) | (np.diff(query) != 0)
-    starts = np.append(np.flatnonzero(new), len(rows)).astype(np.int64)
-    blocks = np.searchsorted(starts, offsets).astype(np.int64)
-    return (rows - offsets[query]).astype(np.int32), blocks, starts
-
-
-def linear_gain(grades: Array, offsets: Array) -> Array:
-    """g over the largest grade of the query: only ratios matter, and sums cannot overflow."""
-    top = np.maximum(np.maximum.reduceat(grades, offsets[:-1]), np.finfo(np.float64).tiny)
-    return np.asarray(grades / np.repeat(top, np.diff(offsets)))
-
-
-def exponential_gain(grades: Array, offsets: Array) -> Array:
-    """(2^g − 1) / 2^(the largest grade of the query), accurate for tiny grades and finite for huge ones."""
-    top = np.repeat(np.maximum.reduceat(grades, offsets[:-1]), np.diff(offsets))
-    small = np.minimum(grades, 64.0)
-    low = np.where(small < 1.0, np.expm1(small * LN2), np.exp2(small) - 1.0) * np.exp2(-np.floor(top))
-    high = np.exp2(grades - np.floor(top)) - np.exp2(-np.floor(top))
-    return np.asarray(np.where(grades < 64.0, low, high))
-
-
-def perfect_sums(values: Array, order: Array, offsets: Array, weights: Array) -> Array:
-    """Σ_r weights[r] · (value at rank r of the ranking by grade), one per query."""
-    counts = np.diff(offsets)
-    first = np.repeat(offsets[:-1], counts)
-    rank = np.arange(len(order)) - first
-    padded = np.append(weights, 0.0)
-    return np.asarray(np.add.reduceat(values[first + order] * padded[np.minimum(rank, len(weights))], offsets[:-1]))
 
 
 def target_weights(

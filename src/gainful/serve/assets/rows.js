@@ -6,7 +6,7 @@ const EXPECTED = "give JSON, LETOR lines (grade qid:1 1:0.5 …), or CSV whose f
 const MISSING = ["", "null", "nan", "na", "n/a", "none", "-nan"];
 
 function readRows(text, model, roles) {
-  if (!text.trim()) throw new Error("paste some rows first, open a file, or take the example");
+  if (!text.trim()) throw new Error("paste some rows first, open a file, or use the example");
   if (/^\s*[[{]/.test(text)) return readJson(text);
   const lines = text.split(/\r?\n/);
   const at = lines.findIndex((line) => line.split("#")[0].trim());
@@ -66,7 +66,7 @@ function readCsv(text, model, roles) {
   const [head, ...rows] = csvRecords(text, separator);
   const names = head.fields;
   if (names.every((name) => name !== "" && Number.isFinite(Number(name))))
-    throw new Error(`line ${head.line} must name the columns, and holds only numbers; ${EXPECTED}`);
+    throw new Error(`line ${head.line} must name the columns, but has only numbers; ${EXPECTED}`);
   const columnOf = Object.fromEntries(Object.entries(roles).map(([role, known]) =>
     [role, names.findIndex((name) => known.includes(name.toLowerCase()) && !model.feature_names?.includes(name))]));
   const columns = featureColumns(names, Object.values(columnOf), model);

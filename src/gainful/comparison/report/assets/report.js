@@ -1,4 +1,4 @@
-// Sorting, the rankers in colour, and opening everything for print. Without it the page reads the same, unsorted.
+// Sort tables, colour rankers, open everything for print. Without this script the page is complete but static.
 "use strict";
 window.addEventListener("error", (event) => { document.documentElement.dataset.error = event.message; });
 
@@ -20,7 +20,7 @@ function sortBy(table, heading) {
   const rows = [...body.rows].map((row) => [sortKey(row.cells[column]), row]);
   const known = rows.filter(([key]) => key !== "" && key !== "–");
   const unknown = rows.filter(([key]) => key === "" || key === "–");
-  // Figures are most often wanted from the top, names from A.
+  // Figures are sorted from the highest first, names from A.
   const figures = known.length > 0 && typeof known[0][0] === "number";
   const current = heading.getAttribute("aria-sort");
   const order = current === "none" ? (figures ? "descending" : "ascending")
@@ -38,10 +38,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
 }
 
-// The rankers in colour: at most as many as there are colours; one more takes the colour of the one chosen longest ago.
-// Pointing at a name, or reaching it by keyboard, shows its band: more than two at once would be mud.
+// At most one ranker per colour; one more takes the colour of the ranker chosen longest ago.
+// Pointing at a name, or focusing it, shows its band: more than two bands at once would be unreadable.
 const SLOTS = 6;
-const chosen = new Map();  // key → colour, in the order of choice
+const chosen = new Map();  // key → colour, in order of selection
 const toggles = [...document.querySelectorAll(".toggle")];
 
 function paint(key, slot) {

@@ -1,4 +1,4 @@
-"""What every request passes: who may, how many at once, an answer whatever happens, a count and a line in the log."""
+"""What wraps every request: access, the limit on requests at once, an answer in any case, metrics and a log line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 
-from gainful.serve.monitoring import Metrics, log, tell
+from gainful.serve.monitoring import Metrics, log, log_event
 from gainful.serve.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -23,11 +23,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN = {"/", "/docs", "/health", "/ready", "/openapi.json"}  # answered without a token: they tell nothing of the model
-PROBES = {"/health", "/ready", "/metrics"}  # answered however busy the server is, and logged only when debugging
+OPEN = {"/", "/docs", "/health", "/ready", "/openapi.json"}  # need no token: they reveal nothing about the model
+PROBES = {"/health", "/ready", "/metrics"}  # answered however busy the server is; logged only at debug level
 METHODS = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}
 SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
-CLIENT_LEFT = 499  # as nginx counts it; nobody is there to receive it
+CLIENT_LEFT = 499  # nginx's code; nobody receives it
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -36,7 +36,7 @@ HEADERS = [
 
 
 class Middleware:
-    """An ASGI application around another one."""
+    """An ASGI application that wraps another one."""
 
     def __init__(self, app: Application, settings: Settings, metrics: Metrics):
         self.app, self.settings, self.metrics = app, settings, metrics
@@ -52,19 +52,19 @@ class Middleware:
             await send({"type": "websocket.close", "code": 1000})
 
     def refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        """Status and line for a request that may not pass."""
+        """Status and line for a request that is not allowed."""
         if self._token is None:
             if not _names_this_machine(headers.get(b"host", b"")):
-                return 403, "the Host header names another machine; start the server with a token to be reached by name"
+                return 403, "the Host header names another machine; to reach the server by name, start it with a token"
         elif scope["path"] not in OPEN and not self._knows_token(headers.get(b"authorization", b"")):
-            return 401, "this needs the header Authorization: Bearer TOKEN with the server's token"
+            return 401, "send the header Authorization: Bearer TOKEN with the server's token"
         if self._computing >= self.settings.max_requests and scope["path"] not in PROBES:
-            return 503, f"the server is busy with {self._computing} requests; try again soon"
+            return 503, f"the server is busy with {self._computing} requests; try again later"
         return None
 
     def _knows_token(self, header: bytes) -> bool:
         kind, _, given = header.partition(b" ")
-        # Equal lengths on both sides, so that the time of the comparison tells nothing of the token.
+        # Equal lengths on both sides, so that the time of the comparison reveals nothing about the token.
         return kind.lower() == b"bearer" and hmac.compare_digest(_fingerprint(given.strip()), self._token or b"")
 
     def enter(self, path: str) -> None:
@@ -77,25 +77,25 @@ class Middleware:
 
 
 class Exchange:
-    """One request on its way through the gate."""
+    """One request and its answer."""
 
-    def __init__(self, gate: Middleware, scope: Scope, receive: Receive, send: Send):
-        self.gate, self.scope, self.receive, self._send = gate, scope, receive, send
+    def __init__(self, middleware: Middleware, scope: Scope, receive: Receive, send: Send):
+        self.middleware, self.scope, self.receive, self._send = middleware, scope, receive, send
         self.headers = dict(scope["headers"])
         given = self.headers.get(b"x-request-id", b"")
         self.id = given if SAFE_ID.fullmatch(given) else secrets.token_hex(8).encode()
         self.start = time.monotonic()
         self.status: int | None = None
-        self.told: dict[str, Any] = {"start": self.start, "request": self.id.decode()}
-        scope["gainful"] = self.told
+        self.context: dict[str, Any] = {"start": self.start, "request": self.id.decode()}
+        scope["gainful"] = self.context
 
     async def run(self) -> None:
         path = self.scope["path"]
-        refusal = self.gate.refusal(self.scope, self.headers)
-        self.gate.enter(path)
+        refusal = self.middleware.refusal(self.scope, self.headers)
+        self.middleware.enter(path)
         try:
             if refusal is None:
-                await self.gate.app(self.scope, self.receive, self.send)
+                await self.middleware.app(self.scope, self.receive, self.send)
             else:
                 await self.send_error(*refusal)
         except ClientDisconnect:
@@ -103,9 +103,9 @@ class Exchange:
         except Exception:
             log.exception("failed", extra={"fields": {"request": self.id.decode(), "path": path}})
             if self.status is None:
-                await self.send_error(500, f"internal error; the server's log tells more under {self.id.decode()}")
+                await self.send_error(500, f"internal error; see the server's log under {self.id.decode()}")
         finally:
-            self.gate.leave(path)
+            self.middleware.leave(path)
             self._finish(path)
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Exchange:
         await self._send(message)
 
     async def send_error(self, status: int, line: str) -> None:
-        self.told["error"] = line
+        self.context["error"] = line
         content = json.dumps({"error": line}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         if status == 401:
@@ -128,15 +128,15 @@ class Exchange:
     def _finish(self, path: str) -> None:
         seconds = time.monotonic() - self.start
         status = self.status or CLIENT_LEFT
-        route = getattr(self.scope.get("route"), "path", "other")  # paths come from outside: labels must not
+        route = getattr(self.scope.get("route"), "path", "other")  # clients choose paths, and must not choose labels
         method = self.scope["method"] if route != "other" and self.scope["method"] in METHODS else "any"
-        self.gate.metrics.observe(method, route, status, seconds)
+        self.middleware.metrics.observe(method, route, status, seconds)
         level = logging.ERROR if status >= 500 and status != 503 else logging.WARNING if status >= 400 else logging.INFO
         if path in PROBES and status < 400:
             level = logging.DEBUG
         if log.isEnabledFor(level):
-            fields = {name: value for name, value in self.told.items() if name != "start"}
-            tell(
+            fields = {name: value for name, value in self.context.items() if name != "start"}
+            log_event(
                 "request",
                 level,
                 method=self.scope["method"],
@@ -153,7 +153,7 @@ def _fingerprint(text: bytes) -> bytes:
 
 
 def _names_this_machine(host: bytes) -> bool:
-    """Whether a Host header names loopback: without a token, that keeps out web pages whose name was pointed here."""
+    """Whether a Host header names loopback. Without a token this keeps out web pages whose name was pointed here."""
     name = host.decode("latin-1").lower()
     name = name[1 : name.find("]")] if name.startswith("[") else name.partition(":")[0]
     if name in ("", "localhost") or name.endswith(".localhost"):

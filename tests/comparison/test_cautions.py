@@ -60,7 +60,9 @@ def test_an_unmarked_difference_is_undecided_and_says_how_many_queries_it_needs(
     test = found.paired_tests["b", "ndcg@10"]
     assert abs(test.difference) < test.detectable
     (sentence,) = found.cautions
-    assert sentence.startswith("Undecided, not equal: b against a. 40 test queries usually (80% of the time) show")
+    assert sentence.startswith(
+        "Undecided, not equal: b against a. With 40 test queries, differences in ndcg@10 below about"
+    )
     assert f"{test.detectable:.3f}" in sentence
     assert f"b's ({test.difference:+.4f}) needs about" in sentence
     assert test.queries_needed > 40

@@ -1,4 +1,4 @@
-"""The model in use, and its exchange for a new file while requests go on."""
+"""The model in use, replaced by a new file while requests go on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gainful.errors import FormatError, GainfulError
 from gainful.explanation.explain import feature_names
 from gainful.rankers.base import Ranker
 from gainful.rankers.model_file import load
-from gainful.serve.monitoring import tell
+from gainful.serve.monitoring import log_event
 
 Stamp = tuple[int, int, int]  # inode, time of change, size
 TRIES = 3
@@ -23,7 +23,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Served:
-    """A loaded model. A request takes the one in use once and keeps it to its end, whatever is loaded meanwhile."""
+    """A loaded model. A request uses the same one throughout, whatever is loaded meanwhile."""
 
     model: Ranker
     version: str  # the start of the file's SHA-256
@@ -41,17 +41,17 @@ class Served:
 
 
 class ModelSlot:
-    """Holds the model of a file; :meth:`reload` exchanges it, or keeps the old one where the file is no good."""
+    """Holds the model of a file; :meth:`reload` replaces it, or keeps the old one if the file is not usable."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._lock = threading.Lock()
         self.current = _load(self.path)
         self._tried = self.current.stamp
-        self.refusal: str | None = None  # why the file as it stands now is not in use
+        self.refusal: str | None = None  # why the current file is not in use
 
-    def changed(self) -> bool:
-        """Whether the file is another one than was last tried. A file that is gone is no news: the model stays."""
+    def has_changed(self) -> bool:
+        """Whether the file differs from the one last tried. If it is gone, the model stays."""
         try:
             return _stamp(self.path) != self._tried
         except OSError:
@@ -60,43 +60,43 @@ class ModelSlot:
     def reload(self, *, if_changed: bool = False) -> Served:
         """Load the file and use it from now on; a GainfulError says why the old model stays."""
         with self._lock:
-            if if_changed and not self.changed():
-                return self.current  # someone else was quicker
+            if if_changed and not self.has_changed():
+                return self.current  # another thread was faster
             try:
                 self._tried = _stamp(self.path)
                 served = _load(self.path)
             except (GainfulError, OSError, MemoryError) as error:
-                self.refusal = str(error) or "there is not enough memory for this model"
-                tell("model refused", logging.ERROR, error=self.refusal, kept=self.current.version)
+                self.refusal = str(error) or "not enough memory for this model"
+                log_event("model refused", logging.ERROR, error=self.refusal, kept=self.current.version)
                 if isinstance(error, GainfulError):
                     raise
                 raise FormatError(getattr(error, "strerror", None) or self.refusal, path=self.path) from error
             self._tried, self.refusal = served.stamp, None
             before, self.current = self.current.version, served
-            tell("model loaded", version=served.version, before=before, ranker=served.ranker)
+            log_event("model loaded", version=served.version, before=before, ranker=served.ranker)
             return served
 
 
 def _load(path: Path) -> Served:
-    """The model of the file, ready for its first request; the file must hold still meanwhile."""
+    """Load the model and make it ready for its first request; the file must not change meanwhile."""
     for _ in range(TRIES):
         try:
             stamp = _stamp(path)
-            model = load(path)  # first: it refuses what is no regular file, whose bytes might never end
+            model = load(path)  # before the digest: it refuses special files, whose bytes might never end
             digest = _digest(path)
-            held_still = stamp == _stamp(path)
+            unchanged = stamp == _stamp(path)
         except FileNotFoundError as error:
             raise FormatError("there is no such file", path=path) from error
         except OSError as error:
             raise FormatError(f"cannot be read ({error.strerror})", path=path) from error
-        if held_still:
+        if unchanged:
             _warm(model)
             return Served(model, digest[:16], tuple(feature_names(model)), stamp, time.time())
-    raise FormatError("the file changes while it is read; move a finished file into its place", path=path)
+    raise FormatError("the file keeps changing while it is read; write it elsewhere and move it into place", path=path)
 
 
 def _warm(model: Ranker) -> None:
-    """Let the model score once: libraries are loaded and kernels compiled before a request has to wait for them."""
+    """Score one row, so that no request has to wait for libraries to load or kernels to compile."""
     row = np.zeros((1, model.n_features_in_))
     model.predict(row)
     if model._why_no_contributions() is None:

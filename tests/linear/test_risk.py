@@ -10,18 +10,15 @@ import pytest
 from scipy import sparse
 
 import gainful
-from gainful.losses.structured import (
-    RankingProblem,
-    apply_gradient,
-    risk,
-    risk_along,
-    risk_from_scores,
-    slack_violations,
-    tight_violations,
-    violations,
-)
+from gainful.compute.features import Features
+from gainful.compute.query_loop import apply_gradient
+from gainful.linear.risk import LinearRisk
+from gainful.losses.structured import RankingProblem, fill_bound, violations
+from gainful.losses.structured.violations import BOUNDS
 
-INFERENCE = {"convex": violations, "tight": tight_violations, "slack": slack_violations}
+
+def risk_of(problem, X, weights, bound="convex", **threads):
+    return LinearRisk(fill_bound(problem, bound), X, problem.offsets, weights, **threads)
 
 
 @pytest.fixture(scope="module")
@@ -45,46 +42,43 @@ def kinds(X):
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "csr", "csr32"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("loss", ["convex", "tight"])
-def test_fused_is_unfused(training, kind, threads, loss, monkeypatch):
+@pytest.mark.parametrize("bound", ["convex", "tight"])
+def test_fused_is_unfused(training, kind, threads, bound, monkeypatch):
     monkeypatch.setattr("gainful.compute.query_loop.CHUNK_BYTES", 20_000)
     problem, X, w, weights = training
     X = kinds(X)[kind]
     plain = X.astype(np.float64)
     s = plain @ w
-    xi, c = INFERENCE[loss](problem, s)
+    xi, c = violations(problem, s, bound)
     c = c * np.repeat(weights, np.diff(problem.offsets))
-    value, gradient, scores = risk(problem, X, w, weights, want_scores=True, loss=loss, threads=threads)
+    value, gradient, scores = risk_of(problem, X, weights, bound, threads=threads).value_and_gradient(w)
     np.testing.assert_allclose(scores, s, atol=1e-12)
     assert value == pytest.approx(weights @ xi, rel=1e-10)
     np.testing.assert_allclose(gradient, plain.T @ c, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(apply_gradient(X, c, threads=threads), plain.T @ c, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(apply_gradient(Features(X), c, threads=threads), plain.T @ c, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", INFERENCE)
-def test_from_scores(training, loss):
-    problem, X, w, weights = training
-    xi, c = INFERENCE[loss](problem, X @ w)
-    value, coefficients = risk_from_scores(problem, X @ w, weights, loss=loss)
-    assert value == pytest.approx(weights @ xi)
-    np.testing.assert_allclose(coefficients, c * np.repeat(weights, np.diff(problem.offsets)), atol=1e-14)
-    value, gradient, none = risk(problem, X, w, loss=loss)
-    assert none is None
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_without_weights_queries_count_alike(training, bound):
+    problem, X, w, _ = training
+    xi, c = violations(problem, X @ w, bound)
+    value, gradient, _ = risk_of(problem, X, np.ones(problem.n_queries), bound).value_and_gradient(w)
     assert value == pytest.approx(xi.sum())
     np.testing.assert_allclose(gradient, X.T @ c, atol=1e-9)
 
 
 def test_the_subgradient_inequality_in_the_weights(training, rng):
     problem, X, w, weights = training
-    value, gradient, _ = risk(problem, X, w, weights)
+    risk = risk_of(problem, X, weights)
+    value, gradient, _ = risk.value_and_gradient(w)
     for _ in range(10):
         other = w + rng.normal(size=len(w)) * 10.0 ** rng.uniform(-3, 1)
-        assert risk(problem, X, other, weights)[0] >= value + gradient @ (other - w) - 1e-9
+        assert risk.value_and_gradient(other)[0] >= value + gradient @ (other - w) - 1e-9
 
 
 def test_same_threads_same_bits(training):
     problem, X, w, weights = training
-    runs = [risk(problem, X, w, weights, threads=2) for _ in range(3)]
+    runs = [risk_of(problem, X, weights, threads=2).value_and_gradient(w) for _ in range(3)]
     assert len({run[0] for run in runs}) == 1
     for run in runs:
         np.testing.assert_array_equal(run[1], runs[0][1])
@@ -96,27 +90,25 @@ def test_read_only_and_memory_mapped(training, tmp_path):
     stored[:] = X
     stored.flush()
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    expected = risk(problem, X.astype(np.float32), w, weights, threads=2)
-    found = risk(problem, mapped, w, weights, threads=2)
+    expected = risk_of(problem, X.astype(np.float32), weights, threads=2).value_and_gradient(w)
+    found = risk_of(problem, mapped, weights, threads=2).value_and_gradient(w)
     assert found[0] == expected[0]
     np.testing.assert_array_equal(found[1], expected[1])
     data = gainful.RankingData(X=X, y=np.zeros(len(X)), offsets=problem.offsets, query_ids=np.arange(300))
-    assert risk(problem, data.X, w, weights)[0] == pytest.approx(expected[0], rel=1e-5)
+    assert risk_of(problem, data.X, weights).value_and_gradient(w)[0] == pytest.approx(expected[0], rel=1e-5)
 
 
 def test_other_layouts_are_refused(training):
-    problem, X, w, weights = training
+    problem, X, _, weights = training
     for other in (np.asfortranarray(X), X.astype(np.int64), X[:, ::2]):
         with pytest.raises(gainful.ParameterError, match="X of risk must be C-contiguous float32 or float64, or CSR"):
-            risk(problem, other, w[: other.shape[1]], weights)
-    with pytest.raises(gainful.ParameterError, match="query_weights of risk"):
-        risk(problem, X, w, weights[1:])
+            risk_of(problem, other, weights)
     with pytest.raises(gainful.ParameterError, match="scores of violations must be"):
         violations(problem, X[:, 0][1:])
     with pytest.raises(gainful.ParameterError, match="prices of violations"):
         violations(problem, X[:, 0], prices=np.zeros(3))
-    with pytest.raises(gainful.ParameterError, match="loss of risk"):
-        risk(problem, X, w, loss="hinge")
+    with pytest.raises(gainful.ParameterError, match="bound of violations must be"):
+        violations(problem, X[:, 0], "hinge")
 
 
 def test_importing_loads_no_compiler():
@@ -124,16 +116,18 @@ def test_importing_loads_no_compiler():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("loss", ["convex", "tight", "slack"])
+@pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_along_a_line_equals_the_risk_from_scores(loss, threads, monkeypatch):
+def test_along_a_line_equals_the_risk_from_scores(bound, threads, monkeypatch):
     rng = np.random.default_rng(3)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 30))])
     n = int(offsets[-1])
     problem = RankingProblem.ndcg(rng.integers(0, 4, n), offsets, 5, position_weights=np.arange(5.0, 0.0, -1.0))
     scores, direction, weights = rng.normal(size=n), rng.normal(size=n), rng.random(30)
+    risk = risk_of(problem, np.zeros((n, 1)), weights, bound, threads=threads)
     monkeypatch.setattr("gainful.compute.query_loop.CHUNK_ROWS", 11)
     for t in (-0.7, 0.0, 0.4, 3.0):
-        value, c = risk_from_scores(problem, scores + t * direction, weights, loss=loss)
-        found = risk_along(problem, scores, direction, t, weights, loss=loss, threads=threads)
-        assert found == pytest.approx((value, float(c @ direction)), rel=1e-10, abs=1e-12)
+        xi, c = violations(problem, scores + t * direction, bound)
+        c *= np.repeat(weights, np.diff(offsets))
+        found = risk.along(scores, direction, t)
+        assert found == pytest.approx((weights @ xi, float(c @ direction)), rel=1e-10, abs=1e-12)

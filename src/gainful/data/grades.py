@@ -1,0 +1,25 @@
+"""The rows of each query by falling grade."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gainful.data.rows import Array
+
+
+def by_grade(grades: Array, offsets: Array) -> tuple[Array, Array, Array]:
+    """(order, blocks, starts): the rows of each query by falling grade, cut where the grade changes."""
+    counts = np.diff(offsets)
+    query = np.repeat(np.arange(len(counts)), counts)
+    rows = np.lexsort((-grades, query))
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (np.diff(grades[rows]) != 0.0) | (np.diff(query) != 0)
+    starts = np.append(np.flatnonzero(new), len(rows)).astype(np.int64)
+    blocks = np.searchsorted(starts, offsets).astype(np.int64)
+    return (rows - offsets[query]).astype(np.int32), blocks, starts
+
+
+def count_pairs(offsets: Array, blocks: Array, starts: Array) -> Array:
+    """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64; see :func:`by_grade`."""
+    sizes, counts = np.diff(starts).astype(np.float64), np.diff(offsets).astype(np.float64)
+    return np.asarray(0.5 * (counts**2 - np.add.reduceat(sizes**2, blocks[:-1])))
