@@ -333,8 +333,8 @@ def use_letor(path: Path, rng: Random) -> str:
         zero_based=bool(rng.integers(2)),
         sparse=[True, False, "auto", "auto"][int(rng.integers(4))],
         merge=bool(rng.integers(2)),
-        block_bytes=int(rng.choice([1, 30, 10**6])),
-        chunk_bytes=int(rng.choice([1, 11, 10**6])),
+        chunk_bytes=int(rng.choice([1, 30, 10**6])),
+        span_bytes=int(rng.choice([1, 11, 10**6])),
     )
     try:
         data = letor.read_with(path, options)

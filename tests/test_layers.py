@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,6 @@ LAYERS = [
     "explanation",
     "costs",
     "exports",
-    "reproduction",
     "integrations",
     "serve",
     "cli",
@@ -74,6 +74,11 @@ def test_every_module_is_in_a_folder():
     loose = {path.name for path in SOURCE.glob("*.py")}
     assert loose == {"__init__.py", "__main__.py"}
     assert {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"} < set(LAYERS)
+
+
+def test_only_the_command_line_knows_the_reproduction_folder():
+    found = {path for path in SOURCE.rglob("*.py") if re.search(r"(from|import) reproduction\b", path.read_text())}
+    assert found == {SOURCE / "cli" / "experiments.py"}
 
 
 def loaded_after(code: str) -> set[str]:

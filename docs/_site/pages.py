@@ -35,7 +35,7 @@ BY_MODULE = {
     "data": ("data", "formats", "selection", "synthetic", "binning", "frames"),
     "measuring": ("metrics", "losses"),
     "classes": ("rankers", "monitor"),
-    "comparing": ("comparison", "tuning", "space", "reproduction", "costs"),
+    "comparing": ("comparison", "tuning", "space", "costs"),
     "errors": ("errors",),
 }
 

@@ -12,7 +12,7 @@ from scipy import sparse
 import gainful
 from gainful.data import checks
 from gainful.data.blocks import LocalBlocks
-from gainful.data.checks import already_checked
+from gainful.data.checks import skip_checks
 from gainful.data.sharded import ShardedData
 from gainful.errors import command_line_words
 
@@ -383,7 +383,7 @@ def test_splits_given_to_compare_are_looked_at(artificial):
 
 
 def test_checked_data_are_not_checked_again(artificial):
-    with already_checked():
+    with skip_checks():
         gainful.ranker("regression").fit(unranked(artificial))  # a warning would be an error here
 
 

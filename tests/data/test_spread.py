@@ -22,7 +22,7 @@ def features(rng, n=200):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_they_are_those_of_numpy(form, weighted, rng, monkeypatch):
-    monkeypatch.setattr(rows, "BLOCK_VALUES", 60)  # several blocks
+    monkeypatch.setattr(rows, "CHUNK_VALUES", 60)  # several chunks
     X = FORMS[form](features(rng))
     dense = (X.toarray() if form == "csr" else X).astype(np.float64)
     omega = rng.integers(0, 4, len(dense)).astype(float) if weighted else np.ones(len(dense))

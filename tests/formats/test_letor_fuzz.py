@@ -23,7 +23,7 @@ PIECES = [
     b"NULL", b"nan", b"inf", b"docid", b"=", b"\0", b"\xff", b"\xc3\xa9", b"e", b"E+", b".", b"\xef\xbb\xbf", b"7e-324",
     b"123456789012345678901234567890", b"1 qid:5 1:1\n", b"3:1", b" 1:1", b"00000000000",
 ]  # fmt: skip
-SMALL = letor.Options(block_bytes=40, chunk_bytes=7, sparse=False, merge=True)
+SMALL = letor.Options(chunk_bytes=40, span_bytes=7, sparse=False, merge=True)
 
 
 def slowly(raw: bytes, rules: Rules) -> list[tuple[float, str, dict[int, float], str]] | int:
@@ -84,15 +84,15 @@ def any_options(draw_from: np.random.Generator) -> letor.Options:
         sparse=True if draw_from.integers(2) else "auto",
         merge=True,
         n_threads=int(draw_from.integers(1, 3)),
-        block_bytes=int(draw_from.choice([1, 30, 10**6])),
-        chunk_bytes=int(draw_from.choice([1, 11, 10**6])),
+        chunk_bytes=int(draw_from.choice([1, 30, 10**6])),
+        span_bytes=int(draw_from.choice([1, 11, 10**6])),
     )
 
 
 @settings(max_examples=300)
 @given(st.binary(min_size=1, max_size=60))
 def test_random_bytes(path: Path, raw: bytes) -> None:
-    agree(path, raw, letor.Options(sparse=True, merge=True, block_bytes=20, chunk_bytes=5))
+    agree(path, raw, letor.Options(sparse=True, merge=True, chunk_bytes=20, span_bytes=5))
 
 
 def test_mutations_of_a_valid_file(path: Path) -> None:

@@ -294,7 +294,7 @@ def test_any_cut_gives_the_same(tmp_path: Path, sparse: bool) -> None:
     for block in (1, 50, 700, 10**6):
         for chunk in (1, 3, 64, 500):
             for n_threads in (1, 3):
-                options = letor.Options(sparse=sparse, n_threads=n_threads, block_bytes=block, chunk_bytes=chunk)
+                options = letor.Options(sparse=sparse, n_threads=n_threads, chunk_bytes=block, span_bytes=chunk)
                 assert letor.read_with(path, options).equals(whole)
 
 
@@ -308,7 +308,7 @@ def test_always_the_first_bad_line(tmp_path: Path, n_threads: int) -> None:
                   enumerate(lines)]  # fmt: skip
         first = next((i for i in bad if broken[i] != lines[i]), None)
         path = put(tmp_path, "\n".join(broken))
-        options = letor.Options(n_threads=n_threads, block_bytes=2000, chunk_bytes=150)
+        options = letor.Options(n_threads=n_threads, chunk_bytes=2000, span_bytes=150)
         if first is None:
             letor.read_with(path, options)
             continue
@@ -340,7 +340,7 @@ def test_compressed(tmp_path: Path, suffix: str) -> None:
     wanted = read(plain)
     assert read(packed).equals(wanted)
     halves = put(tmp_path, pack(text[:1000]) + pack(text[1000:]), "halves.txt" + suffix)
-    assert letor.read_with(halves, letor.Options(block_bytes=100, chunk_bytes=10)).equals(wanted)
+    assert letor.read_with(halves, letor.Options(chunk_bytes=100, span_bytes=10)).equals(wanted)
     broken = put(tmp_path, pack(text)[:-40], "cut.txt" + suffix)
     with pytest.raises(FormatError, match="file is damaged or cut short"):
         read(broken)

@@ -18,7 +18,8 @@ from strategies import ranking_data
 
 from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, GainfulError, ParameterError
-from gainful.formats import read, sources, write
+from gainful.formats import read, write
+from gainful.formats.binary import stream as binary_stream
 from gainful.formats.convert import convert, iter_blocks
 from gainful.formats.letor import reader as letor
 from gainful.formats.letor import stream as letor_stream
@@ -47,10 +48,10 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def make_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor, "SPARSE_BYTES", 300)  # so that whether to store text sparse changes inside a file
     monkeypatch.setattr(letor_stream, "SAMPLE_BYTES", 1)
-    monkeypatch.setattr(letor_stream.LetorSource.__init__, "__kwdefaults__", {"block_bytes": 1})
-    kept = table_stream.TableSource.__init__.__kwdefaults__ | {"piece_rows": 2, "block_bytes": 300}
+    monkeypatch.setattr(letor_stream.LetorSource.__init__, "__kwdefaults__", {"chunk_bytes": 1})
+    kept = table_stream.TableSource.__init__.__kwdefaults__ | {"piece_rows": 2, "chunk_bytes": 300}
     monkeypatch.setattr(table_stream.TableSource.__init__, "__kwdefaults__", kept)
-    monkeypatch.setattr(sources.BinarySource.__init__, "__kwdefaults__", {"piece_rows": 2})
+    monkeypatch.setattr(binary_stream.BinarySource.__init__, "__kwdefaults__", {"piece_rows": 2})
 
 
 def assert_same(a: RankingData, b: RankingData, *, signs: bool = True) -> None:

@@ -148,7 +148,7 @@ def test_answers_to_other_questions_are_refused(data, tmp_path, monkeypatch):
             data, progress=stopping_after(4), checkpoint=file, checkpoint_every=0
         )
     elsewhere = lambda journal, name, ask: journal.vector(name, ask) + 1.0  # noqa: E731
-    monkeypatch.setattr("gainful.linear.scaling.noted", elsewhere)
+    monkeypatch.setattr("gainful.linear.scaling.record_vector", elsewhere)
     with pytest.raises(GainfulError, match="does not fit this training: step 3 asks something else"):
         gainful.LinearRanker(init="regression").fit(data, checkpoint=file)
     assert file.exists()

@@ -92,6 +92,8 @@ def try_out(python: Path, work: Path) -> None:
     for extra, command in NEED_AN_EXTRA.items():
         done = run(command, work, environment, code=2)
         expect(f"gainful[{extra}]" in done.stderr, f"{command} does not say what to install: {done.stderr}")
+    done = run("gainful reproduce artificial", work, environment, code=2)
+    expect("from a checkout" in done.stderr, f"gainful reproduce does not say where it runs: {done.stderr}")
     where = subprocess.run([str(python), "-c", NAMES], cwd=work, env=environment, capture_output=True, text=True)
     expect(where.returncode == 0, f"a public name cannot be loaded: {where.stderr}")
     expect(Path(where.stdout.strip()).is_relative_to(python.parents[1]), f"gainful came from {where.stdout.strip()}")

@@ -38,7 +38,7 @@ def test_equals_scikit_learns_ridge(alpha, storage, rng, monkeypatch):
 def test_blocks_do_not_matter(rng, monkeypatch):
     X, t = rng.random((50, 4)), rng.random(50)
     whole = solve_ridge(X, t, alpha=0.1)
-    monkeypatch.setattr(gainful.rows, "BLOCK_VALUES", 12)
+    monkeypatch.setattr("gainful.data.rows.CHUNK_VALUES", 12)
     assert np.allclose(solve_ridge(X, t, alpha=0.1)[0], whole[0], rtol=1e-12)
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gainful
-from gainful.cli import reproduce, run
+from gainful.cli import run
 from gainful.cli.jobs import seconds_left
-from gainful.reproduction import Artificial, Ohsumed, artificial, ohsumed
-from gainful.reproduction.ohsumed import Figure
-from gainful.reproduction.published import ARTIFICIAL, CLAIMS, OHSUMED, TABLE_1
+from reproduction import command
+from reproduction.artificial import Artificial
+from reproduction.ohsumed import Figure, Ohsumed
+from reproduction.published import ARTIFICIAL, CLAIMS, OHSUMED, TABLE_1
 
 QUICK = "regression,ranksvm,rsrank-sparse,lambdamart:n_trees=4"
 
@@ -221,6 +224,18 @@ def test_mistakes_are_one_line(capsys, tmp_path, arguments, message):
     assert message in err
 
 
+def test_the_installed_package_says_that_experiments_need_a_checkout(tmp_path):
+    shutil.copytree(Path(gainful.__file__).parent, tmp_path / "gainful", ignore=shutil.ignore_patterns("__pycache__"))
+    for arguments in (["ohsumed", "--data", "DIR"], ["artificial", "--full"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "gainful", "reproduce", *arguments],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert "run gainful reproduce from a checkout" in done.stderr
+
+
 def test_a_folder_without_validation_data_is_refused(capsys, folder, tmp_path):
     for name in ("train", "test"):
         (tmp_path / f"{name}.txt").write_bytes((folder / "Fold1" / f"{name}.txt").read_bytes())
@@ -262,9 +277,9 @@ def test_artificial_figures_are_a_plain_fits(tmp_path):
 
 
 def test_the_commands_defaults_are_the_experiments():
-    for command, experiment, names in (
-        (reproduce.ohsumed, ohsumed.Ohsumed, ("rankers", "trials", "select", "jobs", "seed")),
-        (reproduce.artificial, artificial.Artificial, ("trees", "leaves", "rate", "threads", "seed")),
+    for called, experiment, names in (
+        (command.ohsumed, Ohsumed, ("rankers", "trials", "select", "jobs", "seed")),
+        (command.artificial, Artificial, ("trees", "leaves", "rate", "threads", "seed")),
     ):
-        ours, theirs = inspect.signature(command).parameters, inspect.signature(experiment).parameters
+        ours, theirs = inspect.signature(called).parameters, inspect.signature(experiment).parameters
         assert {n: ours[n].default for n in names} == {n: theirs[n].default for n in names}

@@ -59,7 +59,7 @@ def test_more_features_than_rows_in_very_different_units(alpha):
 @pytest.mark.parametrize(("alpha", "low"), [(1e-3, 0.01), (10.0, 0.01), (0.0, 0.3)])
 def test_more_rows_than_features(alpha, low, form, monkeypatch):
     monkeypatch.setattr(ridge, "MOST_FEATURES_FOR_NORMAL_MATRIX", 3)
-    monkeypatch.setattr(rows, "BLOCK_VALUES", 700)
+    monkeypatch.setattr(rows, "CHUNK_VALUES", 700)
     X, t, omega = problem(300, 40, low, 1 / low)
     if form == "float32":
         X = X.astype(np.float32)
@@ -96,4 +96,4 @@ def test_no_copy_of_a_block_in_float64():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 0.75 * 2 * X.nbytes  # a piece of BLOCK_VALUES values, in float64 and centred; not all of them
+    assert peak < 0.75 * 2 * X.nbytes  # a chunk of CHUNK_VALUES values, in float64 and centred; not all of them

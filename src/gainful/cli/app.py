@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gainful.cli import compare, data, explain, export, models, rankers, reproduce, serve, tune
+from gainful.cli import compare, data, experiments, explain, export, models, rankers, serve, tune
 from gainful.errors import ParameterError
 
 TRUTH = ("true", "false", "yes", "no", "on", "off")
@@ -47,7 +47,7 @@ app.command("export")(export.export)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
 app.add_typer(data.app, name="data")
-app.add_typer(reproduce.app, name="reproduce")
+experiments.add_reproduce(app)
 app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)
 

@@ -16,7 +16,7 @@ from gainful.cluster.blocks import DaskBlocks, MappedBlock, gather, plain_errors
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
-from gainful.formats import FORMATS, read
+from gainful.formats import format_of, read
 from gainful.formats.binary.reader import Opened
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
@@ -77,8 +77,7 @@ def _release(keys: list[str], dask_scheduler: Any = None) -> list[str]:
 
 
 def _is_mapped(path: str, format: str | None, options: dict[str, Any]) -> bool:
-    is_binary = path.lower().endswith(FORMATS["binary"].suffixes) if format is None else format == "binary"
-    return is_binary and options.get("mmap", True) is True
+    return format_of(path, format).mapped and options.get("mmap", True) is True
 
 
 def block_count(rows: float) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.comparison.result import Run, path_of
 from gainful.compute.memory import PeakGrowth
-from gainful.data.checks import already_checked
+from gainful.data.checks import skip_checks
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
 from gainful.errors import InterruptedFitWarning
@@ -37,7 +37,7 @@ def train_and_test(
     progress: Callable[[Progress], object],
 ) -> Run | None:
     """The result of one ranker, or None if its training was interrupted."""
-    with warnings.catch_warnings(), already_checked(), PeakGrowth() as growth:
+    with warnings.catch_warnings(), skip_checks(), PeakGrowth() as growth:
         warnings.simplefilter("ignore", InterruptedFitWarning)
         start = time.perf_counter()
         model.fit(train, eval_set=valid, progress=progress)

@@ -103,7 +103,7 @@ _checked: ContextVar[bool] = ContextVar("gainful_data_checked", default=False)
 
 
 @contextmanager
-def already_checked() -> Iterator[None]:
+def skip_checks() -> Iterator[None]:
     """Within this block, ``fit`` takes its data as they are: whoever trains many times on them has checked them."""
     before = _checked.set(True)
     try:
@@ -113,7 +113,7 @@ def already_checked() -> Iterator[None]:
 
 
 def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
-    """A warning for each finding, one line each; nothing within :func:`already_checked`.
+    """A warning for each finding, one line each; nothing within :func:`skip_checks`.
 
     It points to the caller of the decorated function that asks.
     """

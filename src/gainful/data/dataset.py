@@ -37,17 +37,20 @@ from gainful.data.frames import as_features, column_to_numpy, refuse_dask, witho
 from gainful.data.rows import (
     Array,
     as_id_array,
-    checked_column,
-    checked_doc_ids,
-    checked_grades,
-    checked_names,
-    checked_query_weights,
+    check_column,
+    check_doc_ids,
+    check_grades,
+    check_names,
+    check_query_weights,
     first_repeated,
     group_rows,
+    join_optional,
+    read_only,
     refuse_empty,
     refuse_infinite,
     rows_of_queries,
-    value_blocks,
+    stack_matrices,
+    value_chunks,
     weights_of_queries,
 )
 from gainful.errors import DataError
@@ -186,7 +189,7 @@ class RankingData(Dataset):
         X, names = as_features(self.X)
         n_rows, n_features = X.shape
         refuse_empty(X)
-        y = checked_grades(self.y, n_rows)
+        y = check_grades(self.y, n_rows)
         offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
             raise DataError(f"offsets must run from 0 to the number of rows ({n_rows})")
@@ -204,9 +207,9 @@ class RankingData(Dataset):
             y=y,
             offsets=offsets,
             query_ids=query_ids,
-            doc_ids=checked_doc_ids(self.doc_ids, n_rows),
-            feature_names=checked_names(self.feature_names if self.feature_names is not None else names, n_features),
-            query_weights=checked_query_weights(self.query_weights, len(query_ids)),
+            doc_ids=check_doc_ids(self.doc_ids, n_rows),
+            feature_names=check_names(self.feature_names if self.feature_names is not None else names, n_features),
+            query_weights=check_query_weights(self.query_weights, len(query_ids)),
             input_order=self.input_order,
         )
 
@@ -231,10 +234,10 @@ class RankingData(Dataset):
         X, names = as_features(X)
         n_rows = X.shape[0]
         refuse_empty(X)
-        grades = checked_grades(y, n_rows)
+        grades = check_grades(y, n_rows)
         order, offsets, query_ids = group_rows(qid, n_rows)
-        ids = checked_doc_ids(doc_ids, n_rows)
-        weights = None if sample_weight is None else checked_column(sample_weight, n_rows, "sample_weight")
+        ids = check_doc_ids(doc_ids, n_rows)
+        weights = None if sample_weight is None else check_column(sample_weight, n_rows, "sample_weight")
         if order is not None:
             X, grades = X[order], grades[order]
             ids = None if ids is None else ids[order]
@@ -315,7 +318,7 @@ class RankingData(Dataset):
     @cached_property
     def has_missing(self) -> bool:
         """Whether any feature value is NaN."""
-        return any(bool(np.isnan(block).any()) for block in value_blocks(self.X))
+        return any(bool(np.isnan(block).any()) for block in value_chunks(self.X))
 
     # -- as blocks -----------------------------------------------------------------------------------------------------
 
@@ -427,18 +430,7 @@ class RankingData(Dataset):
         twice = first_repeated(query_ids)
         if twice is not None:
             raise DataError(f"query {twice!r} is in two parts; give the queries of each part ids of their own")
-        starts = np.cumsum([0] + [part.n_rows for part in parts])
-        return RankingData.trusted(
-            X=_stack(parts),
-            y=np.concatenate([part.y for part in parts]),
-            offsets=np.concatenate(
-                [[0], *(part.offsets[1:] + s for part, s in zip(parts, starts, strict=False))]
-            ).astype(np.int64),
-            query_ids=query_ids,
-            doc_ids=_join_optional([part.doc_ids for part in parts], [part.n_rows for part in parts], ""),
-            feature_names=first.feature_names,
-            query_weights=_join_optional([p.query_weights for p in parts], [p.n_queries for p in parts], 1.0),
-        )
+        return join_pieces(parts).replace(query_ids=query_ids)
 
     def with_n_features(self, n_features: int) -> RankingData:
         """The same data with zero columns added at the end: in LETOR text a feature not written is 0."""
@@ -497,30 +489,35 @@ def _itself(data: RankingData) -> RankingData:
 def _read_only(value: Any) -> Any:
     """A view that refuses writes; the caller's own array stays as it was."""
     if isinstance(value, np.ndarray):
-        view = value.view()
-        view.flags.writeable = False
-        return view
+        return read_only(value)
     if hasattr(value, "indptr"):
-        parts = (_read_only(value.data), _read_only(value.indices), _read_only(value.indptr))
+        parts = (read_only(value.data), read_only(value.indices), read_only(value.indptr))
         frozen = type(value)(parts, shape=value.shape, copy=False)
         frozen.has_canonical_format = True
         return frozen
     return value
 
 
-def _stack(parts: Sequence[RankingData]) -> Any:
-    if parts[0].is_sparse:
-        from scipy import sparse
+def join_pieces(
+    pieces: Sequence[RankingData], continues: Sequence[bool] | None = None, dtype: Any = None
+) -> RankingData:
+    """All rows of pieces that agree on their features, without checks.
 
-        return sparse.vstack([part.X for part in parts], format="csr")
-    return np.concatenate([part.X for part in parts])
-
-
-def _join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
-    if all(array is None for array in arrays):
-        return None
-    return np.concatenate(
-        [np.full(n, fill) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    Where ``continues`` is true, the first query of the piece goes on from the last one of the piece before.
+    """
+    old = [0] * len(pieces) if continues is None else [int(goes_on) for goes_on in continues]
+    both = list(zip(pieces, old, strict=True))
+    starts = np.cumsum([0] + [piece.n_rows for piece in pieces])
+    offsets = [piece.offsets[n:-1] + start for (piece, n), start in zip(both, starts[:-1], strict=True)]
+    weights = [None if piece.query_weights is None else piece.query_weights[n:] for piece, n in both]
+    return RankingData.trusted(
+        X=stack_matrices([piece.X for piece in pieces], dtype),
+        y=np.concatenate([piece.y for piece in pieces]),
+        offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
+        query_ids=np.concatenate([piece.query_ids[n:] for piece, n in both]),
+        doc_ids=join_optional([piece.doc_ids for piece in pieces], [piece.n_rows for piece in pieces], ""),
+        feature_names=pieces[0].feature_names,
+        query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.data.rows import value_blocks
+from gainful.data.rows import value_chunks
 
 if TYPE_CHECKING:
     from gainful.data.dataset import RankingData
@@ -97,7 +97,7 @@ def describe(data: RankingData) -> Description:
         grade_range=(float(values[0]), float(values[-1])),
         queries_without_relevant=int((high <= 0).sum()),
         queries_of_one_grade=int(((low == high) & (high > 0)).sum()),
-        missing_values=sum(int(np.isnan(block).sum()) for block in value_blocks(data.X)),
+        missing_values=sum(int(np.isnan(block).sum()) for block in value_chunks(data.X)),
         constant_features=_count_constant(data.X),
         storage=f"{'sparse' if data.is_sparse else 'dense'} {data.X.dtype}",
         density=size / max(1, data.n_rows * data.n_features),
@@ -110,7 +110,7 @@ def _count_constant(X: Any) -> int:
     if not isinstance(X, np.ndarray):
         return int(X.shape[1]) - _count_varying(X)
     constant = np.ones(X.shape[1], dtype=bool)
-    for block in value_blocks(X):
+    for block in value_chunks(X):
         constant &= (block == X[0]).all(axis=0)
         if not constant.any():
             break

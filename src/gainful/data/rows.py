@@ -13,7 +13,7 @@ from gainful.data.frames import column_to_numpy
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
-BLOCK_VALUES = 1 << 20  # values of X that are worked on together, so that no temporary is as large as X
+CHUNK_VALUES = 1 << 20  # values of X that are worked on together, so that no temporary is as large as X
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -121,6 +121,24 @@ def first_repeated(ids: Array) -> Any:
     return None
 
 
+def join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
+    """All arrays as one, with ``fill`` where there is none; None if there is none at all."""
+    if all(array is None for array in arrays):
+        return None
+    return np.concatenate(
+        [np.full(n, fill) if array is None else array for array, n in zip(arrays, lengths, strict=True)]
+    )
+
+
+def stack_matrices(matrices: Sequence[Any], dtype: Any = None) -> Any:
+    """The rows of all matrices, dense or CSR, as one matrix."""
+    if isinstance(matrices[0], np.ndarray):
+        return np.concatenate(matrices, dtype=dtype)
+    from scipy import sparse  # slow to import, and seldom needed
+
+    return sparse.vstack(matrices, format="csr", dtype=dtype)
+
+
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +148,7 @@ def _real(values: Array) -> Array:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def checked_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
+def check_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
     """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
     try:
         grades = _real(column_to_numpy(y))
@@ -155,29 +173,29 @@ def refuse_empty(X: Any) -> None:
 def refuse_infinite(X: Any, first_row: int = 0) -> None:
     """Raise at the first infinite feature value. NaN passes: it means missing. ``first_row`` as for grades."""
     start = 0
-    for block in value_blocks(X):
+    for chunk in value_chunks(X):
         with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not np.isfinite(block.sum())  # one cheap pass settles the ordinary case
-        if suspicious and np.isinf(block).any():
-            flat = start + int(np.flatnonzero(np.isinf(block).ravel())[0])
+            suspicious = not np.isfinite(chunk.sum())  # one cheap pass settles the ordinary case
+        if suspicious and np.isinf(chunk).any():
+            flat = start + int(np.flatnonzero(np.isinf(chunk).ravel())[0])
             row, column = _place_of(X, flat)
             row += first_row
             raise DataError(
                 f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
             )
-        start += block.size
+        start += chunk.size
 
 
-def row_blocks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
-    """Runs of rows with about ``values`` values together, BLOCK_VALUES unless told; a row has ``width`` of them."""
-    step = max(1, int((BLOCK_VALUES if values is None else values) / max(width, 1.0)))
+def row_chunks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
+    """Runs of rows with about ``values`` values together, CHUNK_VALUES unless told; a row has ``width`` of them."""
+    step = max(1, int((CHUNK_VALUES if values is None else values) / max(width, 1.0)))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
-def value_blocks(X: Any) -> Iterator[Array]:
+def value_chunks(X: Any) -> Iterator[Array]:
     if isinstance(X, np.ndarray):
-        return (X[rows] for rows in row_blocks(*X.shape))
-    return (X.data[i : i + BLOCK_VALUES] for i in range(0, X.nnz, BLOCK_VALUES))
+        return (X[rows] for rows in row_chunks(*X.shape))
+    return (X.data[i : i + CHUNK_VALUES] for i in range(0, X.nnz, CHUNK_VALUES))
 
 
 def read_only(array: Array) -> Array:
@@ -202,11 +220,11 @@ def _place_of(X: Any, flat: int) -> tuple[int, int]:
 
 
 def linear_scores(X: Any, w: Array) -> Array:
-    """X·w in float64 whatever X is stored in, block by block, so that no float64 copy of X is made."""
+    """X·w in float64 whatever X is stored in, without a float64 copy of X."""
     if X.dtype == np.float64:
         return np.asarray(X @ w)
     scores = np.empty(X.shape[0])
-    for rows in row_blocks(*X.shape):
+    for rows in row_chunks(*X.shape):
         scores[rows] = X[rows].astype(np.float64) @ w
     return scores
 
@@ -228,7 +246,7 @@ class Columns:
         return column
 
 
-def checked_column(values: Any, n: int, what: str) -> Array:
+def check_column(values: Any, n: int, what: str) -> Array:
     try:
         array = _real(column_to_numpy(values))
     except (TypeError, ValueError) as error:
@@ -238,11 +256,11 @@ def checked_column(values: Any, n: int, what: str) -> Array:
     return array
 
 
-def checked_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
+def check_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False) -> Array | None:
     """Weights as float64. ``all_zero``: they may all be 0, as in one shard of many."""
     if weights is None:
         return None
-    array = checked_column(weights, n_queries, "query_weights")
+    array = check_column(weights, n_queries, "query_weights")
     if not np.isfinite(array).all() or (array < 0).any():
         raise DataError("query weights must be finite and not negative")
     if not all_zero and not array.any():
@@ -264,7 +282,7 @@ def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_r
     return np.asarray(low)
 
 
-def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
+def check_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
     if doc_ids is None:
         return None
     array = as_id_array(doc_ids, "doc_ids")
@@ -273,7 +291,7 @@ def checked_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:
     return array
 
 
-def checked_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
+def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str):

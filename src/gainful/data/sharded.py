@@ -16,7 +16,7 @@ import numpy as np
 from gainful.data.blocks import Blocks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import Array, first_repeated
+from gainful.data.rows import Array, first_repeated, join_optional
 from gainful.errors import DataError
 
 
@@ -140,10 +140,7 @@ class ShardedData(Dataset):
     @cached_property
     def query_weights(self) -> Array | None:
         """The weight of each query, or None where all count the same."""
-        if all(one.query_weights is None for one in self.facts):
-            return None
-        parts = [np.ones(len(f.query_ids)) if f.query_weights is None else f.query_weights for f in self.facts]
-        return np.concatenate(parts)
+        return join_optional([one.query_weights for one in self.facts], self.queries_by_block, 1.0)
 
     @cached_property
     def has_missing(self) -> bool:

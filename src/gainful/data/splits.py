@@ -28,15 +28,15 @@ class Split:
 
     @property
     def train(self) -> RankingData:
-        return _made(self._train)
+        return _load_part(self._train)
 
     @property
     def valid(self) -> RankingData | None:
-        return None if self._valid is None else _made(self._valid)
+        return None if self._valid is None else _load_part(self._valid)
 
     @property
     def test(self) -> RankingData:
-        return _made(self._test)
+        return _load_part(self._test)
 
     def __repr__(self) -> str:
         return f"Split({self.name!r})" if self.name else "Split()"
@@ -52,7 +52,7 @@ def first_look(
     return first.train, first.valid
 
 
-def _made(part: Part) -> RankingData:
+def _load_part(part: Part) -> RankingData:
     return part if isinstance(part, RankingData) else part()
 
 
@@ -68,7 +68,7 @@ def split(data: RankingData, sizes: Sequence[float] = (0.6, 0.2, 0.2), *, seed: 
     (6, 2, 2)
     """
     counts = _counts(sizes, data.n_queries)
-    order = _shuffled(data.n_queries, seed, "split")
+    order = _shuffle(data.n_queries, seed, "split")
     borders = np.concatenate([[0], np.cumsum(counts)])
     return tuple(data[np.sort(order[a:b])] for a, b in pairwise(borders))
 
@@ -83,7 +83,7 @@ def folds(data: RankingData, n_folds: int = 5, *, seed: int = 0) -> list[Split]:
         raise ParameterError.of("folds", "n_folds", "an integer ≥ 3 (train, validation and test part)", n_folds)
     if n_folds > data.n_queries:
         raise DataError(f"{data.n_queries} queries cannot make {n_folds} folds")
-    order = _shuffled(data.n_queries, seed, "folds")
+    order = _shuffle(data.n_queries, seed, "folds")
     parts = [np.sort(part) for part in np.array_split(order, n_folds)]
     result = []
     for i in range(n_folds):
@@ -93,7 +93,7 @@ def folds(data: RankingData, n_folds: int = 5, *, seed: int = 0) -> list[Split]:
     return result
 
 
-def _shuffled(n_queries: int, seed: int, owner: str) -> Array:
+def _shuffle(n_queries: int, seed: int, owner: str) -> Array:
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         raise ParameterError.of(owner, "seed", "an integer ≥ 0", seed)
     return np.random.default_rng(seed).permutation(n_queries)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, row_blocks
+from gainful.data.rows import Array, row_chunks
 from gainful.errors import DataError
 
 NOISE = 1e-12  # part of the sum of squares that may be rounding
@@ -74,20 +74,19 @@ def first_row(X: Any, weights: Array | None = None) -> Array:
 
 
 def feature_sums(X: Any, shift: Array, weights: Array | None = None) -> Sums:
-    """The sums about ``shift``, block by block."""
+    """The sums about ``shift``."""
     omega = np.ones(X.shape[0]) if weights is None else weights
     sums = _dense_sums if isinstance(X, np.ndarray) else _sparse_sums
     nothing = Sums(0.0, np.full(X.shape[1], SMALLEST), np.zeros(X.shape[1]), np.zeros(X.shape[1]))
     width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / X.shape[0]
-    blocks = ((X[rows], omega[rows]) for rows in row_blocks(X.shape[0], width))
-    counting = (_rows_that_count(*block) for block in blocks)
-    return functools.reduce(Sums.__add__, (sums(block, shift, own) for block, own in counting if len(own)), nothing)
+    counting = (_rows_that_count(X[rows], omega[rows]) for rows in row_chunks(X.shape[0], width))
+    return functools.reduce(Sums.__add__, (sums(chunk, shift, own) for chunk, own in counting if len(own)), nothing)
 
 
-def _rows_that_count(block: Any, omega: Array) -> tuple[Any, Array]:
+def _rows_that_count(chunk: Any, omega: Array) -> tuple[Any, Array]:
     """Without the rows of weight 0, whose values must not matter."""
     counts = omega > 0.0
-    return (block, omega) if counts.all() else (block[counts], omega[counts])
+    return (chunk, omega) if counts.all() else (chunk[counts], omega[counts])
 
 
 def spread_of_sums(parts: list[Sums], shift: Array) -> Spread:
@@ -103,8 +102,8 @@ def spread_of_sums(parts: list[Sums], shift: Array) -> Spread:
     return Spread(sums.total, mean, np.where(constant, 0.0, deviation))
 
 
-def _dense_sums(block: Array, shift: Array, omega: Array) -> Sums:
-    z = block.astype(np.float64)
+def _dense_sums(chunk: Array, shift: Array, omega: Array) -> Sums:
+    z = chunk.astype(np.float64)
     z -= shift
     unit = _power_of_two(np.maximum(z.max(axis=0), -z.min(axis=0)))
     z /= unit
@@ -112,14 +111,14 @@ def _dense_sums(block: Array, shift: Array, omega: Array) -> Sums:
     return Sums(float(omega.sum()), unit, first, omega @ np.square(z, out=z))
 
 
-def _sparse_sums(block: Any, shift: Array, omega: Array) -> Sums:
+def _sparse_sums(chunk: Any, shift: Array, omega: Array) -> Sums:
     """What is not stored is 0, and as far from ``shift`` as 0 is."""
-    (n, d), at = block.shape, block.indices
-    weight = np.repeat(omega, np.diff(block.indptr))
+    (n, d), at = chunk.shape, chunk.indices
+    weight = np.repeat(omega, np.diff(chunk.indptr))
     all_stored = np.bincount(at, minlength=d) == n
     total = float(omega.sum())
     absent = np.where(all_stored, 0.0, np.maximum(total - np.bincount(at, weights=weight, minlength=d), 0.0))
-    z = block.data.astype(np.float64) - shift[at]
+    z = chunk.data.astype(np.float64) - shift[at]
     peak = np.where(all_stored, 0.0, np.abs(shift))
     np.maximum.at(peak, at, np.abs(z))
     unit = _power_of_two(peak)

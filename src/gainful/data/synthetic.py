@@ -54,7 +54,7 @@ def make_artificial(
         raise ParameterError(
             f"make_artificial: {n_queries * n_docs * n_features:,} values are more than memory can hold"
         )
-    shares = _checked_shares(grade_shares, n_grades)
+    shares = _check_shares(grade_shares, n_grades)
     rng = np.random.default_rng(seed)
     v = rng.standard_normal(n_features)
     P, Q = rng.permutation(n_features), rng.permutation(n_features)
@@ -82,7 +82,7 @@ def make_artificial(
     )
 
 
-def _checked_shares(grade_shares: Sequence[float] | None, n_grades: int) -> np.ndarray:
+def _check_shares(grade_shares: Sequence[float] | None, n_grades: int) -> np.ndarray:
     if grade_shares is None:
         return np.full(n_grades, 1.0 / n_grades)
     shares = np.asarray(grade_shares, dtype=np.float64)

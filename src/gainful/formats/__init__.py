@@ -1,7 +1,15 @@
-"""Reading and writing ranking data. The suffix of a file, or ``format=``, says which module does it.
+"""Read and write ranking data. The suffix of a file, or ``format=``, says which module does it.
 
-Adding a format is one entry of :data:`FORMATS` and a module with ``read(path, …)`` and ``write(data, path, …)``. The
-keyword-only parameters of these two are the format's options. Modules are imported when they are first needed.
+To add a format, write a module and add a line to :data:`FORMATS`. The module has
+
+- ``read(path, *, …)``: the data of a file;
+- ``open_writer(path, data, *, …)``: a :class:`~gainful.formats.files.FileWriter` for one append of ``data``;
+- ``open_source(paths, *, …)``: a :class:`~gainful.formats.sources.Source`, which reads the files in bounded memory.
+  Without it, conversion reads each file whole.
+- ``columns(path, *, …)``, for tables only: the names of the columns by role.
+
+The keyword-only parameters are the format's options; ``open_source`` takes those of ``read``. Modules are imported
+when they are first needed.
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +32,36 @@ __all__ = ["FORMATS", "check_format", "known_suffixes", "read", "write"]
 
 @dataclass(frozen=True)
 class Format:
-    """One file format: where its functions are, what they are called with, and the suffixes that mean it."""
+    """One file format: the module with its functions, and the suffixes that mean it."""
 
     module: str
     suffixes: tuple[str, ...]
     compressible: bool = False
+    mapped: bool = False  # values stay in the file when it is read
     fixed: dict[str, Any] = field(default_factory=dict)  # arguments that the format sets, not the caller
+
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """A function of the format's module, or None if the format has no such function."""
+        found = getattr(importlib.import_module(f"gainful.formats.{self.module}"), name, None)
+        return None if found is None else partial(found, **self.fixed)
+
+    def check_options(self, name: str, verb: str, options: dict[str, Any]) -> None:
+        """Refuse an option that function ``name`` does not have; ``verb`` is what users call it."""
+        function = self.function(name)
+        parameters = {} if function is None else inspect.signature(function).parameters
+        known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed]
+        for given in options:
+            if given not in known:
+                raise UnknownNameError.among("option", given, known, owner=f"{verb} for this format")
 
 
 FORMATS = {
-    "letor": Format("letor", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
-    "parquet": Format("table", (".parquet",), fixed={"kind": "parquet"}),
-    "arrow": Format("table", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
-    "csv": Format("table", (".csv",), compressible=True, fixed={"kind": "csv"}),
-    "tsv": Format("table", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
-    "binary": Format("binary", (".gnf",)),
+    "letor": Format("letor.format", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
+    "parquet": Format("table.format", (".parquet",), fixed={"kind": "parquet"}),
+    "arrow": Format("table.format", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
+    "csv": Format("table.format", (".csv",), compressible=True, fixed={"kind": "csv"}),
+    "tsv": Format("table.format", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
+    "binary": Format("binary.format", (".gnf",), mapped=True),
 }
 
 
@@ -47,8 +71,9 @@ def read(path: PathLike, format: str | None = None, **options: Any) -> RankingDa
     ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format.
     """
     check_readable(path)
-    call = function_of("read", path, format, options)
-    data: RankingData = call(path, **options)
+    chosen = format_of(path, format)
+    chosen.check_options("read", "read", options)
+    data: RankingData = chosen.function("read")(path, **options)  # type: ignore[misc]
     return data
 
 
@@ -57,20 +82,19 @@ def columns_of(path: PathLike, format: str | None = None, **options: Any) -> dic
 
     Parameters as in :func:`read`.
     """
-    chosen = format_of(path, format)
-    if chosen.module != "table":
-        return None
-    from gainful.formats.table import reader as table
-
-    return table.columns(path, **options, **chosen.fixed)
+    columns = format_of(path, format).function("columns")
+    return None if columns is None else columns(path, **options)
 
 
 def write(data: RankingData, path: PathLike, format: str | None = None, **options: Any) -> None:
     """Write ranking data, whole or not at all. Parameters as in :func:`read`."""
     if not isinstance(data, RankingData):
         raise TypeError(f"write needs a RankingData, was {type(data).__name__}")
+    chosen = format_of(path, format)
+    chosen.check_options("open_writer", "write", options)
     data = data.replace(X=without_codes(data.X))
-    function_of("write", path, format, options)(data, path, **options)
+    with chosen.function("open_writer")(path, data, **options) as writer:  # type: ignore[misc]
+        writer.append(data)
 
 
 def check_format(path: PathLike, format: str | None = None) -> None:
@@ -89,29 +113,11 @@ def known_suffixes() -> tuple[str, ...]:
 
 def format_of(path: PathLike, format: str | None = None) -> Format:
     """The format of a file, by name or by suffix."""
-    return _by_suffix(path) if format is None else _by_name(format)
-
-
-def function_of(name: str, path: PathLike, format: str | None, options: dict[str, Any]) -> Callable[..., Any]:
-    """``read`` or ``write`` of a file's format; an option that it does not have is refused."""
-    chosen = format_of(path, format)
-    function = getattr(importlib.import_module(f"gainful.formats.{chosen.module}.reader"), name)
-    parameters = inspect.signature(function).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in chosen.fixed]
-    for given in options:
-        if given not in known:
-            raise UnknownNameError.among("option", given, known, owner=f"{name} for this format")
-
-    def call(*arguments: Any, **given: Any) -> Any:
-        return function(*arguments, **given, **chosen.fixed)
-
-    return call
-
-
-def _by_name(name: str) -> Format:
-    if name not in FORMATS:
-        raise UnknownNameError.among("format", name, FORMATS)
-    return FORMATS[name]
+    if format is None:
+        return _by_suffix(path)
+    if format not in FORMATS:
+        raise UnknownNameError.among("format", format, FORMATS)
+    return FORMATS[format]
 
 
 def _by_suffix(path: PathLike) -> Format:
@@ -122,9 +128,9 @@ def _by_suffix(path: PathLike) -> Format:
         if suffix in chosen.suffixes and (chosen.compressible or not packed):
             return chosen
     known = ", ".join(suffix for chosen in FORMATS.values() for suffix in chosen.suffixes)
-    given = repr(suffix + packed) if suffix + packed else "no suffix"
+    given = f"the suffix {suffix + packed!r} is unknown" if suffix + packed else "the file has no suffix"
     raise FormatError(
-        f"the format cannot be told from {given}; the suffixes known are {known} (text also with .gz or .zst), "
-        f"or pass {option('format')} with one of {', '.join(FORMATS)}",
+        f"cannot infer the format: {given}; the known suffixes are {known} (text also with .gz or .zst), or pass "
+        f"{option('format')} with one of {', '.join(FORMATS)}",
         path=path,
     )

@@ -15,19 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import RankingData, join_pieces
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats import FORMATS, Format, format_of, function_of, write
-from gainful.formats.binary.reader import Opened, Writer
-from gainful.formats.binary.writer import Queries
+from gainful.formats import FORMATS, format_of, read, write
+from gainful.formats.binary.reader import Opened
+from gainful.formats.binary.stream import BinarySource
+from gainful.formats.binary.writer import Queries, Writer
 from gainful.formats.files import PathLike, check_readable, prepare_folder, reason, refuse_unwritable
-from gainful.formats.sources import BinarySource, Layout, Piece, Source, StartOver
+from gainful.formats.shards import shard_files
+from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
 
-Array = npt.NDArray[Any]
 BLOCK_ROWS = 1 << 16
+BINARY = FORMATS["binary"]
 Progress = Callable[[int], None]
 
 
@@ -46,7 +45,7 @@ class Converted:
 
 def open_source(path: PathLike, format: str | None = None, **options: Any) -> Source:
     """A file, or a folder of files of one format, as a source of rows. Options are those of ``read``."""
-    files = _files(path, format)
+    files = shard_files(path, format)
     chosen = format_of(files[0], format)
     for file in files:
         check_readable(file)
@@ -54,45 +53,12 @@ def open_source(path: PathLike, format: str | None = None, **options: Any) -> So
             raise FormatError(
                 f"is of another format than {files[0].name}; a folder holds files of one format", path=file
             )
-    function_of("read", files[0], format, options)  # refuses options that the format does not have
-    return _SOURCES[chosen.module](files, chosen, options)
-
-
-def _files(path: PathLike, format: str | None) -> list[Path]:
-    from gainful.formats.shards import shard_files
-
-    return shard_files(Path(path), format)
-
-
-def _letor(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
-    from gainful.formats.letor.reader import checked_options
-    from gainful.formats.letor.stream import LetorSource
-
-    defaults = {"dtype": None, "n_features": None, "sparse": "auto", "zero_based": False, "merge": False}
-    return LetorSource(files, checked_options(**({"n_threads": None} | defaults | options)))
-
-
-def _table(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
-    from gainful.formats.table.reader import Columns, checked_columns
-    from gainful.formats.table.stream import TableSource
-
-    merge = options.get("merge", True)
-    kind = chosen.fixed["kind"]
-    named = Columns(**{name: value for name, value in options.items() if name != "merge"})
-    return TableSource(files, kind, checked_columns(named, merge, kind), merge=merge)
-
-
-def _binary(files: Sequence[Path], chosen: Format, options: dict[str, Any]) -> Source:
-    if not isinstance(options.get("mmap", True), bool):
-        raise ParameterError.of("read", "mmap", "True or False", options["mmap"])
-    return BinarySource(files)
-
-
-_SOURCES: dict[str, Callable[[Sequence[Path], Format, dict[str, Any]], Source]] = {
-    "letor": _letor,
-    "table": _table,
-    "binary": _binary,
-}
+    chosen.check_options("read", "read", options)
+    open_chosen = chosen.function("open_source")
+    if open_chosen is None:
+        return WholeSource(files, lambda file: read(file, format, **options))
+    source: Source = open_chosen(files, **options)
+    return source
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -115,26 +81,26 @@ def iter_blocks(
 def _blocks(source: Source, rows: int) -> Iterator[RankingData]:
     source.settle()
     if source.queries is None:
-        yield from _joined_blocks(source, rows)
+        yield from _join_blocks(source, rows)
         return
     with tempfile.TemporaryDirectory() as folder:
         grouped = Path(folder) / "grouped.gnf"
         write_binary(source, grouped)
-        yield from _joined_blocks(BinarySource([grouped]), rows)
+        yield from _join_blocks(BinarySource([grouped]), rows)
 
 
-def _joined_blocks(source: Source, rows: int) -> Iterator[RankingData]:
+def _join_blocks(source: Source, rows: int) -> Iterator[RankingData]:
     held: list[RankingData] = []
     continued: list[bool] = []
     dtype = source.layout().dtype
     for data, continues, is_new in cut(source.pieces(), rows):
         if is_new and held:
-            yield _join(held, continued, dtype)
+            yield join_pieces(held, continued, dtype)
             held, continued = [], []
         held.append(data)
         continued.append(continues)
     if held:
-        yield _join(held, continued, dtype)
+        yield join_pieces(held, continued, dtype)
 
 
 def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool, bool]]:
@@ -157,39 +123,6 @@ def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool,
             yield part, continues and first == 0, is_new
             size, is_new = size + part.n_rows, False
             first = last
-
-
-def _join(parts: list[RankingData], continued: list[bool], dtype: str) -> RankingData:
-    """ChunkedMatrix as one, where the first query of a piece may go on from the last of the one before."""
-    if len(parts) == 1 and parts[0].X.dtype == dtype:
-        return parts[0]
-    fresh = [data.query_ids[int(goes_on) :] for data, goes_on in zip(parts, continued, strict=True)]
-    starts = np.cumsum([0] + [data.n_rows for data in parts])
-    offsets = [
-        data.offsets[int(goes_on) : -1] + start
-        for data, goes_on, start in zip(parts, continued, starts[:-1], strict=True)
-    ]
-    weights = [data.query_weights for data in parts]
-    documents = [data.doc_ids for data in parts]
-    return RankingData.trusted(
-        X=_stacked([data.X for data in parts], dtype),
-        y=np.concatenate([data.y for data in parts]),
-        offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
-        query_ids=np.concatenate(fresh),
-        doc_ids=None if documents[0] is None else np.concatenate(documents),  # type: ignore[arg-type]
-        feature_names=parts[0].feature_names,
-        query_weights=None
-        if weights[0] is None
-        else np.concatenate([w[int(c) :] for w, c in zip(weights, continued, strict=True)]),  # type: ignore[index]
-    )
-
-
-def _stacked(matrices: list[Any], dtype: str) -> Any:
-    if isinstance(matrices[0], np.ndarray):
-        return np.concatenate(matrices, dtype=dtype)
-    from scipy import sparse
-
-    return sparse.vstack(matrices, format="csr", dtype=dtype)
 
 
 # -- conversion --------------------------------------------------------------------------------------------------------
@@ -220,13 +153,14 @@ def convert(
         raise ParameterError.of("convert", "shard_rows", "an integer from 1", shard_rows)
     if shard_rows is not None:
         to = to or "binary"
-        function_of("write", target, to, how)
-        rows = open_source(source, format, **(read_options or {}))
-        return _write_shards(rows, Path(target), to, shard_rows, how, progress)
-    function_of("write", target, to, how)
-    refuse_unwritable(target)
+    chosen = format_of(target, to)
+    chosen.check_options("open_writer", "write", how)
+    if shard_rows is None:
+        refuse_unwritable(target)
     rows = open_source(source, format, **(read_options or {}))
-    if format_of(target, to) is FORMATS["binary"]:
+    if shard_rows is not None and to is not None:
+        return _write_shards(rows, Path(target), to, shard_rows, how, progress)
+    if chosen is BINARY:
         write_binary(rows, Path(target), progress)
         return _summary([Path(target)], Opened(target))
     with _as_one_binary(rows, Path(target).resolve().parent, progress) as path:
@@ -245,7 +179,7 @@ def write_binary(source: Source, path: Path, progress: Progress | None = None) -
         try:
             with _writer(source.layout(), path, source.queries) as writer:
                 for data, continues, at in source.pieces():
-                    with _named(source):
+                    with _errors_of(source):
                         if at is None:
                             writer.append(data, continues=continues)
                         else:
@@ -271,14 +205,14 @@ def _writer(layout: Layout, path: Path, queries: Queries | None = None) -> Write
 
 
 @contextmanager
-def _named(source: Source) -> Iterator[None]:
+def _errors_of(source: Source) -> Iterator[None]:
     """Says of rows that cannot be written which file they are from."""
     try:
         yield
     except FormatError:
         raise
     except DataError as error:
-        raise source.explained(error) from None
+        raise source.explain(error) from None
 
 
 @contextmanager
@@ -310,7 +244,7 @@ def _write_shards(
         with _as_one_binary(source, folder, progress) as path:
             opened = Opened(path)
             names: list[str] = []
-            for block in _joined_blocks(BinarySource([path]), rows):
+            for block in _join_blocks(BinarySource([path]), rows):
                 names.append(_shard_name(len(names), suffix))
                 write(block, folder / names[-1], to, **how)
             return _summary([target / name for name in names], opened)
@@ -327,7 +261,7 @@ def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progre
         names.append(_shard_name(len(names), ".gnf"))
         with _writer(layout, folder / names[-1]) as writer:
             while part is not None and (writer.n_rows == 0 or not part[2]):
-                with _named(source):
+                with _errors_of(source):
                     writer.append(part[0], continues=part[1])
                 if progress is not None:
                     progress(n_rows + writer.n_rows)

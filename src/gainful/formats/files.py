@@ -1,4 +1,4 @@
-"""Files as the formats need them: whole or not at all when written, in bounded blocks when read."""
+"""Files as the formats need them: whole or not at all when written, in bounded chunks when read."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import mmap
 import os
 import secrets
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gainful.errors import DataError, FormatError
 
+if TYPE_CHECKING:
+    from gainful.data.dataset import RankingData
+
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
-PIECE_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 SPARE_FILES = 64  # that a process opens beside its data
 UTF8_MARK = b"\xef\xbb\xbf"
 
@@ -92,7 +96,7 @@ def _n_open_files() -> int:
 
 
 @dataclass
-class Block:
+class Chunk:
     """Whole lines of a text file: ``buf[start:stop]``. ``release`` gives the memory back after use."""
 
     buf: Bytes
@@ -101,27 +105,27 @@ class Block:
     release: Callable[[], None]
 
 
-def text_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
-    """The file as blocks of whole lines of about ``block_bytes``; a byte order mark at the start is left out.
+def text_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
+    """The file as chunks of whole lines of about ``chunk_bytes``; a byte order mark at the start is left out.
 
-    A plain file is mapped: its pages come from the system's cache and leave memory when the block is released. A
-    compressed one is decompressed as the blocks are asked for.
+    A plain file is mapped: its pages come from the system's cache and leave memory when the chunk is released. A
+    compressed one is decompressed as the chunks are asked for.
     """
     check_readable(path)
     if compression_of(path) is None:
-        return _mapped_blocks(path, block_bytes)
-    return _streamed_blocks(path, block_bytes)
+        return _mapped_chunks(path, chunk_bytes)
+    return _decompressed_chunks(path, chunk_bytes)
 
 
-def _mapped_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
+def _mapped_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
     with open(path, "rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     buf = np.frombuffer(pages, dtype=np.uint8)
     start = len(UTF8_MARK) if pages[:3] == UTF8_MARK else 0
     while start < len(buf):
-        newline = pages.find(b"\n", min(start + block_bytes, len(buf)) - 1)
+        newline = pages.find(b"\n", min(start + chunk_bytes, len(buf)) - 1)
         stop = len(buf) if newline < 0 else newline + 1
-        yield Block(buf, start, stop, lambda a=start, b=stop: forget_pages(pages, a, b))  # type: ignore[misc]
+        yield Chunk(buf, start, stop, lambda a=start, b=stop: forget_pages(pages, a, b))  # type: ignore[misc]
         start = stop
 
 
@@ -132,27 +136,27 @@ def forget_pages(pages: mmap.mmap, start: int, stop: int) -> None:
         pages.madvise(mmap.MADV_DONTNEED, first, stop - first)
 
 
-def _streamed_blocks(path: PathLike, block_bytes: int) -> Iterator[Block]:
+def _decompressed_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
     pending: list[bytes] = []
     held = 0
     first = True
-    for piece in decompressed(path):
+    for raw in decompress(path):
         if first:
-            piece, first = piece.removeprefix(UTF8_MARK), False
-        pending.append(piece)
-        held += len(piece)
-        newline = piece.rfind(b"\n") + 1
-        if held >= block_bytes and newline:
-            pending[-1] = piece[:newline]
-            yield _owned_block(b"".join(pending))
-            pending = [piece[newline:]]
+            raw, first = raw.removeprefix(UTF8_MARK), False
+        pending.append(raw)
+        held += len(raw)
+        newline = raw.rfind(b"\n") + 1
+        if held >= chunk_bytes and newline:
+            pending[-1] = raw[:newline]
+            yield _chunk_of(b"".join(pending))
+            pending = [raw[newline:]]
             held = len(pending[0])
     if held:
-        yield _owned_block(b"".join(pending))
+        yield _chunk_of(b"".join(pending))
 
 
-def _owned_block(text: bytes) -> Block:
-    return Block(np.frombuffer(text, dtype=np.uint8), 0, len(text), lambda: None)
+def _chunk_of(text: bytes) -> Chunk:
+    return Chunk(np.frombuffer(text, dtype=np.uint8), 0, len(text), lambda: None)
 
 
 def next_line(buf: Bytes, at: int) -> int:
@@ -166,16 +170,16 @@ def next_line(buf: Bytes, at: int) -> int:
     return len(buf)
 
 
-def decompressed(path: PathLike) -> Iterator[bytes]:
-    """The bytes of a .gz or .zst file, piece by piece."""
+def decompress(path: PathLike) -> Iterator[bytes]:
+    """The bytes of a .gz or .zst file, some at a time."""
     import pyarrow as pa
 
     kind = compression_of(path)
     try:
         with pa.CompressedInputStream(pa.OSFile(os.fspath(path), "rb"), "gzip" if kind == "gz" else "zstd") as stream:
-            piece = bytearray(PIECE_BYTES)  # ours: Arrow's read loses the memory of its own when the file is damaged
-            while n := stream.readinto(piece):
-                yield bytes(memoryview(piece)[:n])
+            raw = bytearray(BUFFER_BYTES)  # ours: Arrow's read loses the memory of its own when the file is damaged
+            while n := stream.readinto(raw):
+                yield bytes(memoryview(raw)[:n])
     except OSError as error:
         raise FormatError(f"the {kind} file is damaged or cut short: {reason(error)}", path=path) from None
 
@@ -190,14 +194,14 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     The bytes go to a file beside it, are flushed to the disk and renamed, so a reader sees the old file or the new.
     """
     target = Path(os.path.realpath(path))
-    mode = _checked_target(target, path)
+    mode = _check_target(target, path)
     temporary = target.with_name(f".gainful-{secrets.token_hex(8)}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as error:
         raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
     try:
-        with os.fdopen(descriptor, "wb", buffering=PIECE_BYTES) as file:
+        with os.fdopen(descriptor, "wb", buffering=BUFFER_BYTES) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -226,12 +230,12 @@ def prepare_folder(folder: PathLike) -> None:
 def refuse_unwritable(path: PathLike) -> None:
     """Refuse at once what :func:`atomic_write` would refuse after the work that leads to it."""
     target = Path(os.path.realpath(path))
-    _checked_target(target, path)
+    _check_target(target, path)
     if not os.access(target.parent, os.W_OK):
         raise FormatError(f"the folder {target.parent} cannot be written to", path=path)
 
 
-def _checked_target(target: Path, path: PathLike) -> int | None:
+def _check_target(target: Path, path: PathLike) -> int | None:
     """The permissions of the file to be replaced, if there is one."""
     if not target.parent.is_dir():
         raise FormatError(f"the folder {target.parent} does not exist; create it first", path=path)
@@ -246,6 +250,40 @@ def _checked_target(target: Path, path: PathLike) -> int | None:
     if not stat.S_ISREG(info.st_mode):
         raise FormatError("is not a regular file, so it cannot be replaced", path=path)
     return stat.S_IMODE(info.st_mode)
+
+
+class FileWriter(ABC):
+    """One file of any format: ``with open_writer(path, data) as writer: writer.append(data)``.
+
+    The file appears when the block ends well; otherwise nothing is left.
+    """
+
+    def __init__(self, path: PathLike):
+        self.path = path
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> None:
+        """Open the file, and enter into ``stack`` whatever must be closed."""
+
+    @abstractmethod
+    def append(self, data: RankingData) -> None:
+        """Add rows at the end."""
+
+    def _finish(self) -> None:  # noqa: B027 - most formats end with the last row
+        """Write what comes after the last row."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if raised[0] is not None:
+            self._stack.__exit__(*raised)
+            return
+        with self._stack:
+            self._finish()
 
 
 @contextmanager

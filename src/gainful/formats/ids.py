@@ -34,7 +34,7 @@ def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
     )
 
 
-def encoded(text: str, what: str, path: PathLike) -> bytes:
+def encode(text: str, what: str, path: PathLike) -> bytes:
     """UTF-8 bytes of an id."""
     try:
         return text.encode("utf-8")

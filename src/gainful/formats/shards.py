@@ -12,7 +12,7 @@ from gainful.data.blocks import LocalBlocks, in_blocks
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
-from gainful.formats import FORMATS, known_suffixes, read
+from gainful.formats import format_of, known_suffixes, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
 
 MOST_OF_MEMORY = 0.5  # that shards which cannot be mapped may take
@@ -23,7 +23,7 @@ def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None
     """The blocks of a folder of shards, a list of files or one file, in this process."""
     files = shard_files(path, format)
     _refuse_too_much(files, format)
-    room_for_files(sum(_is_mapped(file, format) for file in files))
+    room_for_files(sum(format_of(file, format).mapped for file in files))
     blocks: list[RankingData] = []
     names: list[str] = []
     for file in files:
@@ -66,14 +66,9 @@ def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], file.name
 
 
-def _is_mapped(file: Path, format: str | None) -> bool:
-    """Whether the values of the file stay there."""
-    return format == "binary" or (format is None and file.name.lower().endswith(FORMATS["binary"].suffixes))
-
-
 def _refuse_too_much(files: list[Path], format: str | None) -> None:
     """Raise where files that have to be read whole are larger than memory."""
-    held = [file for file in files if not _is_mapped(file, format)]
+    held = [file for file in files if not format_of(file, format).mapped]
     size, free = sum(file.stat().st_size for file in held), available()
     if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
         raise DataError(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +19,6 @@ import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError
-from gainful.formats.binary.reader import Opened
 from gainful.formats.binary.writer import Queries
 from gainful.formats.ids import integers_if_canonical, string_array
 
@@ -77,32 +75,32 @@ class Source(ABC):
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
         """All rows as runs. With ``values=False`` the features may be left out, where that is quicker."""
 
-    @abstractmethod
-    def returned(self, query: Any, ended: int, again: int) -> Exception:
+    def return_error(self, query: Any, ended: int, again: int) -> Exception:
         """The error of a query that ended before row ``ended`` and starts again at row ``again``."""
+        return AssertionError("a source that merges rows does not refuse a query that comes again")
 
     def pieces(self, *, values: bool = True) -> Iterator[Piece]:
         """One pass over the input; raises :class:`StartOver` where it has to be made again."""
         seen = _Seen(self.queries)
         reading = self.rows(values=values)
         for data in reading:
-            data = self._in_final_form(data)
+            data = self._finalise(data)
             continues = seen.continues(data)
-            codes, broken = self._noted(seen, data)
+            codes, broken = self._note(seen, data)
             if broken is not None:
                 if not self.merge:
-                    raise self.returned(*broken)
+                    raise self.return_error(*broken)
                 if self.queries is None:
                     self._learn_queries(seen, reading)
             yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))
 
-    def _noted(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
+    def _note(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
         try:
             return seen.add(data)
         except DataError as error:
-            raise self.explained(error) from None
+            raise self.explain(error) from None
 
-    def explained(self, error: DataError) -> Exception:
+    def explain(self, error: DataError) -> Exception:
         """An error of the rows as one of the file or files."""
         path = self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
         return FormatError(str(error), path=path)
@@ -110,11 +108,11 @@ class Source(ABC):
     def _learn_queries(self, seen: _Seen, reading: Iterator[RankingData]) -> None:
         """Go through the rest for the sizes of the queries alone; then every row has a place."""
         for data in reading:
-            self._noted(seen, self._in_final_form(data))
+            self._note(seen, self._finalise(data))
         self.queries = seen.queries("query_id" in self.layout().text_integers)
         raise StartOver
 
-    def _in_final_form(self, data: RankingData) -> RankingData:
+    def _finalise(self, data: RankingData) -> RankingData:
         """Ids and weights as the whole input has them, once that is known."""
         if self.settled is None:
             return data
@@ -212,32 +210,20 @@ def rows_in_piece(n_features: int, itemsize: int = 8) -> int:
     return max(1, PIECE_BYTES // max(1, n_features * itemsize))
 
 
-class BinarySource(Source):
-    """Files of gainful's own binary form, mapped."""
+class WholeSource(Source):
+    """Files of a format that cannot be read in parts; ``read`` gives the data of one."""
 
-    def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None):
+    def __init__(self, paths: Sequence[Path], read: Callable[[Path], RankingData]):
         super().__init__(paths, merge=True)
-        self.piece_rows = piece_rows
-        self._layout = common_layout([(path, _layout_of(Opened(path))) for path in self.paths])
+        self.parts = [read(path) for path in paths]
+        layouts = [Layout(one.n_features, str(one.X.dtype), one.is_sparse, one.feature_names) for one in self.parts]
+        self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
 
     def layout(self) -> Layout:
         return self._layout
 
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
-        rows = self.piece_rows or rows_in_piece(self._layout.n_features or 1)
-        for path in self.paths:
-            opened = Opened(path)
-            cuts = np.searchsorted(opened.offsets, np.arange(rows, opened.offsets[-1], rows))
-            for first, last in pairwise(np.unique([0, *cuts.tolist(), opened.n_queries]).tolist()):
-                yield opened.part(first, last)
-                opened.release()
-
-    def returned(self, query: Any, ended: int, again: int) -> Exception:
-        return AssertionError("rows of binary files are always brought together")
-
-
-def _layout_of(opened: Opened) -> Layout:
-    return Layout(opened.shape.n_features, opened.shape.dtype, opened.is_sparse, opened.feature_names)
+        return iter(self.parts)
 
 
 def common_layout(layouts: list[tuple[Path, Layout]]) -> Layout:

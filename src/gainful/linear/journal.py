@@ -1,14 +1,14 @@
-"""Checkpoints of solvers: a journal of what the data has answered.
+"""Checkpoints of solvers: a journal of the evaluations they asked for.
 
-A solver is a function of the answers it gets (values, gradients, slopes along lines), and of nothing else. So all that
-has to be kept of a long training are these answers, a few numbers for each pass over the data. To go on, the solver
-runs from the start and hears the old answers without a look at the data, until it asks what it has not asked before.
-That holds for every solver, and for any sequence of them. What is computed before the solver starts (feature scales, a
-first point) and what is measured on the validation data are answers, too: all of them may round differently with
-another number of threads, and the question after them would not be the old one.
+A solver is a function of the answers it gets (values, gradients, slopes along lines) and of nothing else. So a
+checkpoint needs only these answers, a few numbers per pass over the data. On resuming, the solver runs from the start
+and first replays the recorded answers without reading the data, until it asks something new. That works for every
+solver, and for any sequence of them. What is computed before the solver starts (feature scales, a first point) and what
+is measured on the validation data is recorded too: all of it may round differently with another number of threads, and
+then the next question would differ.
 
-Scores are as long as the data and are not kept. They are linear in the weights, so they are computed again, in one
-pass, when the first new question needs them.
+Scores are as long as the data and are not stored. They are linear in the weights, so one pass recomputes them when the
+first new question needs them.
 """
 
 from __future__ import annotations
@@ -138,18 +138,18 @@ class Journal:
         self.n_saved = n
 
 
-def noted(journal: Journal | None, name: str, ask: Callable[[], Array]) -> Array:
-    """A number for each feature, from the journal where it has it and written there where it has not."""
+def record_vector(journal: Journal | None, name: str, ask: Callable[[], Array]) -> Array:
+    """One number per feature: the journal's, or a new one, which it records."""
     return ask() if journal is None else journal.vector(name, ask)
 
 
-def recorded(risk: Any, journal: Journal | None) -> Any:
-    """The risk, with its answers written to the journal where there is one."""
+def record_risk(risk: Any, journal: Journal | None) -> Any:
+    """The risk, with its answers recorded if there is a journal."""
     return risk if journal is None else RecordedRisk(risk, journal)
 
 
 class RecordedRisk:
-    """A risk whose answers come from a journal as long as it has them."""
+    """A risk that replays the answers of a journal first."""
 
     def __init__(self, inner: Any, journal: Journal):
         self.inner, self.journal = inner, journal
@@ -180,7 +180,7 @@ class RecordedRisk:
 
 
 class Scores:
-    """X·w, known as w, and where somebody asked also as what it is."""
+    """X·w, stored as w; the vector itself is computed on demand."""
 
     __array_ufunc__ = None
 

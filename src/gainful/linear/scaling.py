@@ -16,7 +16,7 @@ from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
-from gainful.linear.journal import Journal, noted
+from gainful.linear.journal import Journal, record_vector
 from gainful.parameters.constraints import Choice, Maybe
 from gainful.solvers.ridge import Targets, solve_ridge_of_sums
 
@@ -37,7 +37,7 @@ class Scaling:
         """What each feature is divided by, (d,); ∞ for a constant one, whose weight then is exactly 0."""
         if self.scale is None:
             return np.ones(self.data.n_features)
-        return noted(self.journal, "feature scales", lambda: self.spread.scales(self.scale))
+        return record_vector(self.journal, "feature scales", lambda: self.spread.scales(self.scale))
 
     @cached_property
     def spread(self) -> Spread:
@@ -47,7 +47,7 @@ class Scaling:
         """The standard deviation of each scaled feature; 1 where it is constant."""
         if self.scale is not None:
             return np.ones(self.data.n_features)
-        found = noted(self.journal, "feature deviations", lambda: self.spread.deviation)
+        found = record_vector(self.journal, "feature deviations", lambda: self.spread.deviation)
         return np.where(found > 0.0, found, 1.0)
 
     def ridge(self, alpha: float, targets: Targets = np.asarray) -> tuple[Array, float, float]:
@@ -61,7 +61,7 @@ class Scaling:
 
     def start(self, alpha: float = 1.0) -> Array:
         """v of ridge regression on the grades, for solvers to start from; alpha counts mean squares of a feature."""
-        return noted(
+        return record_vector(
             self.journal, "ridge regression", lambda: self.ridge(alpha * self.spread.mean_square(self.scale))[0]
         )
 

@@ -12,7 +12,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array, linear_scores
 from gainful.linear.blockwise import BlockwiseRisk
-from gainful.linear.journal import Journal, recorded
+from gainful.linear.journal import Journal, record_risk
 from gainful.linear.risk import LinearRisk
 from gainful.linear.scaling import ScaledRisk
 from gainful.losses.structured import RankingProblem, fill_bound, violations
@@ -90,7 +90,7 @@ class StructuredRisks:
 
     def _risk(self, problems: PerBlock, bound: str) -> Risk:
         parts = self.data.map_resident(_bind_bound, problems, bound, self.data.total_weight)
-        made: Risk = recorded(ScaledRisk(BlockwiseRisk(self.data, parts), self.scales), self.journal)
+        made: Risk = record_risk(ScaledRisk(BlockwiseRisk(self.data, parts), self.scales), self.journal)
         return made
 
     def by_query(self) -> ColumnRisk:

@@ -22,7 +22,7 @@ from gainful.compute.query_loop import cuts_of_equal_work, even_cuts, run_each, 
 from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array, read_only, row_blocks
+from gainful.data.rows import Array, read_only, row_chunks
 from gainful.data.spread import ROUNDING
 from gainful.losses.gains import exponential_gain, perfect_sums
 
@@ -184,7 +184,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
     """Blocks of queries, so that no temporary is as large as X."""
     found = np.zeros(X.shape[1], dtype=bool)
-    for queries in row_blocks(last - first, X.shape[1]):
+    for queries in row_chunks(last - first, X.shape[1]):
         start, stop = first + queries.start, first + queries.stop
         rows, at = X[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
         low, high = np.minimum.reduceat(rows, at), np.maximum.reduceat(rows, at)

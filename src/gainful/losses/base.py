@@ -15,7 +15,7 @@ import numpy as np
 from gainful.compute import query_loop
 from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades, read_only
+from gainful.data.rows import Array, check_grades, read_only
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint
@@ -28,7 +28,7 @@ BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter of a loss may be, and what it is unless told."""
+    """The constraint on a parameter of a loss, and its default."""
 
     constraint: Constraint
     default: Any
@@ -124,7 +124,7 @@ class Loss:
 
     def of_queries(self, scores: Any, y: Any, offsets: Any) -> tuple[Array, Array]:
         """The value of each query and its gradient by score, for grouped rows: (n_queries,), (n_rows,)."""
-        y, offsets = checked_grades(y), np.ascontiguousarray(offsets, dtype=np.int64)
+        y, offsets = check_grades(y), np.ascontiguousarray(offsets, dtype=np.int64)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != y.shape:
             raise DataError(f"there are {len(y)} grades, but scores of shape {scores.shape}")

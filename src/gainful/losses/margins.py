@@ -23,7 +23,7 @@ import numpy as np
 
 from gainful.compute.query_loop import Fill
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades, read_only
+from gainful.data.rows import Array, check_grades, read_only
 from gainful.losses.base import LossEntry
 
 KERNELS = {"average": "fill_average", "maximum": "fill_maximum", "max-average": "fill_max_average"}
@@ -41,7 +41,7 @@ class GradedPairs:
     def __init__(self, grades: Any, offsets: Any):
         self.offsets = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
         self.n_queries, self.n_rows = len(self.offsets) - 1, int(self.offsets[-1])
-        self.grades = read_only(checked_grades(grades, self.n_rows))
+        self.grades = read_only(check_grades(grades, self.n_rows))
         order, _, starts = by_grade(self.grades, self.offsets)
         first = np.repeat(self.offsets[:-1], np.diff(self.offsets))
         self.order, self.by_grade = read_only(order), read_only(self.grades[first + order])

@@ -18,7 +18,7 @@ import numpy as np
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import column_to_numpy
-from gainful.data.rows import Array, checked_doc_ids, checked_grades, checked_query_weights, group_rows
+from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.errors.keywords import explains_keywords
 from gainful.metrics.conventions import (
@@ -120,13 +120,13 @@ class Metric:
             doc_ids = y.doc_ids if doc_ids is None else doc_ids
             scores = _checked_scores(scores, len(grades))
         else:
-            grades = checked_grades(y)
+            grades = check_grades(y)
             scores = _checked_scores(scores, len(grades))
             if len(grades) == 0:
                 raise DataError("there are no rows; a metric needs at least one query with one document")
             order, offsets, _ = group_rows(qid, len(grades))
         self._refuse_grades(grades)
-        ids = checked_doc_ids(doc_ids, len(grades)) if self.ties == "docid" else None
+        ids = check_doc_ids(doc_ids, len(grades)) if self.ties == "docid" else None
         if order is not None:
             scores, grades = scores[order], grades[order]
             ids = None if ids is None else ids[order]
@@ -244,7 +244,7 @@ def mean_over_queries(values: Array, query_weights: Any = None) -> float:
     kept = ~np.isnan(values)
     if query_weights is None:
         return float(values[kept].mean()) if kept.any() else math.nan
-    weights = np.asarray(checked_query_weights(query_weights, len(values)))
+    weights = np.asarray(check_query_weights(query_weights, len(values)))
     total = float(weights[kept].sum())
     return float(weights[kept] @ values[kept]) / total if total > 0 else math.nan
 

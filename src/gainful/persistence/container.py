@@ -66,7 +66,7 @@ class Kind:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def packed(kind: Kind, facts: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, bytes]:
+def pack(kind: Kind, facts: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, bytes]:
     """The members of a container, the manifest first: arrays and long texts apart, the rest of ``state`` in it."""
     members: dict[str, bytes] = {}
     small: dict[str, Any] = {}
@@ -106,14 +106,14 @@ def _array_bytes(array: np.ndarray) -> bytes:
 def read_container(
     kind: Kind, path: Path, max_bytes: int, *, whole: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest, and with ``whole`` all that :func:`packed` was given as ``state``."""
+    """The manifest, and with ``whole`` all that :func:`pack` was given as ``state``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # opening a pipe would wait for a writer
             raise FormatError(f"is not a regular file, so it is no {kind.name}", path=path)
         with open(path, "rb") as file:
             _check_archive(kind, file, path, max_bytes)
             with zipfile.ZipFile(file) as archive:
-                sizes = _checked_members(kind, archive, path, max_bytes)
+                sizes = _check_members(kind, archive, path, max_bytes)
                 manifest = _manifest(kind, archive, sizes, path)
                 return manifest, _fitted_state(kind, archive, manifest, sizes, path) if whole else {}
     except FileNotFoundError as error:
@@ -143,7 +143,7 @@ def _check_archive(kind: Kind, file: Any, path: Path, max_bytes: int) -> None:
         raise FormatError(f"not a gainful {kind.name} (its directory is too long)", path=path)
 
 
-def _checked_members(kind: Kind, archive: zipfile.ZipFile, path: Path, max_bytes: int) -> dict[str, int]:
+def _check_members(kind: Kind, archive: zipfile.ZipFile, path: Path, max_bytes: int) -> dict[str, int]:
     """Unpacked size of each member, by name."""
     sizes: dict[str, int] = {}
     for info in archive.infolist():
@@ -171,10 +171,10 @@ def _too_large(kind: Kind, size: int, most: int, path: Path) -> FormatError:
 def _manifest(kind: Kind, archive: zipfile.ZipFile, sizes: Mapping[str, int], path: Path) -> dict[str, Any]:
     if sizes[MANIFEST] > LONGEST_MANIFEST:
         raise FormatError(f"not a gainful {kind.name} (its manifest is too long)", path=path)
-    return parsed_manifest(kind, _member(kind, archive, MANIFEST, sizes, path), path)
+    return parse_manifest(kind, _member(kind, archive, MANIFEST, sizes, path), path)
 
 
-def parsed_manifest(kind: Kind, text: bytes, path: Path) -> dict[str, Any]:
+def parse_manifest(kind: Kind, text: bytes, path: Path) -> dict[str, Any]:
     if len(text) > LONGEST_MANIFEST or sum(text.count(mark) for mark in (b",", b"[", b"{")) > MOST_JSON_VALUES:
         raise FormatError(f"the manifest of the {kind.name} is too long", path=path)
     manifest = json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite)
@@ -185,8 +185,8 @@ def parsed_manifest(kind: Kind, text: bytes, path: Path) -> dict[str, Any]:
         raise FormatError(f"the {kind.name} is damaged (it does not say its version)", path=path)
     if version > kind.version:
         raise FormatError(
-            f"the {kind.name} has version {version}{written_by(manifest)}, this gainful {gainful.__version__} reads up "
-            f"to {kind.version}; upgrade it: pip install -U gainful",
+            f"the {kind.name} has version {version}{writer_note(manifest)}, this gainful {gainful.__version__} reads "
+            f"up to {kind.version}; upgrade it: pip install -U gainful",
             path=path,
         )
     return manifest
@@ -201,7 +201,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number of JSON")
 
 
-def written_by(manifest: Mapping[str, Any]) -> str:
+def writer_note(manifest: Mapping[str, Any]) -> str:
     written = manifest.get("gainful")
     return f" (written by gainful {shorten(written, 20)})" if isinstance(written, str) else ""
 

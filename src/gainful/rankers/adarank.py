@@ -50,7 +50,7 @@ class AdaRank(LinearScores, Ranker):
     directions : "both" lets a feature also rank from small to large; "up" takes features as they are, as the paper does
     stall : "undo", "keep" or "repeat", see above
     tol : least rise of the training measure that counts as one
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
     eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
 
     Attributes

@@ -15,7 +15,7 @@ from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.data.checks import warn_of
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
-from gainful.data.rows import Array, group_rows, refuse_infinite, value_blocks
+from gainful.data.rows import Array, group_rows, refuse_infinite, value_chunks
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -457,4 +457,4 @@ def stored_array(state: Mapping[str, Any], name: str, shape: tuple[int | None, .
 
 def has_missing(X: Any) -> bool:
     """Whether a checked feature matrix contains NaN."""
-    return any(bool(np.isnan(block).any()) for block in value_blocks(X))
+    return any(bool(np.isnan(block).any()) for block in value_chunks(X))

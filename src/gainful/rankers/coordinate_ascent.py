@@ -45,7 +45,7 @@ class CoordinateAscent(LinearScores, Ranker):
     tol : gain of a sweep at which an ascent ends
     init : start of the ascents: "directed" is equal weights for the first and random ones for the others, each with the
         sign in which the feature alone ranks better; "random" has random signs, too
-    early_stopping : an ascent ends when ``eval_metric`` has not improved for so many sweeps; None never
+    early_stopping : an ascent ends when ``eval_metric`` has not improved for this many sweeps; None never
     eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
     random_state : seed of the starts and of the order of the features
 

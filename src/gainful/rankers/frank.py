@@ -47,7 +47,7 @@ class FRank(StepScores, Ranker):
     certainty : P* of every pair with different grades, above ½; 1 trusts every grade
     n_candidates : features looked at closely each round
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
     eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
 
     Attributes

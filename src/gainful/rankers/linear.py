@@ -14,7 +14,7 @@ from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import BlockwiseRisk, linear_risk
-from gainful.linear.journal import Journal, recorded
+from gainful.linear.journal import Journal, record_risk
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
@@ -123,7 +123,7 @@ class LossMinimizer(PathOverC, Ranker):
         scaling = Scaling(data, self.scale, journal)
         return LossPath(
             scales=scaling.scales,
-            risk=recorded(ScaledRisk(self._risk(data), scaling.scales), journal),
+            risk=record_risk(ScaledRisk(self._risk(data), scaling.scales), journal),
             monitor=monitor,
             patience=self.early_stopping if monitor.valid is not None else None,
             v=scaling.start() if self.init == "regression" else np.zeros(data.n_features),
@@ -219,9 +219,9 @@ class LinearRanker(LossMinimizer):
     init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
     tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
         for "lbfgs", 1e-4 for "gradient"
-    max_iter : most iterations, for each C
+    max_iter : maximum iterations per C
     learning_rate : of "gradient": length of its first steps, for features in units of their standard deviations
-    early_stopping : with ``eval_set``, validate every iteration, stop after so many without a better one and keep the
+    early_stopping : with ``eval_set``, validate every iteration, stop after this many without a better one and keep the
         best; None keeps the solution. Not with the bundle solver
     eval_metric : what is measured on ``eval_set``
     device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one and the features are dense. On a GPU
@@ -254,7 +254,7 @@ class LinearRanker(LossMinimizer):
             inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
         ),
     )
-    max_iter: int = parameter(500, Integer(low=1, help="most iterations, for each C"))
+    max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per C"))
     learning_rate: float = parameter(
         0.1, Real(low=0, open_low=True, help="length of the first steps of the gradient solver")
     )
@@ -295,7 +295,7 @@ class RankSVM(LossMinimizer):
     loss : "hinge" (bundle method) or "squared-hinge" (L-BFGS); both are certified
     C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
     scale : "standard" or None, as in :class:`LinearRanker`
-    tol, max_iter : relative gap at which to stop; most iterations, for each C
+    tol, max_iter : relative gap at which to stop; maximum iterations per C
     eval_metric : what is measured on ``eval_set``
     random_state : nothing is drawn at random; taken so that all rankers take it
 
@@ -314,7 +314,7 @@ class RankSVM(LossMinimizer):
     C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
     tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
-    max_iter: int = parameter(2000, Integer(low=1, help="most iterations, for each C"))
+    max_iter: int = parameter(2000, Integer(low=1, help="maximum iterations per C"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is drawn at random"))
 

@@ -29,11 +29,11 @@ from gainful.metrics import metric
 from gainful.persistence.container import (
     MANIFEST,
     Kind,
-    packed,
-    parsed_manifest,
+    pack,
+    parse_manifest,
     read_container,
     write_container,
-    written_by,
+    writer_note,
 )
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -58,7 +58,7 @@ def save(model: Ranker, path: str | Path, *, metrics: Mapping[str, float] | None
     model._check_fitted()
     _refuse_strangers(model)
     state = model._pack()
-    members = packed(KIND, _description(model, metrics), state)
+    members = pack(KIND, _description(model, metrics), state)
     _rehearse(members[MANIFEST], state, path)
     write_container(KIND, path, members)
 
@@ -102,7 +102,7 @@ def _plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
 def _rehearse(manifest: bytes, state: Mapping[str, Any], path: str | Path) -> None:
     """Rebuild the model as :func:`load` will, so that nothing unreadable is written."""
     try:
-        read = parsed_manifest(KIND, manifest, Path(path))
+        read = parse_manifest(KIND, manifest, Path(path))
         large = {
             k: v
             for k, v in state.items()
@@ -158,13 +158,13 @@ def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     entry = next((entry for entry in RANKERS.values() if entry.class_name == name), None)
     if entry is None:
         raise FormatError(
-            f"this gainful {gainful.__version__} has no ranker class {shorten(name)}{written_by(manifest)}", path=path
+            f"this gainful {gainful.__version__} has no ranker class {shorten(name)}{writer_note(manifest)}", path=path
         )
     if not isinstance(params, dict):
         raise FormatError("the model file is damaged (it has no parameters)", path=path)
     if "scale" in entry.cls.parameters and "scale" not in params:  # the default would be another problem
         raise FormatError(
-            f"this {name} is from before rankers had the parameter scale{written_by(manifest)}; train it again, with "
+            f"this {name} is from before rankers had the parameter scale{writer_note(manifest)}; train it again, with "
             "scale=None where features are to count as given",
             path=path,
         )
@@ -174,7 +174,7 @@ def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     if unknown:
         raise FormatError(
             f"{name} has no parameter {shorten(unknown[0])} in this gainful {gainful.__version__}"
-            f"{written_by(manifest)}; the file is damaged or from another version",
+            f"{writer_note(manifest)}; the file is damaged or from another version",
             path=path,
         )
     try:

@@ -14,7 +14,7 @@ from gainful.compute.estimators import clone
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, row_blocks
+from gainful.data.rows import Array, row_chunks
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedPairs, row_scores
@@ -176,7 +176,7 @@ def default_classifier(n_features: int) -> Any:
 def differences(X: Any, better: Array, worse: Array, label: Array) -> Array:
     """label·(x_better − x_worse), (n_pairs, d) float64, block by block."""
     Z = np.empty((len(better), X.shape[1]))
-    for rows in row_blocks(*Z.shape):
+    for rows in row_chunks(*Z.shape):
         first, second = X[better[rows]], X[worse[rows]]
         if hasattr(first, "toarray"):
             first, second = first.toarray(), second.toarray()

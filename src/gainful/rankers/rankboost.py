@@ -43,7 +43,7 @@ class RankBoost(StepScores, Ranker):
     n_thresholds : most thresholds a feature, at quantiles of the rows; or "all"
     pairs : the first D: "all" weighs every pair the same (as the paper), "query" every query
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
-    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for so many rounds; None never stops
+    early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
     eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
 
     Attributes

@@ -15,7 +15,7 @@ from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
 from gainful.linear.blockwise import linear_risk
 from gainful.linear.dual_pairs import DualPairs
-from gainful.linear.journal import Journal, recorded
+from gainful.linear.journal import Journal, record_risk
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import loss
 from gainful.losses.margins import KERNELS, GradedPairs
@@ -68,7 +68,7 @@ class RankMM(PathOverC, Ranker):
         given, and the objective above to the letter
     solver : "auto", which reaches the relative gap ``tol`` by itself; or "stochastic", the paper's steps in the dual:
         gradient projection for the two averages, exponentiated gradient for the maximum
-    tol, max_iter : relative gap at which to stop; most passes over the data of "auto"
+    tol, max_iter : relative gap at which to stop; maximum passes over the data of "auto"
     learning_rate : η0 of "stochastic": its steps are η0/√t in projections, η0 in exponentiated gradient. None for one
         that the features suggest
     n_steps : T, the steps of "stochastic", each of one query; None for 20 times the number of queries
@@ -93,7 +93,7 @@ class RankMM(PathOverC, Ranker):
         "auto", Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual")
     )
     tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
-    max_iter: int = parameter(1000, Integer(low=1, help="most passes over the data (auto)"))
+    max_iter: int = parameter(1000, Integer(low=1, help="maximum passes over the data (auto)"))
     learning_rate: float | None = parameter(
         None, Maybe(inner=Real(low=0, open_low=True), help="first step (stochastic); None for a fitting one")
     )
@@ -113,7 +113,7 @@ class RankMM(PathOverC, Ranker):
             pairs = GradedPairs(data.whole.y, data.whole.offsets)
             risk: Any = DualPairs(pairs, data.whole.X, block_shares(data.whole, data.total_weight), self.loss, scales)
         else:
-            risk = recorded(ScaledRisk(linear_risk(loss(f"margin-{self.loss}"), data), scales), journal)
+            risk = record_risk(ScaledRisk(linear_risk(loss(f"margin-{self.loss}"), data), scales), journal)
         self._follow_path(MarginPath(scales=scales, risk=risk, seed=seed_from(self.random_state)), monitor)
 
     def _solve(self, state: MarginPath, C: float, monitor: Monitor) -> None:

@@ -79,8 +79,8 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     init : "regression" (ridge on the grades), "zeros", or weights. At zeros all scores tie, and lower grades rank first
     scale : "standard": features count in units of their standard deviations over the training rows, so that their own
         units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: as given
-    tol, max_iter : part by which the objective must fall over ten iterations; most iterations for one l1
-    early_stopping : stop one l1 when the validation metric has not risen for so many iterations; None never does
+    tol, max_iter : part by which the objective must fall over ten iterations; maximum iterations per l1
+    early_stopping : stop one l1 when the validation metric has not risen for this many iterations; None never stops
     eval_metric : what is measured on ``eval_set``. With one l1 the iterate that does best there is kept; with several
         each gives the iterate of least objective, and the metric chooses among these
     random_state : seed of the quarter of the queries held out when several l1 come without ``eval_set``; they are
@@ -119,7 +119,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     )
     scale: str | None = parameter("standard", SCALE)
     tol: float = parameter(1e-4, Real(low=0, help="part by which the objective must fall over ten iterations"))
-    max_iter: int = parameter(500, Integer(low=1, help="most iterations for one l1"))
+    max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per l1"))
     early_stopping: int | None = parameter(
         50, Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None")
     )

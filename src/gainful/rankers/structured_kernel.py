@@ -49,7 +49,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
     gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X), with ``scale="standard"`` one
         over the number of features that are not constant
     degree, coef0 : of polynomial
-    n_landmarks : so many training documents drawn at random, or None for all (exact, up to 10,000)
+    n_landmarks : how many training documents to draw at random, or None for all (exact, up to 10,000)
     metric, C, position_weights, ties, tol, max_iter, eval_metric, random_state : as in :class:`StructuredSVM`
 
     Attributes

@@ -88,12 +88,12 @@ class StructuredSVM(PathOverC, Ranker):
     ties : "average" or "random": which of the perfect rankings is the target
     rescaling : "margin" as above, or "slack": max_y Δ(y)·(1 + w·Ψ(y) − w·Ψ(y_q)), whose maximum is searched for, so
         that the certificate's primal value is an estimate from below
-    tol, max_iter : relative gap at which to stop (tight: relative decrease); most iterations, each about one pass over
-        the data, or with "cccp" one convex problem
+    tol, max_iter : relative gap at which to stop (tight: relative decrease); maximum iterations, each about one pass
+        over the data, or with "cccp" one convex problem
     tight_method : "gradient" (steepest descent with line search) or "cccp" (a sequence of convex problems)
     start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares; with
         ``scale="standard"`` that is the number of training rows
-    schedule : of the cutting planes' quadratic programme: solved after every "pass", every "query", or so many queries
+    schedule : of the cutting planes' quadratic programme: solved every "pass", "query", or number of queries
     drop_inactive, active_set, single_variable_update : the paper's tricks for cutting planes
     conjugate : conjugate directions in the subgradient solver
     eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
@@ -126,14 +126,14 @@ class StructuredSVM(PathOverC, Ranker):
     ties: str = parameter("average", Choice(of=("average", "random"), help="target among the perfect rankings"))
     rescaling: str = parameter("margin", Choice(of=("margin", "slack"), help="what the loss of a ranking rescales"))
     tol: float = parameter(1e-4, Real(low=0, open_low=True, help="relative gap at which to stop"))
-    max_iter: int = parameter(1000, Integer(low=1, help="most iterations"))
+    max_iter: int = parameter(1000, Integer(low=1, help="maximum iterations"))
     tight_method: str = parameter("gradient", Choice(of=("gradient", "cccp"), help="how the tight bound is minimised"))
     start_alpha: float = parameter(1.0, Real(low=0, help="ridge penalty of the start of the tight bound"))
     schedule: str | int = parameter(
         "pass",
         Either(
             of=(Choice(of=("pass", "query")), Integer(low=1)),
-            help="when cutting planes solve their quadratic programme: every pass, query, or so many queries",
+            help="when cutting planes solve their quadratic programme: every pass, query, or a number of queries",
         ),
     )
     drop_inactive: bool = parameter(True, Flag(help="cutting planes drop columns without weight"))

@@ -61,7 +61,7 @@ def minimize_cutting_plane(
     Parameters
     ----------
     max_iter : passes over the queries
-    schedule : after how many queries w changes: "query", a batch of so many, or "pass" (all are asked at the same w,
+    schedule : after how many queries w changes: "query", a number of queries, or "pass" (all are asked at the same w,
         which gives the objective there at no extra cost; else each pass costs another stream over the data)
     drop_inactive : remove columns that had no weight after ``drop_after`` passes in a row
     inner_tol : a quadratic programme is solved to this part of the present gap

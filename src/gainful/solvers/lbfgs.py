@@ -1,4 +1,4 @@
-"""SciPy's L-BFGS for smooth objectives, told about each iteration and stopped by a gap.
+"""SciPy's L-BFGS for smooth objectives, with a callback per iteration and a gap to stop at.
 
 An objective ½‖w‖² + (something convex) is 1-strongly convex, so no point is more than ½‖∇‖² above the minimum: the
 gradient is a certificate. SciPy's own stopping rules are switched off.

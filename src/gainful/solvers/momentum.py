@@ -1,4 +1,4 @@
-"""Gradient descent with momentum for objectives that are not convex, or whose gradient is no derivative.
+"""Gradient descent with momentum for objectives that are not convex, or whose gradient is not a derivative.
 
 Steps are those of Adam (Kingma and Ba, ICLR 2015) with full gradients: every coordinate moves by about the step length,
 so one length serves all features once they are measured in units of their spread. What makes it safe: the point of

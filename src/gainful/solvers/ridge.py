@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from gainful.compute.estimators import ConvergenceWarning
-from gainful.data.rows import Array, row_blocks
+from gainful.data.rows import Array, row_chunks
 from gainful.data.spread import Spread, feature_spread
 
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
@@ -69,7 +69,7 @@ def _second_moments(
 ) -> tuple[Array, Array, float]:
     """Σ ω zz', Σ ω z t and Σ ω t² with z = (x − mean)/scale and t from its mean: (d, d), (d,) and a number."""
     gram, moment = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
-    for rows in row_blocks(*X.shape):
+    for rows in row_chunks(*X.shape):
         block = X[rows]
         z = (block.toarray() if hasattr(block, "toarray") else block).astype(np.float64)
         z -= x_mean
@@ -165,7 +165,7 @@ def _solve_by_conjugate_gradients(
 def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int, Array]:
     """The number of rows, and Σ ω x² from the means."""
     squares = np.zeros(X.shape[1])
-    for rows in row_blocks(*X.shape):
+    for rows in row_chunks(*X.shape):
         block = X[rows]
         o = omega[rows]
         if isinstance(block, np.ndarray):
@@ -192,7 +192,7 @@ def _normal_product(X: Any, t: Array, omega: Array, x_mean: Array, v: Array) -> 
 def _forward(X: Any, v: Array) -> Array:
     """X·v, without a copy of X in float64."""
     scores = np.empty(X.shape[0])
-    for rows in row_blocks(*X.shape):
+    for rows in row_chunks(*X.shape):
         block = X[rows]
         scores[rows] = _product(block, v)
     return scores
@@ -201,7 +201,7 @@ def _forward(X: Any, v: Array) -> Array:
 def _backward(X: Any, r: Array) -> Array:
     """X'·r, without a copy of X in float64."""
     total = np.zeros(X.shape[1])
-    for rows in row_blocks(*X.shape):
+    for rows in row_chunks(*X.shape):
         block = X[rows]
         total += _product(block.T, r[rows])
     return total

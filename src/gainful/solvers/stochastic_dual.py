@@ -96,8 +96,8 @@ def ascend(
 ) -> Solution:
     """Steps at random queries, in rounds of as many steps as there are queries with pairs.
 
-    After each round the primal value, the dual value and w are computed afresh from c; ``on_round`` is given the point
-    and its certificate, and the monitor is told. Handed back is the point of the last round, with the best of the lower
+    After each round the primal value, the dual value and w are computed afresh from c; ``on_round`` gets the point
+    and its certificate, and so does the monitor. Returns the point of the last round, with the best of the lower
     bounds.
     """
     check_settings(solver, C=C, tol=tol, max_iter=1)

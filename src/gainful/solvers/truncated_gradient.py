@@ -63,9 +63,9 @@ def truncate(u: Array, by: float) -> Array:
 def descend_fixed(
     loss: MovingLoss, u0: Array, *, step: float, l1: float = 0.0, truncate_every: int = 1
 ) -> Iterator[Iterate]:
-    """The paper's descent: u ← u − step·∇L, and every so many steps a truncation by step·l1. It never ends by itself.
+    """The paper's descent: u ← u − step·∇L, in endless iterations of ``truncate_every`` steps.
 
-    An iteration is ``truncate_every`` steps, the last of them truncated.
+    After the last step of an iteration, u is truncated by step·l1.
     """
     u = np.array(u0, dtype=np.float64)
     look = loss.at(loss.scores(u))

@@ -22,7 +22,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import FormatError, GainfulError, ParameterError, shorten
 from gainful.formats.files import refuse_unwritable
-from gainful.persistence.container import LONG_TEXT, Kind, packed, read_container, write_container
+from gainful.persistence.container import LONG_TEXT, Kind, pack, read_container, write_container
 from gainful.persistence.jsonable import plain
 
 KIND = Kind("gainful-checkpoint", 1, "checkpoint", level=1)
@@ -86,7 +86,7 @@ class Checkpoint:
         """Replace the file. Where that fails, a warning says so: training is worth more than its checkpoint."""
         held = {name: value if _is_member(value) else _encode(value) for name, value in state.items()}
         try:
-            write_container(KIND, self.path, packed(KIND, {"training": self._training}, held))
+            write_container(KIND, self.path, pack(KIND, {"training": self._training}, held))
         except FormatError as error:
             warnings.warn(f"the checkpoint is not up to date: {error}", CheckpointWarning, stacklevel=2)
         self._last = time.monotonic()

@@ -11,7 +11,7 @@ import numpy as np
 from gainful.compute.estimators import BaseEstimator, NotFittedError, OneToOneFeatureMixin, TransformerMixin
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
-from gainful.data.rows import BLOCK_VALUES, Array, refuse_empty, refuse_infinite
+from gainful.data.rows import CHUNK_VALUES, Array, refuse_empty, refuse_infinite
 from gainful.errors import DataError
 from gainful.parameters.constraints import DeclaredParameters, Integer, Real, check_parameters, parameter
 
@@ -151,8 +151,8 @@ def _columns(X: Any) -> Iterator[Array]:
             stored = columns.data[columns.indptr[j] : columns.indptr[j + 1]].astype(np.float64)
             yield np.unique(np.append(stored, 0.0) if len(stored) < X.shape[0] else stored)
         return
-    # a few columns at a time: column by column, a row-major matrix would fetch every cache line d times
-    width = max(1, min(X.shape[1], BLOCK_VALUES // max(1, X.shape[0])))
+    # a few columns at a time: reading a row-major matrix column by column would fetch every cache line d times
+    width = max(1, min(X.shape[1], CHUNK_VALUES // max(1, X.shape[0])))
     for start in range(0, X.shape[1], width):
         for column in np.array(X[:, start : start + width].T, dtype=np.float64, order="C"):
             yield np.unique(column)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, row_blocks
+from gainful.data.rows import Array, row_chunks
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.row_chunks import distinct
 
@@ -46,5 +46,5 @@ NOT_BY_FREQUENCY = {"feature_pre_filter": False, "enable_bundle": False, "is_ena
 
 def predict_blocks(booster: lgb.Booster, X: Array, **options: Any) -> Array:
     """``booster.predict`` of codes, block by block."""
-    blocks = list(row_blocks(*X.shape)) or [slice(0)]  # LightGBM decides the shape for no rows
+    blocks = list(row_chunks(*X.shape)) or [slice(0)]  # LightGBM says what it predicts for no rows
     return np.concatenate([booster.predict(X[rows].astype(np.float32), **options) for rows in blocks])

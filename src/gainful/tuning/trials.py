@@ -20,7 +20,7 @@ import numpy as np
 
 from gainful.compute.estimators import clone
 from gainful.compute.memory import PeakGrowth, available, workers_that_fit
-from gainful.data.checks import already_checked
+from gainful.data.checks import skip_checks
 from gainful.data.splits import Split
 from gainful.errors import GainfulError
 from gainful.metrics import Metric, metric
@@ -248,7 +248,7 @@ class Trials:
             valid = part.valid
             assert valid is not None
             model = clone(self.model).set_params(**params)
-            with already_checked():
+            with skip_checks():
                 model.fit(part.train, eval_set=valid, progress=watch)
             if model.interrupted_ or self._stop.is_set():
                 watch.verdict = watch.verdict or "stopped"

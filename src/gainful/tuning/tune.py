@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.data.checks import already_checked, warn_of
+from gainful.data.checks import skip_checks, warn_of
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError, worded
@@ -181,7 +181,7 @@ class TuningPlan:
         """The final model; None for several splits, which have no common training set."""
         if len(parts) > 1 and whole is None:
             return None
-        with already_checked():
+        with skip_checks():
             if len(parts) == 1:
                 model, train, valid = self.final_training(found, parts[0])
                 return model.fit(train, eval_set=valid, progress=progress)

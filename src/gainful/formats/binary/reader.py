@@ -27,9 +27,8 @@ import numpy.typing as npt
 from gainful.data.dataset import RankingData
 from gainful.data.rows import refuse_infinite
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats.binary.writer import ALIGNMENT, MAGIC, PIECE_VALUES, PREFIX, VERSION
+from gainful.formats.binary.writer import ALIGNMENT, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
-from gainful.formats.binary.writer import write as write
 from gainful.formats.files import PathLike, check_readable, forget_pages
 from gainful.formats.ids import string_array
 
@@ -78,14 +77,18 @@ def read(path: PathLike, *, mmap: bool = True) -> RankingData:
     So do the grades and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
     are checked. The values of the matrix are looked at only with ``mmap=False``.
     """
-    if not isinstance(mmap, bool):
-        raise ParameterError.of("read", "mmap", "True or False", mmap)
+    check_mmap(mmap)
     opened = Opened(path, mapped=mmap)
     data = opened.part(0, opened.n_queries)
     if not mmap:
         with _damage(path):
             refuse_infinite(data.X)
     return data
+
+
+def check_mmap(mmap: Any) -> None:
+    if not isinstance(mmap, bool):
+        raise ParameterError.of("read", "mmap", "True or False", mmap)
 
 
 @contextmanager
@@ -217,20 +220,20 @@ class Opened:
             return self._small(name)
         return _native(np.frombuffer(self.pages, dtype=kind, count=size, offset=at))
 
-    def _looked_at(self, array: Array) -> Iterator[tuple[int, Array]]:
-        """(start, piece) of an array that is checked from end to end, each with the first value of the next.
+    def _chunks_of(self, array: Array) -> Iterator[tuple[int, Array]]:
+        """(start, chunk) of an array that is checked from end to end, each with the first value of the next.
 
         What is mapped leaves memory behind the check.
         """
-        for start in range(0, len(array), PIECE_VALUES):
-            yield start, array[start : start + PIECE_VALUES + 1]
+        for start in range(0, len(array), CHUNK_VALUES):
+            yield start, array[start : start + CHUNK_VALUES + 1]
             if self.mapped:
                 self.release()
 
     def _grades(self, rows: slice) -> Array:
         y = self._values("y")[rows]
-        for _, piece in self._looked_at(y):
-            if not (np.isfinite(piece).all() and (piece >= 0).all()):
+        for _, chunk in self._chunks_of(y):
+            if not (np.isfinite(chunk).all() and (chunk >= 0).all()):
                 raise self._damaged("a grade is negative or not finite")
         return y
 
@@ -255,10 +258,10 @@ class Opened:
 
     def _check_columns(self, indices: Array, indptr: Array) -> None:
         """Refuse columns that a product with the matrix would look up outside of it, or that are out of order."""
-        for start, piece in self._looked_at(indices):
-            if piece.min() < 0 or piece.max() >= self.shape.n_features:
+        for start, chunk in self._chunks_of(indices):
+            if chunk.min() < 0 or chunk.max() >= self.shape.n_features:
                 raise self._damaged("a column of the sparse matrix does not exist")
-            falls = np.flatnonzero(piece[1:] <= piece[:-1]) + start + 1
+            falls = np.flatnonzero(chunk[1:] <= chunk[:-1]) + start + 1
             at = np.searchsorted(indptr, falls)
             if (indptr[at] != falls).any():
                 raise self._damaged("the columns of the sparse matrix are out of order")

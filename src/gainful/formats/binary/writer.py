@@ -1,6 +1,6 @@
-"""Writing gainful's binary: a whole RankingData at once, or piece by piece in bounded memory.
+"""Write gainful's binary, piece by piece in bounded memory; whole data is one piece.
 
-The layout of the file is told in :mod:`gainful.formats.binary.reader`.
+:mod:`gainful.formats.binary.reader` describes the layout of the file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
@@ -21,18 +20,18 @@ import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import checked_names, checked_query_weights, first_repeated, rows_of_queries
+from gainful.data.rows import check_names, check_query_weights, first_repeated, join_optional, rows_of_queries
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats.files import PathLike, atomic_write
-from gainful.formats.ids import encoded, integers_if_canonical, plain_ids
+from gainful.formats.files import FileWriter, PathLike, atomic_write
+from gainful.formats.ids import encode, integers_if_canonical, plain_ids
 
 Array = npt.NDArray[Any]
 MAGIC = b"\x89GNF\r\n\x1a\n"
 VERSION = 1
 PREFIX = struct.Struct("<8sIIII")
 ALIGNMENT = 64
-PIECE_VALUES = 1 << 20
-PIECE_ROWS = 1 << 16
+CHUNK_VALUES = 1 << 20
+CHUNK_ROWS = 1 << 16
 SPOOL_BYTES = 1 << 20  # of a side file that stay in memory, so that a small file is written without side files
 LARGEST_NARROW = 2**31 - 1
 LARGEST_COUNT = 2**62
@@ -42,77 +41,17 @@ ALL_ARRAYS = (
 )  # fmt: skip
 
 
-# -- all at once -------------------------------------------------------------------------------------------------------
-
-
-def write(data: RankingData, path: PathLike) -> None:
-    """Write the binary: everything but the row history comes back as it is."""
-    arrays = _arrays(data, path)
-    header: dict[str, Any] = {
-        "n_rows": data.n_rows,
-        "n_features": data.n_features,
-        "n_queries": data.n_queries,
-        "n_values": int(data.X.nnz) if data.is_sparse else None,
-        "dtype": str(data.X.dtype),
-        "feature_names": None if data.feature_names is None else list(data.feature_names),
-    }
-    text = _placed_header(header, arrays)
-    with atomic_write(path) as file:
-        file.write(PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text), 0))
-        file.write(text)
-        for array in arrays.values():
-            _write_array(file, array)
-
-
-def _arrays(data: RankingData, path: PathLike) -> dict[str, Array]:
-    arrays: dict[str, Array] = {"y": data.y, "offsets": data.offsets}
-    arrays |= _id_arrays("query_id", plain_ids(data.query_ids, "query id", path), path)
-    if data.doc_ids is not None:
-        arrays |= _id_arrays("doc_id", plain_ids(data.doc_ids, "document id", path), path)
-    if data.query_weights is not None:
-        arrays["query_weights"] = data.query_weights
-    if data.is_sparse:
-        narrow = data.X.indices.dtype == np.int32
-        arrays |= {"indptr": data.X.indptr.astype("<i8"), "indices32" if narrow else "indices": data.X.indices}
-        arrays["data"] = data.X.data
-    else:
-        arrays["X"] = data.X.reshape(-1)
-    return arrays
-
-
-def _id_arrays(name: str, ids: Array, path: PathLike) -> dict[str, Array]:
-    if ids.dtype.kind == "i":
-        return {f"{name}s": ids}
-    text, ends = _encoded(ids, name.replace("_", " "), path)
-    return {f"{name}_ends": ends, f"{name}_text": np.frombuffer(text, dtype=np.uint8)}
-
-
-def _encoded(ids: Array, what: str, path: PathLike) -> tuple[bytes, Array]:
-    """All texts behind one another, and where each ends, from 0 on: (n + 1,)."""
-    texts = [encoded(text, what, path) for text in ids.tolist()]
-    return b"".join(texts), np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype("<i8")
-
-
-def _placed_header(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
-    """The header as JSON, padded so that the first array is aligned. Places count from the end of the header."""
-    at = 0
-    places = {}
-    for name, array in arrays.items():
-        places[name] = {"at": at, "size": int(array.size)}
-        at += array.nbytes + -array.nbytes % ALIGNMENT
-    text = json.dumps(header | {"arrays": places, "bytes": at}).encode("ascii")
-    return text + b" " * (-(PREFIX.size + len(text)) % ALIGNMENT)
-
-
-def _write_array(file: BinaryIO, array: Array) -> None:
-    little = array.dtype.newbyteorder("<")
-    for start in range(0, array.size, PIECE_VALUES):
-        piece = np.ascontiguousarray(array[start : start + PIECE_VALUES], dtype=little)
-        file.write(piece.data)
-    file.write(b"\0" * (-array.nbytes % ALIGNMENT))
-
-
-# -- piece by piece ----------------------------------------------------------------------------------------------------
+def open_writer(path: PathLike, data: RankingData) -> Writer:
+    """A writer for one append of all of ``data``: everything but the row history comes back as it is."""
+    return Writer(
+        path,
+        data.n_features,
+        dtype=str(data.X.dtype),
+        feature_names=data.feature_names,
+        sparse=data.is_sparse,
+        distinct=True,
+        whole=True,
+    )
 
 
 class Queries(NamedTuple):
@@ -123,22 +62,22 @@ class Queries(NamedTuple):
     weights: Array | None
 
 
-class Writer:
+class Writer(FileWriter):
     """A binary file written piece by piece: ``with Writer(path, 136) as writer: writer.append(data); …``.
 
-    The values of a dense matrix go straight to their place. What comes by the row or by the query, and a sparse matrix,
-    is kept in side files that have no name, and copied at the end. The file appears when the block ends well; when it
-    does not, nothing is left.
+    The values of a dense matrix go straight to their place. Values per row and per query, and a sparse matrix, wait in
+    side files without a name until the end. The file appears when the block ends well; otherwise nothing is left.
 
     Parameters
     ----------
-    n_features : None, of a sparse matrix only, for that of the widest piece
+    n_features : None, for a sparse matrix only, means the width of the widest piece
     dtype : "float64" or "float32"
     feature_names : n_features strings or None
     sparse : the pieces are CSR
-    queries : if they are known beforehand, rows come by :meth:`place`, otherwise by :meth:`append`
-    text_integers : of "query_id" and "doc_id" those that become integers if all texts are plain integers
-    distinct : the caller has seen to it that no query id comes twice
+    queries : all queries, if they are known beforehand; rows then come by :meth:`place`, otherwise by :meth:`append`
+    text_integers : which of "query_id" and "doc_id" become integers if all texts are plain integers
+    distinct : the caller guarantees that no query id comes twice
+    whole : one piece brings all rows and stays in memory until the end, so no side files are needed
     """
 
     def __init__(
@@ -152,47 +91,39 @@ class Writer:
         queries: Queries | None = None,
         text_integers: Collection[str] = (),
         distinct: bool = False,
+        whole: bool = False,
     ):
+        super().__init__(path)
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise ParameterError.of("Writer", "dtype", "'float32' or 'float64'", dtype)
         if n_features is None and not sparse:
             raise ParameterError.of("Writer", "n_features", "a number where the matrix is dense", n_features)
-        self.path, self.sparse, self.queries, self.distinct = path, sparse, queries, distinct
+        self.sparse, self.queries, self.distinct, self.whole = sparse, queries, distinct, whole
         self.dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
         self.n_features, self._grows = n_features or 0, n_features is None
-        self.feature_names = None if n_features is None else checked_names(feature_names, n_features)
+        self.feature_names = None if n_features is None else check_names(feature_names, n_features)
         self.n_rows = self.n_queries = self.n_values = 0
         self._text_integers = text_integers
         self._last_id: Any = None
-        self._stack = ExitStack()
 
-    # -- opening and closing -------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        self._file = self._stack.enter_context(atomic_write(self.path))
+    def _open(self, stack: ExitStack) -> None:
+        self._file = stack.enter_context(atomic_write(self.path))
         self._start = self._reserve()
         self._file.write(b"\0" * self._start)
+        self._side_files = stack
         narrow = self.n_features <= LARGEST_NARROW
         self._y, self._sizes = self._spool("<f8"), self._spool("<i8")
         self._query_ids, self._doc_ids = self._ids("query_id"), self._ids("doc_id")
-        self._weights: list[Array | int] = []  # of each piece, or the number of queries where it had none
+        self._weights: list[Array | None] = []  # of each piece
+        self._new_queries: list[int] = []  # of each piece
         self._at, self._columns, self._data = self._spool("<i8", 2), self._spool("<i4" if narrow else "<i8"), None
         if self.sparse:
             self._data = self._spool(self.dtype.str)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._stack.__exit__(kind, error, trace)
-            return
-        with self._stack:
-            self._finish()
 
     def _spool(self, dtype: str, width: int = 1) -> Spool:
-        folder = Path(self.path).resolve().parent
-        return self._stack.enter_context(Spool(folder, dtype, width))
+        if self.whole:
+            return Held(dtype, width)
+        return self._side_files.enter_context(Spool(Path(self.path).resolve().parent, dtype, width))
 
     def _ids(self, name: str) -> _Ids:
         spools = (self._spool("<i8"), self._spool("<i8", 2), self._spool("|u1"))
@@ -224,7 +155,8 @@ class Writer:
         new = slice(int(continues), None)
         self._sizes.append(sizes[new])
         self._query_ids.add(data.query_ids[new], len(sizes[new]))
-        self._weights.append(len(sizes[new]) if data.query_weights is None else data.query_weights[new])
+        self._weights.append(None if data.query_weights is None else data.query_weights[new])
+        self._new_queries.append(len(sizes[new]))
         self.n_queries += len(sizes[new])
         self._last_id = data.query_ids[-1:].tolist()[0]
         self._add(data, None)
@@ -244,16 +176,16 @@ class Writer:
         self._sizes.place(np.array([self.n_queries - 1]), np.array([1]), last + more)
 
     def _add(self, data: RankingData, at: Array | None) -> None:
-        X = self._fitting(without_codes(data.X), data.feature_names)
+        X = self._check_form(without_codes(data.X), data.feature_names)
         where = None if at is None else Places(at, data.counts)
         if self.sparse:
             self._add_sparse(X, where)
         elif where is None:
-            _write_array_unpadded(self._file, X.reshape(-1), self.dtype)
+            _write_array(self._file, X.reshape(-1), self.dtype)
         else:
             for start, stop, target in where.runs():
                 self._file.seek(self._start + target * self.n_features * self.dtype.itemsize)
-                _write_array_unpadded(self._file, X[start:stop].reshape(-1), self.dtype)
+                _write_array(self._file, X[start:stop].reshape(-1), self.dtype)
         self._y.add(data.y, where)
         self._doc_ids.add(data.doc_ids, data.n_rows, where)
         self.n_rows += data.n_rows
@@ -266,7 +198,7 @@ class Writer:
         self._data.append(X.data)
         self.n_values += int(X.nnz)
 
-    def _fitting(self, X: Any, names: tuple[str, ...] | None) -> Any:
+    def _check_form(self, X: Any, names: tuple[str, ...] | None) -> Any:
         if isinstance(X, np.ndarray) == self.sparse:
             raise DataError("one piece of the data is sparse and another dense")
         if self._grows:
@@ -289,8 +221,8 @@ class Writer:
         if not self.sparse:
             size = self.n_rows * self.n_features
             self._file.seek(self._start + size * self.dtype.itemsize)
-            self._placed("X", size, size * self.dtype.itemsize)
-        self._put("y", self.n_rows, 8, self._y.pieces(self.n_rows))
+            self._note_place("X", size, size * self.dtype.itemsize)
+        self._put("y", self.n_rows, 8, self._y.chunks(self.n_rows))
         self._put_queries()
         self._put_ids(self._doc_ids, self.n_rows)
         if self.sparse:
@@ -317,12 +249,12 @@ class Writer:
             sizes = self._sizes.read(0, self.n_queries)
             offsets = np.concatenate([[0], np.cumsum(sizes)]).astype("<i8")
             self._put("offsets", len(offsets), 8, [offsets])
-            weights = _joined_weights(self._weights)
+            weights = join_optional(self._weights, self._new_queries, 1.0)
         if not self.distinct:
             self._refuse_repeated()
         self._put_ids(self._query_ids, self.n_queries)
         if weights is not None:
-            weights = checked_query_weights(weights, self.n_queries, all_zero=True)
+            weights = check_query_weights(weights, self.n_queries, all_zero=True)
             self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
 
     def _refuse_repeated(self) -> None:
@@ -332,47 +264,41 @@ class Writer:
 
     def _put_ids(self, ids: _Ids, n: int) -> None:
         if ids.kind == "integers":
-            self._put(f"{ids.name}s", n, 8, ids.numbers.pieces(n))
+            self._put(f"{ids.name}s", n, 8, ids.numbers.chunks(n))
         elif ids.kind == "texts":
-            self._put(f"{ids.name}_ends", n + 1, 8, _ends(ids.spans.pieces(n)))
-            size = sum(int(piece[:, 1].sum()) for piece in ids.spans.pieces(n))
-            pieces = ids.text.pieces(size) if ids.ordered else _gathered(ids.text, ids.spans.pieces(n))
+            self._put(f"{ids.name}_ends", n + 1, 8, _ends(ids.spans.chunks(n)))
+            size = sum(int(piece[:, 1].sum()) for piece in ids.spans.chunks(n))
+            pieces = ids.text.chunks(size) if ids.ordered else _gather(ids.text, ids.spans.chunks(n))
             self._put(f"{ids.name}_text", size, 1, pieces)
 
     def _put_sparse(self) -> None:
         assert self._data is not None
         n, rows = self.n_values, self.n_rows
-        self._put("indptr", rows + 1, 8, _ends(self._at.pieces(rows)))
+        self._put("indptr", rows + 1, 8, _ends(self._at.chunks(rows)))
         narrow = n <= LARGEST_NARROW and self.n_features <= LARGEST_NARROW
         kind = np.dtype("<i4" if narrow else "<i8")
         ordered = self.queries is None
-        columns = self._columns.pieces(n) if ordered else _gathered(self._columns, self._at.pieces(rows))
-        self._put("indices32" if narrow else "indices", n, kind.itemsize, (piece.astype(kind) for piece in columns))
-        values = self._data.pieces(n) if ordered else _gathered(self._data, self._at.pieces(rows))
+        columns = self._columns.chunks(n) if ordered else _gather(self._columns, self._at.chunks(rows))
+        cast = (chunk.astype(kind, copy=False) for chunk in columns)
+        self._put("indices32" if narrow else "indices", n, kind.itemsize, cast)
+        values = self._data.chunks(n) if ordered else _gather(self._data, self._at.chunks(rows))
         self._put("data", n, self.dtype.itemsize, values)
 
     def _put(self, name: str, size: int, itemsize: int, pieces: Iterable[Array]) -> None:
         for piece in pieces:
             self._file.write(np.ascontiguousarray(piece).data)
-        self._placed(name, size, size * itemsize)
+        self._note_place(name, size, size * itemsize)
 
-    def _placed(self, name: str, size: int, n_bytes: int) -> None:
+    def _note_place(self, name: str, size: int, n_bytes: int) -> None:
         """Note where an array stands that was just written, and fill up to the next multiple of 64 bytes."""
         self._places[name] = {"at": self._position, "size": size}
         self._file.write(b"\0" * (-n_bytes % ALIGNMENT))
         self._position += n_bytes + -n_bytes % ALIGNMENT
 
 
-def _write_array_unpadded(file: BinaryIO, array: Array, dtype: np.dtype[Any]) -> None:
-    for start in range(0, array.size, PIECE_VALUES):
-        file.write(np.ascontiguousarray(array[start : start + PIECE_VALUES], dtype=dtype).data)
-
-
-def _joined_weights(parts: list[Array | int]) -> Array | None:
-    """The weights of all queries, 1 in pieces that had none, or None if all had none."""
-    if all(isinstance(part, int) for part in parts):
-        return None
-    return np.concatenate([np.ones(part) if isinstance(part, int) else part for part in parts])
+def _write_array(file: BinaryIO, array: Array, dtype: np.dtype[Any]) -> None:
+    for start in range(0, array.size, CHUNK_VALUES):
+        file.write(np.ascontiguousarray(array[start : start + CHUNK_VALUES], dtype=dtype).data)
 
 
 def _ends(spans: Iterator[Array]) -> Iterator[Array]:
@@ -385,11 +311,11 @@ def _ends(spans: Iterator[Array]) -> Iterator[Array]:
         yield ends
 
 
-def _gathered(values: Spool, spans: Iterator[Array]) -> Iterator[Array]:
+def _gather(values: Spool, spans: Iterator[Array]) -> Iterator[Array]:
     """The values of each (start, size) pair, one pair after the other."""
     source = values.view()
     for piece in spans:
-        for some in np.array_split(piece, max(1, int(piece[:, 1].sum()) // PIECE_VALUES)):
+        for some in np.array_split(piece, max(1, int(piece[:, 1].sum()) // CHUNK_VALUES)):
             edges = np.stack([some[:, 0], some[:, 0] + some[:, 1]], axis=1).reshape(-1)
             yield source[rows_of_queries(edges, np.arange(0, len(edges), 2))]
 
@@ -454,10 +380,10 @@ class Spool:
         rows = np.frombuffer(raw, dtype=self.dtype)
         return rows.reshape(-1, self.width) if self.width > 1 else rows
 
-    def pieces(self, n: int) -> Iterator[Array]:
+    def chunks(self, n: int) -> Iterator[Array]:
         """The first ``n`` rows, some at a time."""
-        for start in range(0, n, PIECE_ROWS):
-            yield self.read(start, min(start + PIECE_ROWS, n))
+        for start in range(0, n, CHUNK_ROWS):
+            yield self.read(start, min(start + CHUNK_ROWS, n))
 
     def view(self) -> Array:
         """All values, mapped."""
@@ -467,6 +393,27 @@ class Spool:
         self.file.flush()
         pages = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(pages, dtype=self.dtype)
+
+
+class Held(Spool):
+    """Rows that stay in memory until the file is closed anyway, in place of a side file. They come in order."""
+
+    def __init__(self, dtype: str, width: int = 1):
+        self.dtype, self.width = np.dtype(dtype), width
+        self.rows: list[Array] = []
+        self.end = 0
+
+    def append(self, rows: Array) -> None:
+        self.rows.append(rows)
+        self.end += len(rows)
+
+    def read(self, start: int, stop: int) -> Array:
+        return np.concatenate(self.rows)[start:stop].astype(self.dtype, copy=False)
+
+    def chunks(self, n: int) -> Iterator[Array]:
+        for rows in self.rows:
+            for start in range(0, len(rows), CHUNK_VALUES):
+                yield np.asarray(rows[start : start + CHUNK_VALUES], dtype=self.dtype)
 
 
 class _Ids:
@@ -500,33 +447,34 @@ class _Ids:
 
     def _add_numbers(self, numbers: Array, where: Places | None) -> None:
         if self.kind == "texts" or (self.kind == "none" and self.rows):
-            raise self._mixed()
+            raise self._mixed_ids_error()
         self.kind = "integers"
         self.numbers.add(numbers, where)
 
     def _add_texts(self, texts: Array, where: Places | None) -> None:
         if self.kind == "integers":
             if not self.text_integers:
-                raise self._mixed()
-            self._turn_to_text()
+                raise self._mixed_ids_error()
+            self._turn_into_texts()
         elif self.kind == "none" and self.ordered:
             self.spans.append(np.zeros((self.rows, 2), dtype=np.int64))
         self.kind = "texts"
-        text, ends = _encoded(texts, self.what, self.path)
-        self.spans.add(np.stack([ends[:-1] + self.text_bytes, np.diff(ends)], axis=1), where)
-        self.text.append(np.frombuffer(text, dtype=np.uint8))
-        self.text_bytes += len(text)
+        self._store_texts(texts, where)
 
-    def _turn_to_text(self) -> None:
+    def _turn_into_texts(self) -> None:
         """The integers so far as the texts that they came from. A row that has not come yet is written again then."""
-        self.kind = "texts"
-        for numbers in self.numbers.pieces(self.numbers.end):
-            text, ends = _encoded(numbers.astype(str), self.what, self.path)
-            self.spans.append(np.stack([ends[:-1] + self.text_bytes, np.diff(ends)], axis=1))
-            self.text.append(np.frombuffer(text, dtype=np.uint8))
-            self.text_bytes += len(text)
+        for numbers in self.numbers.chunks(self.numbers.end):
+            self._store_texts(numbers.astype(str), None)
 
-    def _mixed(self) -> DataError:
+    def _store_texts(self, texts: Array, where: Places | None) -> None:
+        encoded = [encode(text, self.what, self.path) for text in texts.tolist()]
+        sizes = np.array([len(text) for text in encoded], dtype=np.int64)
+        starts = self.text_bytes + np.cumsum(sizes) - sizes
+        self.spans.add(np.stack([starts, sizes], axis=1), where)
+        self.text.append(np.frombuffer(b"".join(encoded), dtype=np.uint8))
+        self.text_bytes += int(sizes.sum())
+
+    def _mixed_ids_error(self) -> DataError:
         return DataError(f"some pieces of the data have integers as {self.what}s and others texts or none")
 
     def all(self, n: int) -> Array:

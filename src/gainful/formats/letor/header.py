@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.errors import FormatError, shorten
-from gainful.formats.files import Block, PathLike, next_line
+from gainful.formats.files import Chunk, PathLike, next_line
 from gainful.formats.letor.lines import LARGEST_INDEX
 
 ENTRY = re.compile(rb"#[ \t]*gainful[ \t]+([a-z_]+)[ \t]*=[ \t]*(.*)\Z", re.DOTALL)
@@ -50,12 +50,12 @@ class Header:
         return self.query_weights
 
 
-def read_header(path: PathLike, block: Block, line: int, header: Header) -> None:
-    """Add to ``header`` what the comments before the first row of ``block`` say; ``line`` lines stand before it."""
-    at = block.start
-    while at < block.stop:
-        stop = min(next_line(block.buf, at), block.stop)
-        raw = block.buf[at:stop].tobytes()
+def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None:
+    """Add to ``header`` what the comments before the first row of ``chunk`` say; ``line`` lines stand before it."""
+    at = chunk.start
+    while at < chunk.stop:
+        stop = min(next_line(chunk.buf, at), chunk.stop)
+        raw = chunk.buf[at:stop].tobytes()
         stripped = raw.strip()
         if stripped and not stripped.startswith(b"#"):
             return

@@ -76,26 +76,26 @@ class _Reader:
     def number(self, token: _Token, expected: str) -> float:
         """The number or NaN that a token spells."""
         if INFINITE.match(token.text):
-            raise self.refuse(f"{expected}, found {_shown(token.text)}; numbers must be finite", token.at)
+            raise self.refuse(f"{expected}, found {_show(token.text)}; numbers must be finite", token.at)
         value = read_number(token.text)
         if value is None:
-            raise self.refuse(f"{expected}, found {_shown(token.text)}", token.at)
+            raise self.refuse(f"{expected}, found {_show(token.text)}", token.at)
         if math.isinf(value):
-            raise self.refuse(f"{expected}, found {_shown(token.text)}, too large for float64", token.at)
+            raise self.refuse(f"{expected}, found {_show(token.text)}, too large for float64", token.at)
         return value
 
     def grade(self, token: _Token) -> float:
         expected = "expected a grade (a number, 0 or more) at the start of the line"
         value = self.number(token, expected)
         if math.isnan(value):
-            raise self.refuse(f"{expected}, found {_shown(token.text)}; a grade cannot be missing", token.at)
+            raise self.refuse(f"{expected}, found {_show(token.text)}; a grade cannot be missing", token.at)
         if value < 0:
-            raise self.refuse(f"{expected}, found {_shown(token.text)}", token.at)
+            raise self.refuse(f"{expected}, found {_show(token.text)}", token.at)
         return value
 
     def query(self, token: _Token | None, end: int) -> str:
         if token is None or not token.text.startswith(b"qid:"):
-            found = _shown(token.text) if token else "the end of the line"
+            found = _show(token.text) if token else "the end of the line"
             message = f"expected 'qid:' and the query id after the grade, found {found}; ranking needs a query id"
             raise self.refuse(message, token.at if token else end)
         if len(token.text) == 4:
@@ -105,9 +105,9 @@ class _Reader:
     def feature(self, token: _Token) -> tuple[int, float]:
         name, colon, value = token.text.partition(b":")
         if not colon:
-            raise self.refuse(f"expected 'index:value', found {_shown(token.text)}", token.at)
+            raise self.refuse(f"expected 'index:value', found {_show(token.text)}", token.at)
         if not re.fullmatch(rb"\d+", name):
-            raise self.refuse(f"expected a feature index before ':', found {_shown(name)}", token.at)
+            raise self.refuse(f"expected a feature index before ':', found {_show(name)}", token.at)
         index = self._index(name, token.at)
         expected = f"expected a number after '{index}:'"
         place = _Token(value, token.at + len(name) + 1)
@@ -118,7 +118,7 @@ class _Reader:
             with np.errstate(over="ignore"):
                 overflows = np.isinf(np.float32(number))
             if overflows:
-                raise self.refuse(f"{expected}, found {_shown(value)}, too large for float32", place.at)
+                raise self.refuse(f"{expected}, found {_show(value)}, too large for float32", place.at)
         return index - (0 if self.rules.zero_based else 1), number
 
     def _index(self, name: bytes, at: int) -> int:
@@ -227,5 +227,5 @@ def count_lines(text: bytes) -> tuple[int, int, int, int]:
     return rows, len(lines), values, widest
 
 
-def _shown(text: bytes) -> str:
+def _show(text: bytes) -> str:
     return shorten(text.decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
 """LETOR/SVMlight text: ``GRADE qid:ID index:value … #docid = X``, plain, .gz or .zst.
 
 A file is read twice: once to count rows and features, so that the arrays are allocated once and whole, and once to fill
-them. Both passes go block by block, and chunk by chunk in threads inside a block.
+them. Both passes go chunk by chunk, and span by span in threads inside a chunk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import group_rows
 from gainful.errors import FormatError, ParameterError, option
-from gainful.formats.files import Block, PathLike, next_line, text_blocks
+from gainful.formats.files import Chunk, PathLike, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
 from gainful.formats.letor.header import Header, read_header
@@ -36,11 +36,10 @@ from gainful.formats.letor.lines import (
     is_text,
     read_number,
 )
-from gainful.formats.letor.writer import write as write
 
 Array = npt.NDArray[Any]
-BLOCK_BYTES = 32 << 20
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 32 << 20
+SPAN_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
 SMALL_FILE = 1 << 18  # bytes up to which Python counts, and reads what is unusual, sooner than kernels compile
@@ -70,8 +69,7 @@ def read(
     merge : rows of a query that stand apart are brought together instead of being refused
     n_threads : threads, by default as many as the process may use
     """
-    options = checked_options(dtype, n_features, sparse, zero_based, merge, n_threads)
-    return read_with(path, options)
+    return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads))
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,8 @@ class Options:
     zero_based: bool = False
     merge: bool = False
     n_threads: int = 1
-    block_bytes: int = BLOCK_BYTES
     chunk_bytes: int = CHUNK_BYTES
+    span_bytes: int = SPAN_BYTES
 
     def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
         """Whether the matrix is to be CSR: as asked for, as the header says, or by the counts."""
@@ -97,7 +95,14 @@ class Options:
         return n_values < SPARSE_DENSITY * cells and cells * itemsize > SPARSE_BYTES
 
 
-def checked_options(dtype: Any, n_features: Any, sparse: Any, zero_based: Any, merge: Any, n_threads: Any) -> Options:
+def check_options(
+    dtype: Any = None,
+    n_features: Any = None,
+    sparse: Any = "auto",
+    zero_based: Any = False,
+    merge: Any = False,
+    n_threads: Any = None,
+) -> Options:
     if dtype is not None:
         try:
             name = np.dtype(dtype).name
@@ -142,8 +147,8 @@ def read_with(path: PathLike, options: Options) -> RankingData:
 
 
 @dataclass
-class _Chunk:
-    """Whole lines of a block and what the first pass counted in them."""
+class _Span:
+    """Whole lines of a chunk and what the first pass counted in them."""
 
     start: int
     stop: int
@@ -153,23 +158,23 @@ class _Chunk:
 
 
 @dataclass
-class Part:
-    """A block with its chunks and what stands before it in the file."""
+class ScannedChunk:
+    """A chunk with its spans and what stands before it in the file."""
 
-    block: Block
-    chunks: list[_Chunk]
+    chunk: Chunk
+    spans: list[_Span]
     first_line: int
     first_row: int
     first_value: int
 
     @property
     def rows(self) -> int:
-        return sum(chunk.rows for chunk in self.chunks)
+        return sum(span.rows for span in self.spans)
 
 
 @dataclass
 class Found:
-    """Ids that the second pass gathers block by block."""
+    """Ids that the second pass gathers chunk by chunk."""
 
     head_rows: list[Array] = field(default_factory=list)
     head_ids: list[Array] = field(default_factory=list)
@@ -184,7 +189,7 @@ class Reading:
         self.path, self.options, self.pool = path, options, pool
         self.widest = n_columns
         self.header = Header()
-        self.parts: list[Part] = []
+        self.parts: list[ScannedChunk] = []
         self.n_rows = self.n_values = self.n_lines = 0
         self.found = Found()
         self.rooms: list[Array] = []
@@ -192,22 +197,22 @@ class Reading:
     # first pass
 
     def count(self) -> None:
-        for block in text_blocks(self.path, self.options.block_bytes):
-            self.parts.append(self.scan(block))
-            block.release()
+        for chunk in text_chunks(self.path, self.options.chunk_bytes):
+            self.parts.append(self.scan(chunk))
+            chunk.release()
         if self.n_rows == 0:
             raise FormatError("there are no rows, only blank lines and comments", path=self.path)
         self.decide()
 
-    def scan(self, block: Block) -> Part:
-        """Count what is in a block; comments before the first row are taken in."""
+    def scan(self, chunk: Chunk) -> ScannedChunk:
+        """Count what is in a chunk; comments before the first row are taken in."""
         if self.n_rows == 0:
-            read_header(self.path, block, self.n_lines, self.header)
-        bounds = chunk_bounds(block, self.options.chunk_bytes)
-        counts = self.pool.map(lambda b: self._count(block.buf, *b), bounds)
-        part = Part(block, [], self.n_lines + 1, self.n_rows, self.n_values)
+            read_header(self.path, chunk, self.n_lines, self.header)
+        bounds = span_bounds(chunk, self.options.span_bytes)
+        counts = self.pool.map(lambda b: self._count(chunk.buf, *b), bounds)
+        part = ScannedChunk(chunk, [], self.n_lines + 1, self.n_rows, self.n_values)
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
-            part.chunks.append(_Chunk(start, stop, rows, lines, values))
+            part.spans.append(_Span(start, stop, rows, lines, values))
             self.n_rows += rows
             self.n_lines += lines
             self.n_values += values
@@ -243,7 +248,7 @@ class Reading:
         while self.parts:
             part = self.parts.pop(0)
             self._fill_part(part)
-            part.block.release()
+            part.chunk.release()
 
     def _allocate(self) -> None:
         dtype = np.float32 if self.rules.single else np.float64
@@ -259,21 +264,21 @@ class Reading:
         self.columns = np.empty(self.n_values if self.is_sparse else 0, dtype=np.int32)
         self.row_sizes = np.empty(self.n_rows if self.is_sparse else 0, dtype=np.int64)
         self.y = np.empty(self.n_rows)
-        self.used: list[tuple[int, int]] = []  # where each chunk's values start and how many there are
+        self.used: list[tuple[int, int]] = []  # where each span's values start and how many there are
 
-    def _fill_part(self, part: Part) -> None:
+    def _fill_part(self, part: ScannedChunk) -> None:
         n_rows = part.rows
         scratch = _Scratch(n_rows)
         row, value, line = 0, part.first_value, part.first_line
         calls = []
-        for chunk in part.chunks:
-            calls.append((part, chunk, scratch, row, value, line))
-            row, value, line = row + chunk.rows, value + chunk.values, line + chunk.lines
-        for done in self.pool.map(lambda call: self._fill_chunk(*call), calls):
+        for span in part.spans:
+            calls.append((part, span, scratch, row, value, line))
+            row, value, line = row + span.rows, value + span.values, line + span.lines
+        for done in self.pool.map(lambda call: self._fill_span(*call), calls):
             n_values, first_value, widest = done
             self.used.append((first_value, n_values))
             self.widest = max(self.widest, widest)
-        marks, buf = scratch.marks, part.block.buf
+        marks, buf = scratch.marks, part.chunk.buf
         heads = np.flatnonzero(marks[:, kernels.FLAGS] & kernels.NEW_QUERY)
         self.found.head_rows.append(heads + part.first_row)
         self.found.head_ids.append(texts(buf, marks[heads, kernels.QUERY], marks[heads, kernels.QUERY_SIZE]))
@@ -281,24 +286,24 @@ class Reading:
         self.found.documents.append(texts(buf, scratch.doc_at, scratch.doc_size) if has_documents else None)
         self.found.rows.append(n_rows)
 
-    def _fill_chunk(
-        self, part: Part, chunk: _Chunk, scratch: _Scratch, row: int, value: int, line: int
+    def _fill_span(
+        self, part: ScannedChunk, span: _Span, scratch: _Scratch, row: int, value: int, line: int
     ) -> tuple[int, int, int]:
-        """Parse one chunk into its slices: values stored, where they start, columns needed."""
-        buf, d = part.block.buf, self.n_features
-        rows = slice(part.first_row + row, part.first_row + row + chunk.rows)
-        cells = slice(value, value + chunk.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
+        """Parse one span into its slices: values stored, where they start, columns needed."""
+        buf, d = part.chunk.buf, self.n_features
+        rows = slice(part.first_row + row, part.first_row + row + span.rows)
+        cells = slice(value, value + span.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
         target = _Target(
             buf,
             self.y[rows],
             self.values[cells],
             self.columns[cells] if self.is_sparse else self.columns,
-            *scratch.rows(row, chunk.rows),
+            *scratch.rows(row, span.rows),
         )
-        later = self._room(chunk.rows + chunk.values)
+        later = self._room(span.rows + span.values)
         limit = LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features
         stopped, n_rows, n_values, n_later, widest = kernels.parse(
-            buf, chunk.start, chunk.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
+            buf, span.start, span.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
             target.y, target.values, target.columns, target.marks, later,
         )  # fmt: skip
         target = target.first(n_rows)
@@ -310,7 +315,7 @@ class Reading:
             self._find_documents(target),
         )
         if max(wrong) >= 0:
-            self._refuse(buf, chunk, min(at for at in wrong if at >= 0), line)
+            self._refuse(buf, span, min(at for at in wrong if at >= 0), line)
         self.rooms.append(later)
         if self.is_sparse:
             self.row_sizes[rows] = target.marks[:, kernels.VALUES]
@@ -324,10 +329,10 @@ class Reading:
             room = np.empty((0, 2), dtype=np.int64)
         return room if len(room) >= n_numbers else np.empty((n_numbers, 2), dtype=np.int64)
 
-    def _refuse(self, buf: Array, chunk: _Chunk, at: int, line: int) -> None:
-        """Raise for the line that holds ``at``; ``line`` is the number of the chunk's first."""
-        before = buf[chunk.start : at].tobytes()
-        start = chunk.start + before.rfind(b"\n") + 1
+    def _refuse(self, buf: Array, span: _Span, at: int, line: int) -> None:
+        """Raise for the line that holds ``at``; ``line`` is the number of the span's first."""
+        before = buf[span.start : at].tobytes()
+        start = span.start + before.rfind(b"\n") + 1
         wrong = explain(buf[start : next_line(buf, start)].tobytes(), self.rules)
         raise FormatError(wrong.message, path=self.path, line=line + before.count(b"\n"), column=wrong.column)
 
@@ -411,7 +416,7 @@ class Reading:
     def _runs(self) -> tuple[Array, Array]:
         """First row and id of each run of rows with the same query."""
         rows, ids = np.concatenate(self.found.head_rows), np.concatenate(self.found.head_ids)
-        new = np.append(True, ids[1:] != ids[:-1])  # a chunk's first row counts as new until here
+        new = np.append(True, ids[1:] != ids[:-1])  # a span's first row counts as new until here
         return rows[new], ids[new]
 
     def _matrix(self) -> Any:
@@ -452,17 +457,12 @@ class Reading:
             if query in latest:
                 rows = [int(starts[latest[query] + 1]) - 1, int(starts[run])]
                 ends, again = lines_of_rows(self.path, rows)
-                raise FormatError(
-                    f"query {query} ends at line {ends} and starts again at line {again}: usually two files glued "
-                    f"together; pass {option('merge', True)} if it is meant",
-                    path=self.path,
-                    line=again,
-                )
+                raise split_query_error(self.path, query, ends, again)
             latest[query] = run
 
 
 class _Target(NamedTuple):
-    """The text, and the slices of the arrays that one chunk fills."""
+    """The text, and the slices of the arrays that one span fills."""
 
     buf: Array
     y: Array
@@ -478,7 +478,7 @@ class _Target(NamedTuple):
 
 
 class _Scratch:
-    """What the parser notes of a block's rows, and where the document ids are in its text."""
+    """What the parser notes of a chunk's rows, and where the document ids are in its text."""
 
     def __init__(self, n_rows: int):
         self.marks = np.empty((n_rows, kernels.N_MARKS), dtype=np.int64)
@@ -492,10 +492,10 @@ class _Scratch:
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def chunk_bounds(block: Block, chunk_bytes: int) -> list[tuple[int, int]]:
-    bounds, start = [], block.start
-    while start < block.stop:
-        stop = min(next_line(block.buf, start + chunk_bytes - 1), block.stop)
+def span_bounds(chunk: Chunk, span_bytes: int) -> list[tuple[int, int]]:
+    bounds, start = [], chunk.start
+    while start < chunk.stop:
+        stop = min(next_line(chunk.buf, start + span_bytes - 1), chunk.stop)
         bounds.append((start, stop))
         start = stop
     return bounds
@@ -564,7 +564,17 @@ def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:
     return [found[row] for row in rows]
 
 
+def split_query_error(path: PathLike, query: Any, ended: int, again: int) -> FormatError:
+    """The error of a query that ends at one line and starts again at another."""
+    return FormatError(
+        f"query {query} ends at line {ended} and starts again at line {again}: usually two files glued together; pass "
+        f"{option('merge', True)} if it is meant",
+        path=path,
+        line=again,
+    )
+
+
 def _lines(path: PathLike) -> Iterator[bytes]:
-    for block in text_blocks(path, CHUNK_BYTES):
-        yield from block.buf[block.start : block.stop].tobytes().removesuffix(b"\n").split(b"\n")
-        block.release()
+    for chunk in text_chunks(path, SPAN_BYTES):
+        yield from chunk.buf[chunk.start : chunk.stop].tobytes().removesuffix(b"\n").split(b"\n")
+        chunk.release()

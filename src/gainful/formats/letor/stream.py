@@ -1,4 +1,4 @@
-"""LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, a block of lines at a time.
+"""LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, a chunk of lines at a time.
 
 The number of features, and whether to store the matrix sparse, follow from the whole file. A pass assumes what the
 beginning says; a wider line ends the parsing, the rest is only counted, and the pass is made again.
@@ -16,31 +16,44 @@ import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, option
-from gainful.formats.files import Block, PathLike, compression_of, text_blocks
+from gainful.formats.files import Chunk, PathLike, compression_of, text_chunks
 from gainful.formats.letor.header import Header
 from gainful.formats.letor.lines import LARGEST_INDEX, Rules
-from gainful.formats.letor.reader import Found, Options, Reading, chunk_bounds, lines_of_rows
+from gainful.formats.letor.reader import (
+    Found,
+    Options,
+    Reading,
+    check_options,
+    lines_of_rows,
+    span_bounds,
+    split_query_error,
+)
 from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
 
 Array = npt.NDArray[Any]
-BLOCK_BYTES = 8 << 20
+CHUNK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 EXPANDED = 4  # what text grows to when it is decompressed, about
+
+
+def open_source(paths: Sequence[Path], **options: Any) -> Source:
+    """The files as a source of rows; options as in :func:`~gainful.formats.letor.reader.read`."""
+    return LetorSource(paths, check_options(**options))
 
 
 class LetorSource(Source):
     """Text files. ``width`` and ``sparse`` are what the present pass assumes."""
 
-    def __init__(self, paths: Sequence[Path], options: Options, *, block_bytes: int = BLOCK_BYTES):
+    def __init__(self, paths: Sequence[Path], options: Options, *, chunk_bytes: int = CHUNK_BYTES):
         super().__init__(paths, merge=options.merge)
         self.options = options
-        self.block_bytes = block_bytes
+        self.chunk_bytes = chunk_bytes
         with ThreadPoolExecutor(options.n_threads) as pool:
             samples = [self._sample(path, pool) for path in self.paths]
         self.headers = [sample.header for sample in samples]
         self._check_headers()
         self.width = max(sample.n_features for sample in samples)
-        self.sparse = self._decided(sum(s.n_rows for s in samples), sum(s.n_values for s in samples), self.width)
+        self.sparse = self._is_sparse(sum(s.n_rows for s in samples), sum(s.n_values for s in samples), self.width)
         self.is_wrong = False  # what this pass assumes; the rest is only counted
         self.is_counted = False  # all rows and values, by a pass before
         self.first_rows: list[int] = []
@@ -51,10 +64,10 @@ class LetorSource(Source):
         """The header and the counts of the beginning, stretched to the size of the file."""
         reading = Reading(path, self.options, pool, 0)
         looked_at = 0
-        for block in text_blocks(path, SAMPLE_BYTES):
-            reading.scan(block)
-            looked_at += block.stop - block.start
-            block.release()
+        for chunk in text_chunks(path, SAMPLE_BYTES):
+            reading.scan(chunk)
+            looked_at += chunk.stop - chunk.start
+            chunk.release()
             if reading.n_rows:
                 break
         if reading.n_rows == 0:
@@ -75,7 +88,7 @@ class LetorSource(Source):
                     f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path
                 )
 
-    def _decided(self, n_rows: int, n_values: int, width: int) -> bool:
+    def _is_sparse(self, n_rows: int, n_values: int, width: int) -> bool:
         """Whether the matrix is sparse, if these are the counts."""
         return self.options.stores_sparse(self.headers[0], n_rows, n_values, width)
 
@@ -117,24 +130,19 @@ class LetorSource(Source):
         assumed = self.sparse, self.width
         exact = set(self._exacts())
         self.width = widest if len(exact) > 1 or None in exact else self.width
-        self.sparse = self._decided(n_rows, n_values, self.width)
+        self.sparse = self._is_sparse(n_rows, n_values, self.width)
         if self.is_wrong or self.sparse != assumed[0] or (not self.sparse and self.width != assumed[1]):
             raise StartOver
 
     def assumption_fails(self, n_rows: int, n_values: int, widest: int) -> bool:
         """Whether what was counted until now rules out what the pass assumes."""
-        too_sparse = not self.is_counted and self._decided(n_rows, n_values, self.width)
+        too_sparse = not self.is_counted and self._is_sparse(n_rows, n_values, self.width)
         return not self.sparse and (widest > self.width or too_sparse)
 
-    def returned(self, query: Any, ended: int, again: int) -> Exception:
+    def return_error(self, query: Any, ended: int, again: int) -> Exception:
         places = [self._line(row) for row in (ended - 1, again)]
         if places[0][0] == places[1][0]:
-            return FormatError(
-                f"query {query} ends at line {places[0][1]} and starts again at line {places[1][1]}: usually two files "
-                f"glued together; pass {option('merge', True)} if it is meant",
-                path=places[1][0],
-                line=places[1][1],
-            )
+            return split_query_error(places[1][0], query, places[0][1], places[1][1])
         return FormatError(
             f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass "
             f"{option('merge', True)} if it is meant",
@@ -148,7 +156,7 @@ class LetorSource(Source):
 
 
 class _Streaming(Reading):
-    """The reading of one file, of which only one block is held at a time."""
+    """The reading of one file, of which only one chunk is held at a time."""
 
     def __init__(self, path: Path, source: LetorSource, header: Header, pool: ThreadPoolExecutor):
         super().__init__(path, source.options, pool, 0)
@@ -161,38 +169,38 @@ class _Streaming(Reading):
         self.total_rows = self.total_values = 0
 
     def pieces(self, before: tuple[int, int, int]) -> Iterator[RankingData]:
-        """The rows of each block, unless they are only counted; ``before``: rows, values, width of other files."""
-        for block in text_blocks(self.path, self.source.block_bytes):
-            for some in self._small_enough(block):
+        """The rows of each chunk, unless they are only counted; ``before``: rows, values, width of other files."""
+        for chunk in text_chunks(self.path, self.source.chunk_bytes):
+            for some in self._small_enough(chunk):
                 data = self._piece(some, before)
                 if data is not None:
                     yield data
-            block.release()
+            chunk.release()
         if not self.source.is_wrong:
             self.weights.check(self.path)
 
-    def _small_enough(self, block: Block) -> Iterator[Block]:
-        """The block, or where it has so many rows and features that a dense piece would be large, parts of it."""
-        n_rows = 0 if self.is_sparse else int(np.count_nonzero(block.buf[block.start : block.stop] == 10)) + 1
+    def _small_enough(self, chunk: Chunk) -> Iterator[Chunk]:
+        """The chunk, or where it has so many rows and features that a dense piece would be large, parts of it."""
+        n_rows = 0 if self.is_sparse else int(np.count_nonzero(chunk.buf[chunk.start : chunk.stop] == 10)) + 1
         n_parts = 1 + n_rows * self.n_features * 8 // (2 * PIECE_BYTES)
-        size = -(-(block.stop - block.start) // n_parts)
-        for start, stop in chunk_bounds(block, size):
-            yield Block(block.buf, start, stop, block.release)
+        size = -(-(chunk.stop - chunk.start) // n_parts)
+        for start, stop in span_bounds(chunk, size):
+            yield Chunk(chunk.buf, start, stop, chunk.release)
 
-    def _piece(self, block: Block, before: tuple[int, int, int]) -> RankingData | None:
+    def _piece(self, chunk: Chunk, before: tuple[int, int, int]) -> RankingData | None:
         self.n_rows, self.n_values = self.total_rows, self.total_values
-        part = self.scan(block)
+        part = self.scan(chunk)
         self.total_rows, self.total_values = self.n_rows, self.n_values
         self._judge(before)
         if self.source.is_wrong or part.rows == 0:
             return None
-        self.n_rows, self.n_values = part.rows, sum(chunk.values for chunk in part.chunks)
+        self.n_rows, self.n_values = part.rows, sum(span.values for span in part.spans)
         part.first_row = part.first_value = 0
         self.found = Found()
         self._allocate()
         self._fill_part(part)
         self._judge(before)
-        return None if self.source.is_wrong else self._runs_of_block()
+        return None if self.source.is_wrong else self._runs_of_chunk()
 
     @property
     def needed(self) -> int:
@@ -203,7 +211,7 @@ class _Streaming(Reading):
         counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.needed))
         self.source.is_wrong = self.source.is_wrong or self.source.assumption_fails(*counts)
 
-    def _runs_of_block(self) -> RankingData:
+    def _runs_of_chunk(self) -> RankingData:
         starts, ids = self._runs()
         X = self._matrix()
         if self.is_sparse and X.shape[1] < self.n_features:

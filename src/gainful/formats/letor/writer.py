@@ -1,31 +1,33 @@
-"""Writing LETOR/SVMlight text: the shortest decimal that reads back as the same number, block by block."""
+"""Write LETOR/SVMlight text: the shortest decimals that read back as the same numbers."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import row_blocks
+from gainful.data.rows import row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats.files import PathLike, compressed_write
-from gainful.formats.ids import encoded, plain_ids
+from gainful.formats.files import FileWriter, PathLike, compressed_write
+from gainful.formats.ids import encode, plain_ids
 
 Array = npt.NDArray[Any]
 TEXT_VALUES = 1 << 18  # whose text is made at once
 SPARSE_BYTES = 64 << 20
 IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")
 IN_NO_DOCUMENT = re.compile(r"[\r\n\0]|\A[ \t]|[ \t]\Z")
+Rows = tuple[int, int, tuple[Array, Array, Array]]  # start:stop, and their values per row, columns and values
 LOOKS_NAMED = re.compile(r"docid[ \t]*=[ \t]*[^ \t]", re.IGNORECASE)
 
 
-def write(data: RankingData, path: PathLike, *, zeros: bool = False) -> None:
-    """Write LETOR/SVMlight text that reads back as the same data.
+def open_writer(path: PathLike, data: RankingData, *, zeros: bool = False) -> Writer:
+    """A writer of LETOR/SVMlight text that reads back as the same data.
 
     ``zeros=True`` writes the zeros of a dense matrix too. Otherwise they are left out, but for one in the first row
     where the last feature is zero everywhere, so that the number of features survives. A CSR matrix is written as it
@@ -33,20 +35,37 @@ def write(data: RankingData, path: PathLike, *, zeros: bool = False) -> None:
     """
     if not isinstance(zeros, bool):
         raise ParameterError.of("write", "zeros", "True or False", zeros)
-    queries = _query_texts(data, path)
-    documents = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", path)
-    header = _header(data, documents)
-    with compressed_write(path) as file:
-        file.write(header)
-        for start, stop, cells in _blocks(data, zeros):
-            suffixes = _suffixes(None if documents is None else documents[start:stop], stop - start, path)
-            file.write(_lines(data, queries, suffixes, start, stop, cells))
+    return Writer(path, data, zeros)
+
+
+class Writer(FileWriter):
+    """Text of some rows at a time, under a header that describes all of them: ``whole``."""
+
+    def __init__(self, path: PathLike, whole: RankingData, zeros: bool):
+        super().__init__(path)
+        self.header, self.zeros = _header(whole, path), zeros
+        self.marks_width = not whole.is_sparse and whole.n_features > 0 and not whole.X[:, -1].any()
+
+    def _open(self, stack: ExitStack) -> None:
+        self._file = stack.enter_context(compressed_write(self.path))
+        self._file.write(self.header)
+
+    def append(self, data: RankingData) -> None:
+        queries = _query_texts(data, self.path)
+        documents = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", self.path)
+        chunks = _sparse_chunks(data) if data.is_sparse else _dense_chunks(data, self.zeros, self.marks_width)
+        for start, stop, cells in chunks:
+            suffixes = _suffixes(None if documents is None else documents[start:stop], stop - start, self.path)
+            self._file.write(_lines(data, queries, suffixes, start, stop, cells))
+        self.marks_width = False
 
 
 # -- header ------------------------------------------------------------------------------------------------------------
 
 
-def _header(data: RankingData, documents: Array | None) -> bytes:
+def _header(data: RankingData, path: PathLike) -> bytes:
+    queries = plain_ids(data.query_ids, "query id", path)
+    documents = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", path)
     entries: dict[str, Any] = {}
     if data.feature_names is not None:
         entries["feature_names"] = list(data.feature_names)
@@ -56,7 +75,7 @@ def _header(data: RankingData, documents: Array | None) -> bytes:
         entries["dtype"] = "float32"
     if data.is_sparse or data.X.nbytes > SPARSE_BYTES:
         entries["sparse"] = data.is_sparse
-    if data.query_ids.dtype.kind not in "iu" and all(_reads_as_integer(text) for text in data.query_ids.tolist()):
+    if queries.dtype.kind != "i" and all(_reads_as_integer(text) for text in queries.tolist()):
         entries["query_ids"] = "str"
     if documents is not None and documents.dtype.kind == "i":
         entries["doc_ids"] = "int"
@@ -85,7 +104,7 @@ def _query_texts(data: RankingData, path: PathLike) -> list[bytes]:
                 "and no '#'; write .parquet or .gnf, or rename it",
                 path=path,
             )
-        texts.append(encoded(text, "query id", path))
+        texts.append(encode(text, "query id", path))
     return texts
 
 
@@ -106,19 +125,14 @@ def _suffix(document: str, path: PathLike) -> bytes:
             "end with white space, or look like 'docid = …'; write .parquet or .gnf, or rename it",
             path=path,
         )
-    text = encoded(document, "document id", path)
+    text = encode(document, "document id", path)
     return (b" #docid = " if named else b" # ") + text + b"\n"
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
-    """Rows ``start:stop`` with (values per row, columns, values) of those to be written."""
-    return _sparse_blocks(data) if data.is_sparse else _dense_blocks(data, zeros)
-
-
-def _sparse_blocks(data: RankingData) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
+def _sparse_chunks(data: RankingData) -> Iterator[Rows]:
     indptr, start = data.X.indptr, 0
     while start < data.n_rows:
         stop = int(np.searchsorted(indptr, indptr[start] + TEXT_VALUES, side="right")) - 1
@@ -128,15 +142,15 @@ def _sparse_blocks(data: RankingData) -> Iterator[tuple[int, int, tuple[Array, A
         start = stop
 
 
-def _dense_blocks(data: RankingData, zeros: bool) -> Iterator[tuple[int, int, tuple[Array, Array, Array]]]:
+def _dense_chunks(data: RankingData, zeros: bool, marks_width: bool) -> Iterator[Rows]:
     n_rows, d = data.X.shape
     bits = np.uint32 if data.X.dtype == np.float32 else np.uint64
-    for rows in row_blocks(n_rows, d, TEXT_VALUES):
-        block = data.X[rows]
-        kept = np.ones(block.shape, dtype=bool) if zeros else block.view(bits) != 0  # by bits: -0.0 is kept
-        if rows.start == 0 and d and not data.X[:, -1].any():
+    for rows in row_chunks(n_rows, d, TEXT_VALUES):
+        chunk = data.X[rows]
+        kept = np.ones(chunk.shape, dtype=bool) if zeros else chunk.view(bits) != 0  # by bits: -0.0 is kept
+        if rows.start == 0 and marks_width:
             kept[0, -1] = True
-        yield rows.start, rows.stop, (kept.sum(axis=1), np.nonzero(kept)[1], block[kept])
+        yield rows.start, rows.stop, (kept.sum(axis=1), np.nonzero(kept)[1], chunk[kept])
 
 
 def _lines(

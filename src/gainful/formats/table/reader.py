@@ -22,10 +22,9 @@ import pyarrow.compute as pc
 from gainful.data.dataset import RankingData
 from gainful.data.rows import group_rows
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option
-from gainful.formats.files import PathLike, compression_of, decompressed, reason
+from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
-from gainful.formats.table.writer import write as write
 
 Array = npt.NDArray[Any]
 FILL_ROWS = 4096
@@ -76,17 +75,17 @@ def read(
     sep : of CSV and TSV: the character between two columns, such as ";" or "tab"
     merge : False refuses a query whose rows are not adjacent
     """
-    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
-    with told_of(path, kind, lambda: _load(path, kind, wanted, threads=False)):
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
+    with errors_of_file(path, kind, lambda: _load(path, kind, wanted, threads=False)):
         return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
 
 
 def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
     """The names of the columns by what they are for; options as in :func:`read`. Values are not read."""
-    given = checked_columns(Columns(**wanted), merge, kind)
-    with told_of(path, kind, lambda: _schema(path, kind, given)):
-        schema = _schema(path, kind, given)
-        plan = planned(schema, given)
+    given = check_columns(Columns(**wanted), merge, kind)
+    with errors_of_file(path, kind, lambda: read_schema(path, kind, given)):
+        schema = read_schema(path, kind, given)
+        plan = make_plan(schema, given)
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
     found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
     found["feature"] = plan.features
@@ -95,7 +94,7 @@ def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> 
 
 
 @contextmanager
-def told_of(path: PathLike, kind: str, read_again: Callable[[], Any]) -> Iterator[None]:
+def errors_of_file(path: PathLike, kind: str, read_again: Callable[[], Any]) -> Iterator[None]:
     """Errors of the block as errors of the file. ``read_again`` reads text on one thread, which tells the line."""
     try:
         yield
@@ -120,11 +119,11 @@ def from_frame(
     merge: bool = True,
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column."""
-    wanted = checked_columns(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features), merge)
     return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
 
 
-def checked_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
+def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
         may_be_false = role in OPTIONAL and value is False
@@ -161,15 +160,12 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
             return file.read()
     if kind == "arrow":
         with pa.memory_map(name) as source:
-            try:
-                return pa.ipc.open_file(source).read_all()
-            except pa.ArrowInvalid:
-                source.seek(0)
-                return pa.ipc.open_stream(source).read_all()
+            return open_arrow(source).read_all()
     return _load_csv(path, wanted.between(kind), wanted, threads)
 
 
-def _schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
+def read_schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
+    """Names and types of the columns; in CSV, where there are no types, all are decimals."""
     name = os.fspath(path)
     if kind == "parquet":
         import pyarrow.parquet as pq
@@ -177,12 +173,17 @@ def _schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
         return pq.read_schema(name)
     if kind == "arrow":
         with pa.memory_map(name) as source:
-            try:
-                return pa.ipc.open_file(source).schema
-            except pa.ArrowInvalid:
-                source.seek(0)
-                return pa.ipc.open_stream(source).schema
-    return pa.schema([(column, pa.null()) for column in csv_names(path, wanted.between(kind))])
+            return open_arrow(source).schema
+    return pa.schema([(column, pa.float64()) for column in csv_names(path, wanted.between(kind))])
+
+
+def open_arrow(source: Any) -> Any:
+    """A reader of Arrow's file form or, where it is not that, of its stream form."""
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)
 
 
 def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
@@ -262,7 +263,7 @@ def _cut(text: str, limit: int = 200) -> str:
 
 def _is_damaged(path: PathLike) -> bool:
     try:
-        for _ in decompressed(path):
+        for _ in decompress(path):
             pass
     except FormatError:
         return True
@@ -306,7 +307,7 @@ class Plan:
         return [name for name in self.roles.values() if name is not None] + self.features
 
 
-def planned(schema: pa.Schema, wanted: Columns) -> Plan:
+def make_plan(schema: pa.Schema, wanted: Columns) -> Plan:
     names = schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -321,7 +322,7 @@ def planned(schema: pa.Schema, wanted: Columns) -> Plan:
 def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: bool) -> RankingData:
     if table.num_rows == 0 and len(set(table.column_names)) == len(table.column_names):
         raise DataError("there are no rows, only column names")
-    plan = planned(table.schema, wanted)
+    plan = make_plan(table.schema, wanted)
     roles = plan.roles
     qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
     if not merge:
@@ -420,7 +421,7 @@ def ids_of(
     table: pa.Table, name: str, what: str, is_text: bool, refuse_empty: bool = False, first_row: int = 0
 ) -> Array:
     """A column of ids; ``first_row`` is the number of the first one, for the messages."""
-    column = _decoded(table, name)
+    column = _decode(table, name)
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
         if column.null_count and refuse_empty:
             raise _missing(what, name, first_row + _first_null(column))
@@ -450,13 +451,13 @@ def _first_null(column: Any) -> int:
 
 def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Array:
     """A column of numbers, none of them missing."""
-    column = _decoded(table, name)
+    column = _decode(table, name)
     if column.null_count:
         raise _missing(what, name, first_row + _first_null(column))
     return numeric(column, name)
 
 
-def _decoded(table: pa.Table, name: str) -> Any:
+def _decode(table: pa.Table, name: str) -> Any:
     column = table.column(name)
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
@@ -496,7 +497,7 @@ def _in_words(kind: pa.DataType) -> str:
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
     """The features, (n_rows, n_features); float32 if all columns are, unless a type is asked for."""
     n_rows = table.num_rows
-    columns = [numeric(_decoded(table, name), name) for name in plan.features]
+    columns = [numeric(_decode(table, name), name) for name in plan.features]
     if dtype is None:
         single = all(column.dtype == np.float32 for column in columns) if columns else plan.noted_dtype == "float32"
         dtype = np.float32 if single else np.float64
@@ -519,8 +520,13 @@ def _refuse_return(qid: Array) -> None:
     seen: dict[Any, int] = {}
     for row, query in enumerate(qid.tolist()):
         if query in seen and seen[query] < row - 1:
-            raise DataError(
-                f"query {query} ends at row {seen[query]} and starts again at row {row} (from row 0); pass "
-                f"{option('merge', True)} to bring its rows together"
-            )
+            raise DataError(return_message(query, str(seen[query]), row))
         seen[query] = row
+
+
+def return_message(query: Any, ended: str, again: int) -> str:
+    """What is wrong with a query whose rows are not adjacent."""
+    return (
+        f"query {query} ends at row {ended} and starts again at row {again} (from row 0); pass "
+        f"{option('merge', True)} to bring its rows together"
+    )

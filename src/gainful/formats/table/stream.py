@@ -1,4 +1,4 @@
-"""Tables as pieces of rows: Parquet and Arrow batch by batch, CSV and TSV block by block.
+"""Tables as pieces of rows: Parquet and Arrow batch by batch, CSV and TSV chunk by chunk.
 
 The types of Parquet and Arrow columns stand in their schema. CSV says nothing of types: all features are taken for
 decimals, and a column that has something else is looked at as a whole, as reading all at once would do.
@@ -17,30 +17,39 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import as_id_array, checked_grades, refuse_infinite, weights_of_queries
-from gainful.errors import DataError, FormatError, option
+from gainful.data.rows import as_id_array, check_grades, refuse_infinite, weights_of_queries
+from gainful.errors import DataError, FormatError
 from gainful.formats.files import forget_pages
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
 from gainful.formats.table.reader import (
     Columns,
     Plan,
+    check_columns,
     csv_names,
     csv_options,
     csv_source,
     csv_texts,
+    errors_of_file,
     ids_of,
+    make_plan,
     matrix_of,
     numbers_of,
     numeric,
-    planned,
-    told_of,
+    open_arrow,
+    read_schema,
+    return_message,
     with_weight_hint,
 )
 
 Array = npt.NDArray[Any]
-CSV_BLOCK_BYTES = 1 << 20
+CSV_CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # of a Parquet column that are read ahead
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
+
+
+def open_source(paths: Sequence[Path], *, kind: str, merge: bool = True, **wanted: Any) -> Source:
+    """The files as a source of rows; options as in :func:`~gainful.formats.table.reader.read`."""
+    return TableSource(paths, kind, check_columns(Columns(**wanted), merge, kind), merge=merge)
 
 
 class TableSource(Source):
@@ -54,10 +63,10 @@ class TableSource(Source):
         *,
         merge: bool,
         piece_rows: int | None = None,
-        block_bytes: int = CSV_BLOCK_BYTES,
+        chunk_bytes: int = CSV_CHUNK_BYTES,
     ):
         super().__init__(paths, merge=merge)
-        self.kind, self.wanted, self.piece_rows, self.block_bytes = kind, wanted, piece_rows, block_bytes
+        self.kind, self.wanted, self.piece_rows, self.chunk_bytes = kind, wanted, piece_rows, chunk_bytes
         self.is_text = kind in ("csv", "tsv")
         self.types: dict[tuple[Path, str], Any] = {}  # CSV columns that turned out not to be decimals
         self.plans = [self._plan(path) for path in self.paths]
@@ -69,12 +78,9 @@ class TableSource(Source):
         return self._layout
 
     def _plan(self, path: Path) -> tuple[Plan, Layout]:
-        with told_of(path, self.kind, lambda: None):
-            if self.is_text:
-                schema = pa.schema([(name, pa.float64()) for name in csv_names(path, self._delimiter)])
-            else:
-                schema = _schema(path, self.kind)
-            plan = planned(schema, self.wanted)
+        with errors_of_file(path, self.kind, lambda: None):
+            schema = read_schema(path, self.kind, self.wanted)
+            plan = make_plan(schema, self.wanted)
             return plan, Layout(
                 n_features=len(plan.features),
                 dtype="float32" if _is_single(schema, plan) else "float64",
@@ -93,7 +99,7 @@ class TableSource(Source):
         self.first_rows = [0]
         for path, (plan, _) in zip(self.paths, self.plans, strict=True):
             row = 0
-            with told_of(path, self.kind, lambda path=path, plan=plan: self._read_again(path, plan)):  # type: ignore[misc]
+            with errors_of_file(path, self.kind, lambda path=path, plan=plan: self._read_again(path, plan)):  # type: ignore[misc]
                 for table in self._tables(path, plan, values):
                     yield self._runs(table, plan, row, values)
                     row += table.num_rows
@@ -133,7 +139,7 @@ class TableSource(Source):
             weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
         return RankingData.trusted(
             X=X,
-            y=checked_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
+            y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
             offsets=offsets,
             query_ids=ids,
             doc_ids=documents,
@@ -157,7 +163,7 @@ class TableSource(Source):
 
         types = {name: self.types.get((path, name), pa.float64()) for name in columns} | csv_texts(plan.roles)
         parse, convert = csv_options(self._delimiter, types, columns)
-        options = csv.ReadOptions(use_threads=threads, block_size=self.block_bytes)
+        options = csv.ReadOptions(use_threads=threads, block_size=self.chunk_bytes)
         try:
             with (
                 csv_source(path) as source,
@@ -187,33 +193,20 @@ class TableSource(Source):
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def explained(self, error: DataError) -> Exception:
-        return super().explained(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
+    def explain(self, error: DataError) -> Exception:
+        return super().explain(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
 
-    def returned(self, query: Any, ended: int, again: int) -> Exception:
+    def return_error(self, query: Any, ended: int, again: int) -> Exception:
         files = [max(i for i, first in enumerate(self.first_rows) if first <= row) for row in (ended - 1, again)]
         rows = [row - self.first_rows[file] for row, file in zip((ended - 1, again), files, strict=True)]
         where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
-        return FormatError(
-            f"query {query} ends at row {rows[0]}{where} and starts again at row {rows[1]} (from row 0); pass "
-            f"{option('merge', True)} to bring its rows together",
-            path=self.paths[files[1]],
-        )
+        return FormatError(return_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:
     kinds = [schema.field(name).type for name in plan.features]
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
     return all(pa.types.is_float32(kind) for kind in kinds) if kinds else plan.noted_dtype == "float32"
-
-
-def _schema(path: Path, kind: str) -> pa.Schema:
-    if kind == "arrow":
-        return _opened_arrow(pa.memory_map(str(path))).schema
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        return file.schema_arrow
 
 
 def _parquet_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
@@ -227,19 +220,10 @@ def _arrow_batches(path: Path, rows: int) -> Iterator[Any]:
     """Slices of the batches, mapped; what was used leaves memory."""
     with open(path, "rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    reader = _opened_arrow(pa.BufferReader(pa.py_buffer(pages)))
+    reader = open_arrow(pa.BufferReader(pa.py_buffer(pages)))
     many = hasattr(reader, "num_record_batches")
     batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if many else iter(reader)
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
             forget_pages(pages, 0, len(pages))
-
-
-def _opened_arrow(source: Any) -> Any:
-    """A reader of the file form or, where it is not, of the stream form."""
-    try:
-        return pa.ipc.open_file(source)
-    except pa.ArrowInvalid:
-        source.seek(0)
-        return pa.ipc.open_stream(source)

@@ -1,8 +1,10 @@
-"""Writing tables: Parquet, Arrow IPC, CSV and TSV, block of rows by block of rows."""
+"""Write tables: Parquet, Arrow IPC, CSV and TSV."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import row_blocks
+from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
-from gainful.formats.files import PathLike, atomic_write, compressed_write, reason
+from gainful.formats.files import FileWriter, PathLike, atomic_write, compressed_write, reason
 from gainful.formats.ids import plain_ids
 
 Array = npt.NDArray[Any]
@@ -27,32 +29,27 @@ WELL_KNOWN = {
 }
 
 
-def write(data: RankingData, path: PathLike, *, kind: str) -> None:
-    """Write a table with columns qid, grade, doc_id and weight where there are any, and the features.
+def open_writer(path: PathLike, data: RankingData, *, kind: str) -> Writer:
+    """A writer of a table with columns qid, grade, doc_id and weight where there are any, and the features.
 
     Features without names become f1, f2, …. Parquet and Arrow note this, and whether the matrix is sparse, in their
     schema; CSV cannot.
     """
-    writing = _Writing(data, path, kind)
-    try:
-        writing.run()
-    except pa.ArrowException as error:
-        raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
+    return Writer(path, data, kind)
 
 
-class _Writing:
-    """One table being written, block of rows by block of rows."""
+class Writer(FileWriter):
+    """A table of the form of ``data``, some rows at a time."""
 
-    def __init__(self, data: RankingData, path: PathLike, kind: str):
-        self.data, self.path, self.kind = data, path, kind
+    def __init__(self, path: PathLike, data: RankingData, kind: str):
+        super().__init__(path)
+        self.kind = kind
         if data.is_sparse and data.n_features > LARGEST_SPARSE_WIDTH:
             raise FormatError(
                 f"a table would need a column for each of the {data.n_features:,} features of this sparse matrix; "
                 "write .gnf or .txt",
                 path=path,
             )
-        self.query_ids = plain_ids(data.query_ids, "query id", path)
-        self.doc_ids = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", path)
         self.names = list(data.feature_names or (f"f{j + 1}" for j in range(data.n_features)))
         self.roles = {"qid": "qid", "grade": "grade"}
         if data.doc_ids is not None:
@@ -60,6 +57,7 @@ class _Writing:
         if data.query_weights is not None:
             self.roles["weight"] = "weight"
         self._refuse_collisions()
+        self.schema = self._schema(data)
 
     def _refuse_collisions(self) -> None:
         reserved = set(self.roles)
@@ -73,26 +71,24 @@ class _Writing:
                     path=self.path,
                 )
 
-    def run(self) -> None:
-        opened = atomic_write if self.kind in ("parquet", "arrow") else compressed_write
-        with opened(self.path) as file, self._writer(file) as writer:
-            for rows in row_blocks(self.data.n_rows, self.data.n_features, GROUP_VALUES):
-                writer.write_table(self._block(rows.start, rows.stop))
+    def _open(self, stack: ExitStack) -> None:
+        stack.enter_context(_errors_of(self.path))
+        opens = atomic_write if self.kind in ("parquet", "arrow") else compressed_write
+        self._table = stack.enter_context(self._table_writer(stack.enter_context(opens(self.path))))
 
-    def _writer(self, file: Any) -> Any:
+    def _table_writer(self, file: Any) -> Any:
         if self.kind == "parquet":
             import pyarrow.parquet as pq
 
-            return pq.ParquetWriter(file, self._schema())
+            return pq.ParquetWriter(file, self.schema)
         if self.kind == "arrow":
-            return pa.ipc.new_file(file, self._schema())
+            return pa.ipc.new_file(file, self.schema)
         from pyarrow import csv
 
         options = csv.WriteOptions(delimiter="\t" if self.kind == "tsv" else ",", quoting_style="needed")
-        return csv.CSVWriter(file, self._schema(), write_options=options)
+        return csv.CSVWriter(file, self.schema, write_options=options)
 
-    def _schema(self) -> pa.Schema:
-        data = self.data
+    def _schema(self, data: RankingData) -> pa.Schema:
         notes = {
             "version": 1,
             "roles": self.roles,
@@ -100,32 +96,43 @@ class _Writing:
             "dtype": str(data.X.dtype),
             "sparse": data.is_sparse,
         }
-        types = {"qid": _id_type(self.query_ids), "grade": pa.float64()}
-        if self.doc_ids is not None:
-            types["doc_id"] = _id_type(self.doc_ids)
+        types = {"qid": _id_type(plain_ids(data.query_ids, "query id", self.path)), "grade": pa.float64()}
+        if data.doc_ids is not None:
+            types["doc_id"] = _id_type(plain_ids(data.doc_ids, "document id", self.path))
         if data.query_weights is not None:
             types["weight"] = pa.float64()
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
         fields = [pa.field(name, kind) for name, kind in types.items()] + [pa.field(n, value) for n in self.names]
         return pa.schema(fields, metadata={METADATA: json.dumps(notes).encode()})
 
-    def _block(self, start: int, stop: int) -> pa.Table:
-        data = self.data
-        rows = np.searchsorted(data.offsets, np.arange(start, stop), side="right") - 1
-        columns: list[Any] = [self._id_array(self.query_ids[rows]), pa.array(data.y[start:stop])]
-        if self.doc_ids is not None:
-            columns.append(self._id_array(self.doc_ids[start:stop]))
-        if data.query_weights is not None:
-            columns.append(pa.array(data.query_weights[rows]))
-        block = data.X[start:stop].toarray() if data.is_sparse else data.X[start:stop]
-        columns.extend(pa.array(column) for column in np.ascontiguousarray(block.T))
-        return pa.Table.from_arrays(columns, schema=self._schema())
+    def append(self, data: RankingData) -> None:
+        query_ids = plain_ids(data.query_ids, "query id", self.path)
+        doc_ids = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", self.path)
+        for rows in row_chunks(data.n_rows, data.n_features, GROUP_VALUES):
+            of_query = np.searchsorted(data.offsets, np.arange(rows.start, rows.stop), side="right") - 1
+            columns: list[Any] = [self._id_array(query_ids[of_query]), pa.array(data.y[rows])]
+            if doc_ids is not None:
+                columns.append(self._id_array(doc_ids[rows]))
+            if data.query_weights is not None:
+                columns.append(pa.array(data.query_weights[of_query]))
+            X = data.X[rows].toarray() if data.is_sparse else data.X[rows]
+            columns.extend(pa.array(column) for column in np.ascontiguousarray(X.T))
+            self._table.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
     def _id_array(self, ids: Array) -> Any:
         try:
             return pa.array(ids.tolist(), _id_type(ids))
         except UnicodeEncodeError:
             raise FormatError("an id is not valid Unicode text", path=self.path) from None
+
+
+@contextmanager
+def _errors_of(path: PathLike) -> Iterator[None]:
+    """Turn errors of Arrow into errors of the file."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
 
 
 def _id_type(ids: Array) -> pa.DataType:

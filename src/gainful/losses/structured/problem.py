@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gainful.data.grades import by_grade
-from gainful.data.rows import Array, checked_grades, read_only
+from gainful.data.rows import Array, check_grades, read_only
 from gainful.errors import ParameterError
 from gainful.losses.gains import exponential_gain, linear_gain, perfect_sums
 
@@ -93,7 +93,7 @@ class RankingProblem:
             raise ParameterError.of(OWNER, "gain", "'exp2' or 'linear'", gain)
         if ties not in ("average", "random"):
             raise ParameterError.of(OWNER, "ties", "'average' or 'random'", ties)
-        grades = checked_grades(y)
+        grades = check_grades(y)
         ends = checked_offsets(offsets, len(grades))
         longest = int(np.diff(ends).max())
         depth = longest if k is None else checked_k(k)
@@ -128,7 +128,7 @@ class RankingProblem:
         """
         if not np.isscalar(relevant) or not np.isfinite(relevant):
             raise ParameterError.of(OWNER, "relevant", "a finite grade", relevant)
-        grades = checked_grades(y)
+        grades = check_grades(y)
         ends = checked_offsets(offsets, len(grades))
         is_relevant = (grades >= relevant).astype(np.float64)
         order, blocks, starts = by_grade(is_relevant, ends)

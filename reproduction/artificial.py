@@ -23,10 +23,10 @@ from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError
 from gainful.metrics import metric
 from gainful.persistence.jsonable import plain
-from gainful.reproduction.ohsumed import YARDSTICK, Figure, standard_error
-from gainful.reproduction.origin import cache_folder, code_print, origin
-from gainful.reproduction.published import ARTIFICIAL
 from gainful.tuning.store import fingerprint
+from reproduction.ohsumed import YARDSTICK, Figure, standard_error
+from reproduction.origin import cache_folder, code_print, origin
+from reproduction.published import ARTIFICIAL
 
 HEADLINE = "ndcg@10"
 SIZES = (2_000, 500, 2_000)

@@ -6,14 +6,15 @@ import hashlib
 import os
 import subprocess
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import gainful
 from gainful.comparison.to_dict import versions
 
-PACKAGE = Path(__file__).parents[1]
-NOT_TRAINING = ("cli", "comparison", "reproduction")  # folders that no trained model depends on
+HERE = Path(__file__).parent
+PACKAGE = Path(gainful.__file__).parent
+NOT_TRAINING = ("cli", "comparison")  # folders that no trained model depends on
 
 
 def origin(command: str) -> dict[str, Any]:
@@ -22,22 +23,22 @@ def origin(command: str) -> dict[str, Any]:
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
-        "versions": versions() | {"gainful": str(import_module("gainful").__version__)},
+        "versions": versions() | {"gainful": gainful.__version__},
     }
 
 
 def commit() -> str | None:
-    """The commit that the package was read from, with a word where it has been changed since; None outside of git."""
+    """The commit of the checkout, and whether the code has been changed since; None outside of git."""
     try:
         found = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--", ".")
+        changed = _git("status", "--porcelain", "--", str(PACKAGE), str(HERE))
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{found} with changes" if changed else found
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=PACKAGE, check=True, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["git", *arguments], cwd=HERE, check=True, capture_output=True, text=True, timeout=20)
     return done.stdout.strip()
 
 

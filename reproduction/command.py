@@ -10,7 +10,7 @@ import typer
 from gainful.cli import options
 
 if TYPE_CHECKING:
-    from gainful.reproduction.tables import Result
+    from reproduction.tables import Result
 
 app = typer.Typer(
     no_args_is_help=True, help="Repeat the papers' experiments and show our figures next to the published ones."
@@ -55,8 +55,8 @@ def ohsumed(
     """
     from gainful.cli.console import status, watch_compilation
     from gainful.cli.jobs import comparison_bars, run_with_progress
-    from gainful.reproduction.ohsumed import Ohsumed
-    from gainful.reproduction.tables import command_line
+    from reproduction.ohsumed import Ohsumed
+    from reproduction.tables import command_line
 
     watch_compilation()
     with status(f"reading {data}"):
@@ -99,8 +99,8 @@ def artificial(
     from gainful.cli.inputs import parse_numbers
     from gainful.cli.jobs import comparison_bars, run_with_progress
     from gainful.errors import ParameterError
-    from gainful.reproduction.artificial import FULL, RANKERS, SIZES, Artificial
-    from gainful.reproduction.tables import command_line
+    from reproduction.artificial import FULL, RANKERS, SIZES, Artificial
+    from reproduction.tables import command_line
 
     if full and queries is not None:
         raise ParameterError("--full and --queries both set the number of queries; leave out one")
@@ -136,7 +136,7 @@ def _show(result: Result, command: str, report: Path | None, results: Path | Non
 
     from gainful.cli.console import json_text, print_json, say, stdout
     from gainful.formats.files import atomic_write
-    from gainful.reproduction.tables import markdown, terminal
+    from reproduction.tables import markdown, terminal
 
     values = result.to_dict(command)
     if results is not None:

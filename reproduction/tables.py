@@ -8,10 +8,10 @@ from typing import Any
 
 from gainful.comparison.render import MARKS, markdown_table, markdown_text, rich_table
 from gainful.comparison.tables import Cell, Table
-from gainful.reproduction.artificial import HEADLINE, ArtificialResult
-from gainful.reproduction.ohsumed import JUDGED, TESTED, Figure, OhsumedResult
-from gainful.reproduction.origin import origin
-from gainful.reproduction.published import ARTIFICIAL, OHSUMED, TABLE_1
+from reproduction.artificial import HEADLINE, ArtificialResult
+from reproduction.ohsumed import JUDGED, TESTED, Figure, OhsumedResult
+from reproduction.origin import origin
+from reproduction.published import ARTIFICIAL, OHSUMED, TABLE_1
 
 Result = OhsumedResult | ArtificialResult
 BESIDE = f"{MARKS[-1]} more than one standard error of ours below the published figure, {MARKS[1]} more than one above"

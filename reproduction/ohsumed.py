@@ -24,9 +24,9 @@ from gainful.errors import UnknownNameError
 from gainful.formats.layout import read_splits
 from gainful.metrics import metric
 from gainful.persistence.jsonable import plain
-from gainful.reproduction.origin import cache_folder, code_print, origin
-from gainful.reproduction.published import CLAIMS, OHSUMED, TABLE_1, Claim, Published
 from gainful.tuning.store import fingerprint
+from reproduction.origin import cache_folder, code_print, origin
+from reproduction.published import CLAIMS, OHSUMED, TABLE_1, Claim, Published
 
 CONVENTION = "letor3"
 YARDSTICK = "lambdamart"

@@ -1,0 +1,5 @@
+"""gainful's own binary, as :mod:`gainful.formats` calls it."""
+
+from gainful.formats.binary.reader import read as read
+from gainful.formats.binary.stream import open_source as open_source
+from gainful.formats.binary.writer import open_writer as open_writer

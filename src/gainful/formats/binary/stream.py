@@ -1,0 +1,44 @@
+"""gainful's binary as pieces of rows, mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from gainful.data.dataset import RankingData
+from gainful.formats.binary.reader import Opened, check_mmap
+from gainful.formats.sources import Layout, Source, common_layout, rows_in_piece
+
+
+def open_source(paths: Sequence[Path], *, mmap: bool = True) -> Source:
+    """The files as a source of rows. They are always mapped."""
+    check_mmap(mmap)
+    return BinarySource(paths)
+
+
+class BinarySource(Source):
+    """Files of gainful's own binary form, mapped."""
+
+    def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None):
+        super().__init__(paths, merge=True)
+        self.piece_rows = piece_rows
+        self._layout = common_layout([(path, _layout_of(Opened(path))) for path in self.paths])
+
+    def layout(self) -> Layout:
+        return self._layout
+
+    def rows(self, *, values: bool = True) -> Iterator[RankingData]:
+        rows = self.piece_rows or rows_in_piece(self._layout.n_features or 1)
+        for path in self.paths:
+            opened = Opened(path)
+            cuts = np.searchsorted(opened.offsets, np.arange(rows, opened.offsets[-1], rows))
+            for first, last in pairwise(np.unique([0, *cuts.tolist(), opened.n_queries]).tolist()):
+                yield opened.part(first, last)
+                opened.release()
+
+
+def _layout_of(opened: Opened) -> Layout:
+    return Layout(opened.shape.n_features, opened.shape.dtype, opened.is_sparse, opened.feature_names)
