@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gainful.data.dataset import RankingData
 from gainful.metrics import metric
+from gainful.metrics.conventions import KINDS
 
 SPECS = (
     "ndcg",
@@ -31,6 +32,12 @@ SPECS = (
     "wta",
 )
 SPECS += ("err", "err@2", "rbp", "rbp(0.35)", "rbp(0)")
+
+
+def test_every_kind_of_metric_is_tested():
+    assert {metric(spec).kind for spec in SPECS} == set(KINDS)
+
+
 GAIN_TABLE, DISCOUNT_TABLE = (0.0, 0.5, 4.0, 2.0, 9.0), (1.0, 0.75, 0.75, 0.1)
 OPTIONS = {
     "gain": ("exp2", "linear", GAIN_TABLE),
