@@ -108,7 +108,7 @@ def test_a_shard_may_weigh_nothing(suffix, data, tmp_path):
     found = gainful.RankSVM().fit(tmp_path)
     np.testing.assert_allclose(found.coef_, gainful.RankSVM().fit(weighted).coef_, rtol=1e-6)
     (tmp_path / f"b.{suffix}").unlink()
-    with pytest.raises(DataError, match="all queries weigh 0"):
+    with pytest.raises(DataError, match="all queries have weight 0"):
         gainful.open_shards(tmp_path)
     with pytest.raises(DataError, match="all queries of X have weight 0"):
         gainful.RankSVM().fit(tmp_path / f"a.{suffix}")

@@ -17,7 +17,7 @@ from gainful.cluster.blocks import DaskBlocks, gather
 from gainful.cluster.clients import current_client, first_line
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
-from gainful.data.rows import Array, first_repeated
+from gainful.data.rows import Array, first_duplicate
 from gainful.data.sharded import BlockFacts, ShardedData
 from gainful.errors import DataError, GainfulError, ParameterError
 
@@ -68,7 +68,7 @@ def _load(client: Any, parts: Sequence[Any]) -> tuple[list[Any], list[BlockFacts
 
 def _split_query(facts: Sequence[BlockFacts]) -> Any:
     """A query with rows in two blocks, or None."""
-    return first_repeated(np.concatenate([one.query_ids for one in facts])) if len(facts) > 1 else None
+    return first_duplicate(np.concatenate([one.query_ids for one in facts])) if len(facts) > 1 else None
 
 
 def _sharded(client: Any, futures: list[Any], facts: list[BlockFacts], numbers: list[int], what: str) -> ShardedData:

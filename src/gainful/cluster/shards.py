@@ -17,7 +17,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
 from gainful.formats import format_of, read
-from gainful.formats.binary.reader import Opened
+from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
 
@@ -142,9 +142,9 @@ def open_block(
     return MappedBlock.wrap((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
 
 
-def _open(path: str) -> Opened:
+def _open(path: str) -> BinaryFile:
     try:
-        return Opened(path)
+        return BinaryFile(path)
     except FormatError as error:
         raise _missing_error(path, error) from None
 
