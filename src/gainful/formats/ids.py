@@ -47,7 +47,7 @@ def encode(text: str, what: str, path: PathLike) -> bytes:
 def encode_all(texts: list[str], what: str, path: PathLike) -> list[bytes]:
     """UTF-8 bytes of each id."""
     try:
-        return list(map(str.encode, texts))  # several times faster than a call of ours per id
+        return list(map(str.encode, texts))  # half the time of a call of ours per id
     except UnicodeEncodeError:
         return [encode(text, what, path) for text in texts]  # raises for the first bad one
 

@@ -67,7 +67,7 @@ class _Reader:
 
     def text(self, token: _Token, what: str) -> str:
         if b"\0" in token.text:
-            raise self.refuse(f"the {what} contains a NUL byte", token.at + token.text.index(b"\0"))
+            raise self.refuse(f"the {what} holds a NUL byte", token.at + token.text.index(b"\0"))
         try:
             return token.text.decode("utf-8")
         except UnicodeDecodeError as error:
