@@ -125,9 +125,9 @@ class ArtificialResult:
 
     def figure(self, label: str) -> Figure:
         values = self.comparison.per_query(label, HEADLINE)
-        told = ARTIFICIAL.get(label)
+        published = ARTIFICIAL.get(label)
         mean = self.comparison.mean(label, HEADLINE)
-        return Figure(mean, standard_error(values), None if told is None else told.values[HEADLINE])
+        return Figure(mean, standard_error(values), None if published is None else published.values[HEADLINE])
 
     def deviation(self, label: str) -> float:
         """Standard deviation over the queries, which the paper gives instead of a standard error."""
@@ -162,10 +162,10 @@ class ArtificialResult:
 
     def _ranker(self, label: str) -> dict[str, Any]:
         t = self.comparison.paired_tests.get((label, HEADLINE))
-        told = ARTIFICIAL.get(label)
+        published = ARTIFICIAL.get(label)
         return {
             HEADLINE: self.figure(label).to_dict() | {"standard_deviation": self.deviation(label)},
-            "published_standard_deviation": None if told is None else told.deviations.get(HEADLINE),
+            "published_standard_deviation": None if published is None else published.deviations.get(HEADLINE),
             "iterations": self.iterations(label),
             "seconds": round(self.comparison.fit_seconds(label), 1),
             "against_yardstick": None if t is None else {"difference": t.difference, "p": t.p, "p_holm": t.p_holm},

@@ -125,10 +125,10 @@ class Figure:
         return 1 if self.difference > 0 else -1
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"mean": self.mean, "standard_error": self.error}
+        values = {"mean": self.mean, "standard_error": self.error}
         if self.published is None:
-            return told
-        return told | {"published": self.published, "difference": self.difference, "below": self.verdict < 0}
+            return values
+        return values | {"published": self.published, "difference": self.difference, "below": self.verdict < 0}
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,13 @@ class OhsumedResult:
     @property
     def published(self) -> dict[str, Published]:
         """The papers' figures for the rankers compared here, in the papers' order."""
-        return {label: told for label, told in OHSUMED.items() if label in self.comparison.labels}
+        return {label: published for label, published in OHSUMED.items() if label in self.comparison.labels}
 
     def figure(self, label: str, measure: str) -> Figure:
         values = self.comparison.per_query(label, measure)
         mean = self.comparison.mean(label, measure, average="folds")
-        told = OHSUMED.get(label)
-        return Figure(mean, standard_error(values), None if told is None else told.values.get(measure))
+        published = OHSUMED.get(label)
+        return Figure(mean, standard_error(values), None if published is None else published.values.get(measure))
 
     def kept(self, label: str) -> float | None:
         """The share of the features that a sparse ranker uses, mean over the folds."""
@@ -172,7 +172,7 @@ class OhsumedResult:
         """The rankers more than one standard error below a published figure of :data:`JUDGED`."""
         return [label for label in self.published if any(self.figure(label, measure).verdict < 0 for measure in JUDGED)]
 
-    def better_than_yardstick(self) -> dict[str, list[str]]:
+    def better_than_baseline(self) -> dict[str, list[str]]:
         """Measure → the rankers significantly better than the baseline, after Holm's correction."""
         return {m: [label for label in self.labels if self.comparison.verdict(label, m) > 0] for m in TESTED}
 
@@ -180,29 +180,29 @@ class OhsumedResult:
         """(claim, other ranker, measure → our mean difference and its standard error over the queries)."""
         here = set(self.comparison.labels)
         return [
-            (claim, other, {m: self._paired(claim.ranker, other, m) for m in TESTED})
+            (claim, other, {m: self._paired_difference(claim.ranker, other, m) for m in TESTED})
             for claim in CLAIMS
             for other in claim.others
             if {claim.ranker, other} <= here
         ]
 
-    def _paired(self, label: str, other: str, measure: str) -> tuple[float, float]:
+    def _paired_difference(self, label: str, other: str, measure: str) -> tuple[float, float]:
         d = self.comparison.differences(label, other, measure)
         return float(np.nanmean(d)), standard_error(d)
 
     @property
     def remarks(self) -> list[str]:
         """What a reader must know: different data, missing folds, rankers that failed."""
-        told = list(self.comparison.remarks)
+        remarks = list(self.comparison.remarks)
         data, n = self.comparison.data, len(self.comparison.query_ids)
         if (n, data["features"], data["folds"]) != (QUERIES, FEATURES, FOLDS):
-            told.append(
+            remarks.append(
                 f"{data['folds']} folds with {n} test queries and {data['features']} features are not the full OHSUMED "
                 f"of LETOR 3.0 ({FOLDS}, {QUERIES}, {FEATURES}), for which the figures were published."
             )
         if self.comparison.interrupted:
-            told.append("Interrupted: only the folds that every ranker has finished.")
-        return told + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
+            remarks.append("Interrupted: only the folds that every ranker has finished.")
+        return remarks + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
 
     def to_dict(self, command: str = "") -> dict[str, Any]:
         """Means, errors and tests as plain values; nothing about single queries or rows."""
@@ -223,26 +223,26 @@ class OhsumedResult:
                     for claim, other, found in self.claims()
                 ],
                 "below_published": self.behind(),
-                "better_than_yardstick": self.better_than_yardstick(),
+                "better_than_yardstick": self.better_than_baseline(),
                 "remarks": self.remarks,
             }
         )
 
     def _ranker(self, label: str) -> dict[str, Any]:
         comparison, runs = self.comparison, self.comparison.runs[label]
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "figures": {m: self.figure(label, m).to_dict() for m in (*MEASURES, *CURVE)},
             "chosen": [run.chosen for run in runs],
             "trials": [len(run.trials) for run in runs],
             "seconds": round(self.seconds(label), 1),
         }
         if label in OHSUMED:
-            told["source"] = OHSUMED[label].source
+            values["source"] = OHSUMED[label].source
         if self.kept(label) is not None:
-            told["features_kept"] = self.kept(label)
-            told["published_features_kept"] = OHSUMED[label].kept if label in OHSUMED else None
+            values["features_kept"] = self.kept(label)
+            values["published_features_kept"] = OHSUMED[label].kept if label in OHSUMED else None
         tests = {m: comparison.paired_tests.get((label, m)) for m in TESTED}
-        told["against_yardstick"] = {
+        values["against_yardstick"] = {
             m: {
                 "difference": t.difference,
                 "won": t.wins,
@@ -254,7 +254,7 @@ class OhsumedResult:
             for m, t in tests.items()
             if t is not None
         }
-        return told
+        return values
 
 
 def standard_error(values: Array) -> float:

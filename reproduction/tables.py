@@ -63,7 +63,7 @@ def _notes(result: Result) -> list[str]:
 
 
 def rankers_table(result: OhsumedResult) -> Table:
-    """All rankers: means with standard errors, differences from the yardstick with corrected p-values, time."""
+    """All rankers: means with standard errors, differences from the baseline with corrected p-values, time."""
     shown = tuple(dict.fromkeys((*TESTED, *JUDGED)))
     best = {m: max(result.figure(label, m).mean for label in result.labels) for m in shown}
     head = ["ranker", *(_name(m) for m in shown)]
@@ -130,11 +130,11 @@ def full_table(result: OhsumedResult) -> Table:
     """Every column of the papers' table: our figures in one row, the published ones in the next."""
     measures = (*TABLE_1, "ndcg@10")
     rows = []
-    for label, told in result.published.items():
+    for label, paper in result.published.items():
         figures = [result.figure(label, m) for m in measures]
         rows.append((Cell(label), *(Cell(f"{f.mean:.4f}", f.mean, verdict=f.verdict) for f in figures)))
         theirs = [Cell("–" if f.published is None else f"{f.published:.4f}", f.published) for f in figures]
-        rows.append((Cell(f"{told.called} ({told.source})"), *theirs))
+        rows.append((Cell(f"{paper.called} ({paper.source})"), *theirs))
     return Table("All columns", ("ranker", *(_name(m) for m in measures)), tuple(rows))
 
 
@@ -143,7 +143,7 @@ def claims_table(result: OhsumedResult) -> Table:
     head = ("ranker", "against", *(f"Δ {_name(m)}" for m in TESTED), "the paper")
     rows = []
     for claim, other, found in result.claims():
-        ours = [Cell(_signed(d, error), d) for d, error in found.values()]
+        ours = [Cell(_format_signed(d, error), d) for d, error in found.values()]
         rows.append((Cell(claim.ranker), Cell(other), *ours, Cell(f"{claim.says} ({claim.source})")))
     return Table("Claims of papers that show OHSUMED only as plots", head, tuple(rows))
 
@@ -160,7 +160,7 @@ def _ohsumed_notes(result: OhsumedResult) -> list[str]:
         f"better, {MARKS[-1]} worse at {comparison.alpha:g}.",
         f"Compared with published figures: {BESIDE}.",
     ]
-    for m, labels in result.better_than_yardstick().items():
+    for m, labels in result.better_than_baseline().items():
         lines.append(f"Significantly better than {comparison.baseline} in {_name(m)}: {', '.join(labels) or 'none'}.")
     behind = ", ".join(result.behind()) or "none"
     lines.append(f"Below a published {' or '.join(_name(m) for m in JUDGED)} by more than one error: {behind}.")
@@ -174,8 +174,8 @@ def artificial_table(result: ArtificialResult) -> Table:
     """NDCG@10 × 100 as in the paper: ours, theirs, the difference, spread, iterations, time."""
     comparison, rows = result.comparison, []
     for label in result.labels:
-        told = ARTIFICIAL.get(label)
-        theirs = None if told is None else told.deviations.get(HEADLINE)
+        published = ARTIFICIAL.get(label)
+        theirs = None if published is None else published.deviations.get(HEADLINE)
         t = comparison.paired_tests.get((label, HEADLINE))
         seconds = comparison.fit_seconds(label)
         cells = [Cell(label, label), *_beside(result.figure(label), 100.0, 2)]
@@ -207,7 +207,7 @@ def _artificial_notes(result: ArtificialResult) -> list[str]:
     ]
 
 
-def _signed(difference: float, error: float) -> str:
+def _format_signed(difference: float, error: float) -> str:
     return f"{difference:+.4f} ± {error:.4f}"
 
 

@@ -92,11 +92,11 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
         if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
-    findings = [*_of_queries(glance), *_of_grades(glance)]
+    findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
-    findings += _of_features(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
+    findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
-        findings += _of_shared_queries(data, valid)
+        findings += _shared_query_findings(data, valid)
     return findings
 
 
@@ -246,7 +246,7 @@ def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
 # -- queries and grades ------------------------------------------------------------------------------------------------
 
 
-def _of_queries(seen: _Glance) -> Iterator[Finding]:
+def _query_findings(seen: _Glance) -> Iterator[Finding]:
     ids = worded("the query ids (qid)", "which column is the query (--read qid=…)")
     grades = worded("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
     single = seen.n_single / seen.n_queries
@@ -270,7 +270,7 @@ def _of_queries(seen: _Glance) -> Iterator[Finding]:
         )
 
 
-def _of_grades(seen: _Glance) -> Iterator[Finding]:
+def _grade_findings(seen: _Glance) -> Iterator[Finding]:
     distinct = np.unique(seen.y)
     whole = bool((distinct == np.floor(distinct)).all())
     if len(distinct) > (MANY_GRADES if whole else MANY_FRACTIONS):
@@ -290,7 +290,7 @@ def _of_grades(seen: _Glance) -> Iterator[Finding]:
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
-def _of_features(seen: _Glance, data: _CountedRows | None) -> Iterator[Finding]:
+def _feature_findings(seen: _Glance, data: _CountedRows | None) -> Iterator[Finding]:
     """Findings about columns; ``data`` is given if whole columns can be read."""
     if len(seen.y) < LEAST_ROWS or seen.n_features == 0:
         return
@@ -494,7 +494,7 @@ def _print(values: Array) -> int:
 # -- validation data ---------------------------------------------------------------------------------------------------
 
 
-def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
+def _shared_query_findings(data: Dataset, valid: Dataset) -> Iterator[Finding]:
     mine = {query: q for q, query in _counted_ids(data)}
     theirs = _counted_ids(valid)
     shared = [(mine[query], q) for q, query in theirs if query in mine]

@@ -75,7 +75,7 @@ class Source(ABC):
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
         """All rows as runs. With ``values=False`` the features may be left out if that is faster."""
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         """The error for a query that ended before row ``ended`` and starts again at row ``again``."""
         return AssertionError("a source that merges rows does not refuse a query that reappears")
 
@@ -89,7 +89,7 @@ class Source(ABC):
             codes, broken = self._note(seen, data)
             if broken is not None:
                 if not self.merge:
-                    raise self.return_error(*broken)
+                    raise self.reappearance_error(*broken)
                 if self.queries is None:
                     self._learn_queries(seen, reading)
             yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))

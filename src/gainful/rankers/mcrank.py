@@ -43,8 +43,8 @@ class McRank(TreeRanker):
     Parameters
     ----------
     mode : "classification", "ordinal" or "regression"
-    relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). If the highest grade is above 30, gains are divided by
-        2 to that power, which changes no ranking.
+    relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). If the highest grade is above 30, gains are divided
+        by 2 to that power, which changes no ranking.
     max_classes : maximum number of classes; more grades are merged with their neighbours into classes of about equal
         size, whose grade and T are the means over their training rows. None keeps all distinct grades and refuses
         more than 500.

@@ -395,7 +395,7 @@ class Reading:
         offsets: Array = np.append(starts, self.n_rows).astype(np.int64)
         if len(set(ids.tolist())) < len(ids):
             if not self.options.merge:
-                self._refuse_return(starts, ids)
+                self._refuse_split_query(starts, ids)
             order, offsets, ids = group_rows(np.repeat(ids, np.diff(offsets)), self.n_rows)
         X, y, documents = self._matrix(), self.y, self._documents()
         del self.values, self.columns, self.row_sizes
@@ -450,7 +450,7 @@ class Reading:
             message = "a document id is not an integer though the line '# gainful doc_ids' says so; remove that line"
             raise FormatError(message, path=self.path) from None
 
-    def _refuse_return(self, starts: Array, ids: Array) -> None:
+    def _refuse_split_query(self, starts: Array, ids: Array) -> None:
         """Raise for the first query that starts again."""
         latest: dict[Any, int] = {}
         for run, query in enumerate(ids.tolist()):

@@ -123,7 +123,7 @@ class LetorSource(Source):
             for path, header in zip(self.paths, self.headers, strict=True):
                 reading = _Streaming(path, self, header, pool)
                 yield from reading.pieces((n_rows, n_values, widest))
-                widest = max(widest, reading.needed)
+                widest = max(widest, reading.columns_needed)
                 n_rows, n_values = n_rows + reading.total_rows, n_values + reading.total_values
                 self.first_rows.append(n_rows)
         self.is_counted = True
@@ -139,7 +139,7 @@ class LetorSource(Source):
         too_sparse = not self.is_counted and self._is_sparse(n_rows, n_values, self.width)
         return not self.sparse and (widest > self.width or too_sparse)
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         places = [self._line(row) for row in (ended - 1, again)]
         if places[0][0] == places[1][0]:
             return split_query_error(places[1][0], query, places[0][1], places[1][1])
@@ -203,12 +203,12 @@ class _Streaming(Reading):
         return None if self.source.is_wrong else self._runs_of_chunk()
 
     @property
-    def needed(self) -> int:
+    def columns_needed(self) -> int:
         """The number of columns that the rows so far need; 0 if the file cannot need more."""
         return min(self.widest, LARGEST_INDEX) if self.rules.n_features is None else 0
 
     def _judge(self, before: tuple[int, int, int]) -> None:
-        counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.needed))
+        counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.columns_needed))
         self.source.is_wrong = self.source.is_wrong or self.source.assumption_fails(*counts)
 
     def _runs_of_chunk(self) -> RankingData:

@@ -89,7 +89,7 @@ def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> 
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
     found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
     found["feature"] = plan.features
-    unused = [name for name in schema.names if name not in plan.needed()]
+    unused = [name for name in schema.names if name not in plan.all_columns()]
     return found | ({"unused": unused} if unused else {})
 
 
@@ -302,7 +302,7 @@ class Plan:
     sparse: bool
     noted_dtype: str | None
 
-    def needed(self) -> list[str]:
+    def all_columns(self) -> list[str]:
         """All columns that are read."""
         return [name for name in self.roles.values() if name is not None] + self.features
 
@@ -326,7 +326,7 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
     roles = plan.roles
     qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
     if not merge:
-        _refuse_return(qid)
+        _refuse_split_query(qid)
     X = matrix_of(table, plan)
     doc_ids = None if roles["doc_id"] is None else ids_of(table, roles["doc_id"], "document id", ids_are_text)
     weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
@@ -424,20 +424,20 @@ def ids_of(
     column = _decode(table, name)
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
         if column.null_count and refuse_empty:
-            raise _missing(what, name, first_row + _first_null(column))
+            raise _missing_error(what, name, first_row + _first_null(column))
         texts = ["" if text is None else text for text in column.to_pylist()]
         if refuse_empty and is_text and "" in texts:
-            raise _missing(what, name, first_row + texts.index(""))
+            raise _missing_error(what, name, first_row + texts.index(""))
         return string_array(texts)
     if column.null_count:
-        raise _missing(what, name, first_row + _first_null(column))
+        raise _missing_error(what, name, first_row + _first_null(column))
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         raise DataError(f"column {name!r} cannot hold {what}s: it holds {_in_words(column.type)}")
     ids = np.asarray(column.to_numpy())
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
 
-def _missing(what: str, name: str, row: int) -> DataError:
+def _missing_error(what: str, name: str, row: int) -> DataError:
     return DataError(f"the {what} of row {row} is missing (column {name!r}, from row 0)")
 
 
@@ -453,7 +453,7 @@ def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Arr
     """A column of numbers, none of them missing."""
     column = _decode(table, name)
     if column.null_count:
-        raise _missing(what, name, first_row + _first_null(column))
+        raise _missing_error(what, name, first_row + _first_null(column))
     return numeric(column, name)
 
 
@@ -513,18 +513,18 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
     return X
 
 
-def _refuse_return(qid: Array) -> None:
+def _refuse_split_query(qid: Array) -> None:
     order, _, _ = group_rows(qid, len(qid))
     if order is None:
         return
     seen: dict[Any, int] = {}
     for row, query in enumerate(qid.tolist()):
         if query in seen and seen[query] < row - 1:
-            raise DataError(return_message(query, str(seen[query]), row))
+            raise DataError(split_query_message(query, str(seen[query]), row))
         seen[query] = row
 
 
-def return_message(query: Any, ended: str, again: int) -> str:
+def split_query_message(query: Any, ended: str, again: int) -> str:
     """The message for a query whose rows are not adjacent."""
     return (
         f"query {query} ends at row {ended} and starts again at row {again} (from row 0); pass "

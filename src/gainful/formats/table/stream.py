@@ -37,7 +37,7 @@ from gainful.formats.table.reader import (
     numeric,
     open_arrow,
     read_schema,
-    return_message,
+    split_query_message,
     with_weight_hint,
 )
 
@@ -110,7 +110,7 @@ class TableSource(Source):
     def _tables(self, path: Path, plan: Plan, values: bool) -> Iterator[pa.Table]:
         """The columns needed, some rows at a time."""
         everything = values or self.is_text  # a text file needs every column checked for numbers
-        columns = plan.needed() if everything else [name for name in plan.roles.values() if name is not None]
+        columns = plan.all_columns() if everything else [name for name in plan.roles.values() if name is not None]
         rows = self.piece_rows or rows_in_piece(len(plan.features))
         if self.is_text:
             batches = self._csv_batches(path, plan, columns)
@@ -188,7 +188,7 @@ class TableSource(Source):
         raise StartOver
 
     def _read_again(self, path: Path, plan: Plan) -> None:
-        for _ in self._csv_batches(path, plan, plan.needed(), threads=False):
+        for _ in self._csv_batches(path, plan, plan.all_columns(), threads=False):
             pass
 
     # -- errors --------------------------------------------------------------------------------------------------------
@@ -196,11 +196,11 @@ class TableSource(Source):
     def explain(self, error: DataError) -> Exception:
         return super().explain(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         files = [max(i for i, first in enumerate(self.first_rows) if first <= row) for row in (ended - 1, again)]
         rows = [row - self.first_rows[file] for row, file in zip((ended - 1, again), files, strict=True)]
         where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
-        return FormatError(return_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
+        return FormatError(split_query_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:
