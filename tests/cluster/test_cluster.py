@@ -266,9 +266,7 @@ def test_nothing_is_gathered_unasked(data, client):
 
 def test_arrays_that_split_queries_for_good_are_refused(data, client):
     X, y, qid, _ = arrays(data, order=np.random.default_rng(1).permutation(data.n_rows))
-    with pytest.raises(
-        DataError, match=r"rows in the chunks \d and \d of X; .*sort the rows by qid, or give a Dask fr"
-    ):
+    with pytest.raises(DataError, match=r"rows in chunks \d and \d of X; .*sort the rows by qid, or give a Dask fr"):
         gainful.RankSVM().fit(X, y, qid=qid)
 
 

@@ -153,7 +153,7 @@ def many(data, tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-@pytest.mark.parametrize(("soft", "hard", "told"), [(150, 2000, "200"), (150, 160, "allows a process 160; gainful")])
+@pytest.mark.parametrize(("soft", "hard", "told"), [(150, 2000, "200"), (150, 160, "allows 160 per process; gainful")])
 def test_more_files_than_a_process_may_open(many, soft, hard, told):
     done = subprocess.run(
         [sys.executable, "-c", MANY, str(many), str(soft), str(hard)], capture_output=True, text=True, timeout=100

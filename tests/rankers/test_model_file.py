@@ -260,7 +260,7 @@ def test_a_ranker_that_could_not_be_loaded_is_not_saved(tmp_path, parts):
         (lambda m: m.update(version=True), "it has no version"),
         (lambda m: m.update(eval_metric="ndgc"), "did you mean"),
         (lambda m: m["fitted"].update(best_iteration=99), "best_iteration"),
-        (lambda m: m["fitted"].update(booster="tree"), "there twice"),
+        (lambda m: m["fitted"].update(booster="tree"), "appears twice"),
         (lambda m: m.update(params=[]), "no parameters"),
     ],
 )
