@@ -379,7 +379,7 @@ def a_little_below_zero(scores, grades):
 @pytest.mark.parametrize("compile_it", [False, True])
 def test_convex_functions_must_not_be_negative(compile_it):
     made = numba.njit if compile_it else lambda function: function
-    with pytest.raises(DataError, match="is called convex and must not be negative, its value was -1"):
+    with pytest.raises(DataError, match="is declared convex and must not be negative, but its value was -1"):
         custom_loss(made(below_zero), convex=True)([0.0, 0.0], [1, 0])
     assert custom_loss(made(below_zero))([0.0, 0.0], [1, 0])[0] == -1.0
     assert custom_loss(made(a_little_below_zero), convex=True)([0.0, 0.0], [1, 0])[0] == 0.0
@@ -392,7 +392,7 @@ def negative_where_scores_are(scores, grades):
 
 def test_compiled_functions_are_checked_in_every_query():
     own = custom_loss(negative_where_scores_are, convex=True)
-    with pytest.raises(DataError, match="must not be negative, its value was -3"):
+    with pytest.raises(DataError, match="must not be negative, but its value was -3"):
         own.of_queries([1.0, 1.0, -1.0, -2.0], [1, 0, 1, 0], [0, 2, 4])
 
 
@@ -441,11 +441,11 @@ def too_long(scores, grades):
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (does_not_compile, ParameterError, "does_not_compile cannot be compiled for"),
+        (does_not_compile, ParameterError, "does_not_compile does not compile for"),
         (complains, DataError, "complains failed: too many"),
-        (too_long, DataError, "too_long must return a gradient of 3 numbers, for query 1"),
+        (too_long, DataError, "too_long must return a gradient of 3 numbers, but did not for query 1"),
     ],
 )
-def test_compiled_functions_that_fail_are_told(function, error, message):
+def test_compiled_functions_that_fail_raise_clear_errors(function, error, message):
     with pytest.raises(error, match=message):
         custom_loss(function).of_queries(np.zeros(5), np.arange(5.0), [0, 2, 5])

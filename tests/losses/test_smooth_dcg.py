@@ -311,7 +311,7 @@ def test_bad_parameters(text, message):
 
 
 def test_gains_too_large_for_dcg():
-    with pytest.raises(DataError, match="a grade of 2000 is too large to sum; take target='ndcg'"):
+    with pytest.raises(DataError, match="a grade of 2000 is too large to sum; use target='ndcg'"):
         loss("sdcg", target="dcg")([0.0, 1.0], [2000.0, 1.0])
     assert loss("sdcg")([0.0, 1.0], [2000.0, 1.0])[0] > 0.0
 
@@ -373,7 +373,7 @@ def test_several_Cs_and_one_iteration(parts):
 
 @pytest.mark.parametrize("solver", ["lbfgs", "bundle"])
 def test_solvers_that_cannot_follow_a_staged_loss_say_so(parts, solver):
-    message = f"solver='{solver}' cannot follow reg-shf-sdcg, which changes from .*; take solver='gradient'"
+    message = f"solver='{solver}' cannot follow reg-shf-sdcg, which changes from .*; use solver='gradient'"
     with pytest.raises(ParameterError, match=message):
         LinearRanker(loss="reg-shf-sdcg", solver=solver).fit(parts[0])
 
@@ -395,7 +395,7 @@ def test_stages_are_visited_in_order():
     stopped = descend_stages(stage, np.zeros(1), max_iter=4, visit=lambda w, value, gap: True)
     assert stopped.interrupted
     assert stopped.n_iter == 1
-    with pytest.raises(DataError, match="not finite where training starts"):
+    with pytest.raises(DataError, match="not finite at the start of training"):
         descend_stages(lambda m: lambda w: (math.inf, w), np.zeros(1))
     with pytest.raises(DataError, match="became infinite during training"):
         descend_stages(lambda m: lambda w: (0.0 if m == 1 else math.nan, w + 1.0), np.zeros(1))

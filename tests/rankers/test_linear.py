@@ -198,13 +198,13 @@ def test_starting_from_regression(parts):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "lambda", "solver": "bundle"}, "solver='bundle' needs a convex loss, and lambda is not convex; take"),
-        ({"loss": "pairwise-hinge", "solver": "lbfgs"}, "needs a smooth loss, and pairwise-hinge is not smooth"),
-        ({"loss": "softrank(k=3)", "solver": "bundle"}, r"softrank\(k=3\) is not convex; take solver='lbfgs' or"),
-        ({"solver": "bundle", "early_stopping": 3}, "early_stopping goes with solver='lbfgs' or 'gradient'"),
+        ({"loss": "lambda", "solver": "bundle"}, "solver='bundle' needs a convex loss, but lambda is not convex; use"),
+        ({"loss": "pairwise-hinge", "solver": "lbfgs"}, "needs a smooth loss, but pairwise-hinge is not smooth"),
+        ({"loss": "softrank(k=3)", "solver": "bundle"}, r"softrank\(k=3\) is not convex; use solver='lbfgs' or"),
+        ({"solver": "bundle", "early_stopping": 3}, "early_stopping needs solver='lbfgs' or 'gradient'"),
         (
             {"loss": "pairwise-hinge", "early_stopping": 3},
-            "goes with solver='gradient'; the bundle",
+            "needs solver='gradient'; the bundle",
         ),
         ({"C": [1.0, 2.0]}, "several values of C need eval_set"),
         ({"loss": "nonsense"}, "loss of LinearRanker must be a loss"),
@@ -246,7 +246,7 @@ def test_a_function_works_in_the_place_of_a_name(small, function, tmp_path):
     again = gainful.load(tmp_path / "own.gainful")
     assert np.array_equal(again.predict(small), bare.predict(small))
     assert again.loss == "custom:pair_logistic"
-    with pytest.raises(ParameterError, match="was a function where this model was trained"):
+    with pytest.raises(ParameterError, match="was a Python function when this model was trained"):
         again.fit(small)
 
 

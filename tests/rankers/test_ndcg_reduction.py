@@ -163,6 +163,6 @@ def test_rounds_lower_the_weight_of_inverted_pairs(parts_of_artificial):
     model = NDCGReduction(pairs="all").fit(train)
     engine = WeightedPairs(train)
     assert model.history_[-1]["objective"] == pytest.approx(
-        float(engine.shares @ engine.inverted(model.predict(train)))
+        float(engine.shares @ engine.inverted_weights(model.predict(train)))
     )
-    assert model.history_[-1]["objective"] < float(engine.shares @ engine.inverted(np.zeros(train.n_rows)))
+    assert model.history_[-1]["objective"] < float(engine.shares @ engine.inverted_weights(np.zeros(train.n_rows)))

@@ -465,7 +465,7 @@ def test_linear_rankers_on_tensors(name, scale, parts):
 
 
 def test_sparse_features_are_refused_in_words(parts):
-    with pytest.raises(ParameterError, match="takes dense features, these are sparse"):
+    with pytest.raises(ParameterError, match="takes dense features, but these are sparse"):
         gainful.LinearRanker(device="torch-cpu").fit(sparse.csr_array(parts[0].X), parts[0].y, qid=parts[0].qid)
 
 

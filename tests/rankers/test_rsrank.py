@@ -77,7 +77,7 @@ def test_theorem_1_one_minus_ndcg_is_at_most_the_weight_of_inverted_pairs(case):
     loss = 1.0 - dcg(grades, order) / best if best > 0 else 0.0
     assert loss <= inverted + 1e-12
     data = RankingData.from_rows(np.ones((len(grades), 1)), grades, np.zeros(len(grades)))
-    assert WeightedPairs(data).inverted(-ranks.astype(float))[0] == pytest.approx(inverted, abs=1e-12)
+    assert WeightedPairs(data).inverted_weights(-ranks.astype(float))[0] == pytest.approx(inverted, abs=1e-12)
 
 
 @given(rankings())
@@ -146,7 +146,7 @@ def test_gradient_with_frozen_weights_by_finite_differences(odd, rng):
     for j in range(4):
         step = np.zeros(4)
         step[j] = 1e-6
-        numeric = (loss.frozen(look, loss.scores(u + step)) - loss.frozen(look, loss.scores(u - step))) / 2e-6
+        numeric = (loss.frozen_loss(look, loss.scores(u + step)) - loss.frozen_loss(look, loss.scores(u - step))) / 2e-6
         assert look.gradient[j] == pytest.approx(numeric, rel=1e-5, abs=1e-7)
     assert look.gradient[3] == 0.0  # constant within every query
 
@@ -199,7 +199,7 @@ def test_safeguarded_steps_lower_the_frozen_objective_and_end(artificial):
     for point in points[:20]:
         look = loss.at(loss.scores(u))
         before = look.loss + 0.01 * np.abs(u).sum()
-        after = loss.frozen(look, loss.scores(point.u)) + 0.01 * np.abs(point.u).sum()
+        after = loss.frozen_loss(look, loss.scores(point.u)) + 0.01 * np.abs(point.u).sum()
         assert after <= before + 1e-9
         u = point.u
 

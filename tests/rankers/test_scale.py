@@ -97,7 +97,7 @@ def test_the_scaled_risk_is_the_risk_of_scaled_features(data, scale, rng):
     v = rng.normal(size=6) * 0.1
     for one, other in zip(risk.value_and_gradient(v), plain.value_and_gradient(v), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    assert risk.unscaled(v).tolist() == (v / scales).tolist()
+    assert risk.unscale(v).tolist() == (v / scales).tolist()
 
 
 def test_queries_of_weight_0_do_not_count(data):

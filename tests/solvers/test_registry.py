@@ -34,9 +34,16 @@ def test_the_error_names_every_solver_that_would_do(name, solver, early_stopping
         return
     with pytest.raises(ParameterError, match=rf"^Mine: .*{solver}") as caught:
         choose_solver("Mine", loss(name), solver, early_stopping=early_stopping)
-    named = re.findall(r"'([a-z_]+)'", re.search(r"(?:take|with) solver=([^;]*)", str(caught.value))[1])
+    named = re.findall(r"'([a-z_]+)'", re.search(r"(?:use|needs) solver=([^;]*)", str(caught.value))[1])
     able = [one for one in AUTOMATIC if meets(name, one) and not (early_stopping and one == "bundle")]
     assert named == able
+
+
+def test_an_estimated_loss_is_not_certified():
+    """A local search estimates the slack bound from below, so a certificate against its planes would be wrong."""
+    slack = loss("structured-ndcg-slack")
+    assert not slack.convex
+    assert choose_solver("Mine", slack, "auto") == "gradient"
 
 
 def test_solvers_that_visit_queries_say_so():

@@ -88,7 +88,7 @@ def test_momentum_returns_when_the_steps_are_far_too_long():
 
 @pytest.mark.parametrize("solve", [minimize_lbfgs, minimize_momentum])
 def test_an_objective_that_is_not_finite_is_refused(solve):
-    with pytest.raises(DataError, match="not finite where training starts"):
+    with pytest.raises(DataError, match="not finite at the start of training"):
         solve(lambda w: (np.inf, w), np.zeros(2))
 
 

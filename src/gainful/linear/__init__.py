@@ -1,1 +1,1 @@
-"""Losses on linear models: what the solvers see of the data."""
+"""Losses on linear models: the solvers' view of the data."""

@@ -1,7 +1,7 @@
-"""A risk that is a sum over blocks of queries: what the solvers see, wherever the blocks are.
+"""A risk summed over blocks of queries: the solvers' view, wherever the blocks are.
 
-Each block holds a :class:`~gainful.linear.risk.LinearRisk`, tied to its grades once. An evaluation sends the weights to
-the blocks and adds up values and gradients in the order of the blocks. Scores stay with the blocks, as
+Each block holds a :class:`~gainful.linear.risk.LinearRisk`, bound to its grades once. An evaluation sends the weights
+to the blocks and adds values and gradients in block order. Scores stay with the blocks, as
 :class:`~gainful.data.blocks.RowVector`.
 """
 
@@ -36,7 +36,7 @@ class BlockwiseRisk:
 
     def value_and_gradient(self, w: Array) -> tuple[float, Array, RowVector]:
         weights = np.array(w)
-        answers, scores = self.source.map_both(_evaluated, self.parts, weights, self.stage)
+        answers, scores = self.source.map_both(_evaluate, self.parts, weights, self.stage)
         value, gradient = self._sum(answers)
         return value, gradient, RowVector(self.source, scores, weights)
 
@@ -45,7 +45,7 @@ class BlockwiseRisk:
         return float(sum(value for value, _ in answers)), float(sum(slope for _, slope in answers))
 
     def without_scores(self, w: Array) -> tuple[float, Array]:
-        """Value and gradient alone: no scores are kept."""
+        """Value and gradient only; keeps no scores."""
         return self._sum(self.source.map(_value_and_gradient, self.parts, w, self.stage))
 
     def _sum(self, answers: list[tuple[float, Array]]) -> tuple[float, Array]:
@@ -59,7 +59,7 @@ class BlockwiseRisk:
 
 
 def linear_risk(loss: Loss, data: Dataset, *, by_pairs: bool = False) -> BlockwiseRisk:
-    """Σ_q ω_q L_q(X_q w), where the ω_q sum to 1: alike, by weight, or also by the number of the query's pairs."""
+    """Σ_q ω_q L_q(X_q w), where the ω_q sum to 1: equal, by weight, or also by the query's number of pairs."""
     total = data.total_weight
     if by_pairs:
         pairs = float(sum(data.map(_weighted_pairs)))
@@ -75,7 +75,7 @@ def _at_stage(part: Any, stage: tuple[int, int] | None) -> Any:
     return part if stage is None else part.at(*stage)
 
 
-def _evaluated(part: Any, w: Array, stage: tuple[int, int] | None) -> tuple[tuple[float, Array], Array]:
+def _evaluate(part: Any, w: Array, stage: tuple[int, int] | None) -> tuple[tuple[float, Array], Array]:
     value, gradient, scores = _at_stage(part, stage).value_and_gradient(w)
     return (value, gradient), scores
 

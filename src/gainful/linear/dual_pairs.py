@@ -1,4 +1,4 @@
-"""Margin losses on a linear model, as the solvers of the dual see them: query by query, documents by falling grade."""
+"""Margin losses on a linear model, as the dual solvers see them: query by query, documents by decreasing grade."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gainful.losses.margins import GradedPairs
 
 
 class DualPairs(ScaledRisk):
-    """The risk of a margin loss, and what its dual is made of; ``kind`` is "average", "maximum" or "max-average".
+    """The risk of a margin loss, and the parts of its dual; ``kind`` is "average", "maximum" or "max-average".
 
     It is a function of v = w·scales, and "documents" are rows of X/scales.
     """
@@ -25,7 +25,7 @@ class DualPairs(ScaledRisk):
         self.n_queries, self.n_rows, self.n_pairs = pairs.n_queries, pairs.n_rows, pairs.n_pairs
 
     def places(self, q: int) -> tuple[int, int]:
-        """Where a query's documents are in arrays over all documents, by falling grade within each query."""
+        """Where a query's documents are in arrays over all documents, by decreasing grade within each query."""
         return int(self.pairs.offsets[q]), int(self.pairs.offsets[q + 1])
 
     def preferred(self, q: int) -> Array:
@@ -36,7 +36,7 @@ class DualPairs(ScaledRisk):
         """t = s − g of a query's documents at v."""
         lo, hi = self.places(q)
         scores = np.empty(hi - lo)
-        self.features.scores(read_only(self.unscaled(v)), lo, hi, scores)
+        self.features.scores(read_only(self.unscale(v)), lo, hi, scores)
         return np.asarray(scores[self.pairs.order[lo:hi]] - self.pairs.by_grade[lo:hi])
 
     def add_documents(self, q: int, c: Array, v: Array) -> None:
@@ -56,7 +56,7 @@ class DualPairs(ScaledRisk):
         return np.asarray(total / self.scales)
 
     def widest_pair(self, q: int) -> float:
-        """At least ‖x_j − x_k‖² of every pair: documents are at most twice as far apart as from their mean."""
+        """A bound of ‖x_j − x_k‖² over pairs: documents are at most twice as far apart as from their mean."""
         lo, hi = self.places(q)
         X = self.X[lo:hi]
         X = X / self.scales if isinstance(X, np.ndarray) else X.multiply(1.0 / self.scales).tocsr()
@@ -68,5 +68,5 @@ class DualPairs(ScaledRisk):
         return 4.0 * max(0.0, float(squares.max()))
 
     def sum_of_margins(self, c: Array) -> float:
-        """Σ_i c_i g_i: the margins of the pairs that c is made of."""
+        """Σ_i c_i g_i: the margins of the pairs that make up c."""
         return float(c @ self.pairs.by_grade)

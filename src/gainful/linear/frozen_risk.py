@@ -19,7 +19,7 @@ from gainful.losses.base import FrozenFill
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A point by its scores: loss and gradient, and the loss with the weights held at this point."""
+    """A point given by its scores: loss and gradient, and the loss with the weights fixed at this point."""
 
     scores: Array
     loss: float
@@ -28,10 +28,10 @@ class Evaluation:
 
 
 class FrozenRisk:
-    """L(u) = Σ_q ω_q L_q(X_q (u/scales)) of a frozen loss, weights at the ranks by score.
+    """L(u) = Σ_q ω_q L_q(X_q (u/scales)) of a frozen loss, with weights at the ranks by score.
 
-    ``scales`` measure the features without touching X; a feature that is constant within every query gets the scale ∞,
-    and so never a weight.
+    ``scales`` scale the features without copying X; a feature that is constant within every query gets the scale ∞, and
+    so never gets a weight.
     """
 
     def __init__(self, loss: Loss, data: RankingData, scales: Array):
@@ -45,15 +45,15 @@ class FrozenRisk:
 
     def at(self, scores: Array) -> Evaluation:
         """Loss and gradient by u with the weights at the ranks of these scores."""
-        return self.beside(scores, scores)
+        return self.with_ranks_of(scores, scores)
 
-    def beside(self, scores: Array, ranked_by: Array) -> Evaluation:
+    def with_ranks_of(self, scores: Array, ranked_by: Array) -> Evaluation:
         """The same with the weights at the ranks of other scores."""
         fill = self.fill.bind_frozen(ranked_by)
         values, c = values_and_gradient(fill, self.offsets, read_only(scores))
         c *= self.row_shares
         return Evaluation(scores, float(self.shares @ values), apply_gradient(self.features, c) / self.scales, fill)
 
-    def frozen(self, look: Evaluation, scores: Array) -> float:
+    def frozen_loss(self, look: Evaluation, scores: Array) -> float:
         """L at other scores, with the weights of ``look``."""
         return float(self.shares @ values_and_gradient(look.fill, self.offsets, read_only(scores))[0])

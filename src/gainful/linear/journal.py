@@ -28,7 +28,7 @@ EVALUATION, LINE, VECTOR, NUMBER = range(4)  # kinds of questions
 
 
 class Journal:
-    """Questions and answers in order. ``replaying`` while there are old answers left."""
+    """Questions and answers in order. ``replaying`` while old answers are left."""
 
     def __init__(self, monitor: Monitor):
         assert monitor.checkpoint is not None
@@ -40,7 +40,7 @@ class Journal:
         if self.checkpoint.state is not None:
             self._read(self.checkpoint.state)
         self.n_old = self.n_saved = len(self.questions)
-        self.closed = False  # after an interruption: what is asked then, a training that goes on would not ask
+        self.closed = False  # after an interruption: an uninterrupted training would not ask what is asked then
         monitor.journal = self
 
     def _read(self, state: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Journal:
         return value, slope
 
     def vector(self, name: str, ask: Callable[[], Array]) -> Array:
-        """A number for each feature that is known by name: the old answer, or that of ``ask``."""
+        """One number per feature, identified by name: the old answer, or that of ``ask``."""
         asked = zlib.crc32(name.encode())
         if self.replaying:
             self._old(VECTOR, asked)
@@ -87,7 +87,7 @@ class Journal:
         return found
 
     def number(self, w: Array, ask: Callable[[], float]) -> float:
-        """What is measured of the weights w: the old answer, or that of ``ask``."""
+        """A measurement of the weights w: the old answer, or that of ``ask``."""
         asked = _checksum(w)
         if self.replaying:
             return self._old(NUMBER, asked)[0]
@@ -103,7 +103,7 @@ class Journal:
         if self.questions[self.at] != (kind, asked):
             raise GainfulError(
                 f"{self.checkpoint.path} does not fit this training: step {self.at + 1} asks something else, as on "
-                "another kind of processor or with other libraries. Delete it to begin anew, or name another file"
+                "another kind of processor or with other libraries. Delete it to start again, or name another file"
             )
         self.at += 1
         return self.numbers[self.at - 1][:2]
@@ -116,13 +116,13 @@ class Journal:
             self.gradients.append(np.array(gradient))
             self.gradients_read += 1
         self.numbers.append((float(value), float(slope), seconds))
-        self.questions.append((kind, asked))  # last: what has no question is not there, should an interrupt fall here
+        self.questions.append((kind, asked))  # last, so that an interrupt leaves no question without data
         self.at += 1
         if self.checkpoint.due():
             self.save()
 
     def save(self) -> None:
-        """Bring the file up to date, unless it is."""
+        """Bring the file up to date if it is not."""
         n = len(self.questions)
         if n == self.n_saved:
             return
@@ -139,7 +139,7 @@ class Journal:
 
 
 def record_vector(journal: Journal | None, name: str, ask: Callable[[], Array]) -> Array:
-    """One number per feature: the journal's, or a new one, which it records."""
+    """One number per feature: the journal's, or a new one, which the journal records."""
     return ask() if journal is None else journal.vector(name, ask)
 
 
@@ -173,7 +173,7 @@ class RecordedRisk:
 
     def along(self, scores: Scores, direction: Scores, t: float) -> tuple[float, float]:
         asked = _checksum(scores.w, direction.w, np.array([t]))
-        return self.journal.line(asked, lambda: self.inner.along(scores.there(), direction.there(), t))
+        return self.journal.line(asked, lambda: self.inner.along(scores.compute(), direction.compute(), t))
 
     def objective(self, w: Array, C: float) -> tuple[float, Array]:
         return self.journal.evaluation(_checksum(w, np.array([C])), lambda: self.inner.objective(w, C))
@@ -187,7 +187,7 @@ class Scores:
     def __init__(self, risk: Any, w: Array, vector: Any):
         self.risk, self.w, self.vector = risk, w, vector
 
-    def there(self) -> Any:
+    def compute(self) -> Any:
         if self.vector is None:
             self.vector = self.risk.value_and_gradient(self.w)[2]
         return self.vector

@@ -1,8 +1,8 @@
 """A loss on a linear model, as the solvers see it.
 
 A :class:`LinearRisk` is R(w) = Σ_q ω_q L_q(X_q w), for any loss: the loss enters only through its fill, which
-:meth:`gainful.losses.Loss.bind` gives. Each evaluation is one pass over X, which is never copied; along a line the
-scores are known and X is not read.
+:meth:`gainful.losses.Loss.bind` returns. Each evaluation is one pass over X, which is never copied; along a line the
+scores are known, and X is not read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a fit measures its features: divided by their standard deviations, or as they are given.
+"""The feature scaling of a fit: divided by standard deviations, or as given.
 
-X is never touched. A solver works on v, which stands for the weights w = v/scales of the features as they are; since
-X·w = (X/scales)·v, that is training on the scaled features. Nothing is centred: adding a constant to all scores of a
-query changes no ranking loss, and ridge regression has an intercept for it.
+X is never changed. A solver works on v, which represents the weights w = v/scales of the original features; since
+X·w = (X/scales)·v, this trains on the scaled features. Nothing is centred: adding a constant to all scores of a query
+changes no ranking loss, and ridge regression has an intercept.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from gainful.solvers.ridge import Targets, solve_ridge_of_sums
 
 SCALE = Maybe(
     inner=Choice(of=("standard",)),
-    help="standard divides features by their standard deviations over the training rows; None takes them as given",
+    help="standard divides features by their standard deviations over the training rows; None uses them as given",
 )
 
 
 class Scaling:
-    """The scales of one fit, and the ridge regressions that start it. With a journal, scales are written there."""
+    """The scales of one fit, and its initial ridge regressions. A journal, if any, records the scales."""
 
     def __init__(self, data: Dataset, scale: str | None, journal: Journal | None = None):
         self.data, self.scale, self.journal = data, scale, journal
 
     @cached_property
     def scales(self) -> Array:
-        """What each feature is divided by, (d,); ∞ for a constant one, whose weight then is exactly 0."""
+        """What each feature is divided by, (d,); ∞ for a constant feature, whose weight is then exactly 0."""
         if self.scale is None:
             return np.ones(self.data.n_features)
         return record_vector(self.journal, "feature scales", lambda: self.spread.scales(self.scale))
@@ -44,7 +44,7 @@ class Scaling:
         return spread_of_blocks(self.data)
 
     def deviations(self) -> Array:
-        """The standard deviation of each scaled feature; 1 where it is constant."""
+        """The standard deviation of each scaled feature; 1 if it is constant."""
         if self.scale is not None:
             return np.ones(self.data.n_features)
         found = record_vector(self.journal, "feature deviations", lambda: self.spread.deviation)
@@ -60,26 +60,26 @@ class Scaling:
         return solve_ridge_of_sums(each, self.spread, self.scale, alpha)
 
     def start(self, alpha: float = 1.0) -> Array:
-        """v of ridge regression on the grades, for solvers to start from; alpha counts mean squares of a feature."""
+        """The v of ridge regression on the grades, as a start for solvers; alpha is in mean squares of a feature."""
         return record_vector(
             self.journal, "ridge regression", lambda: self.ridge(alpha * self.spread.mean_square(self.scale))[0]
         )
 
 
 class ScaledRisk:
-    """A risk as a function of v = w·scales, for any solver; what else the risk can do, it does for w."""
+    """A risk as a function of v = w·scales, for any solver; all other methods of the risk still take w."""
 
     def __init__(self, inner: Any, scales: Array):
         self.inner, self.scales = inner, scales
         self.n_features = inner.n_features
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # not set yet, as in a copy that is being made
+        if name == "inner":  # not set yet, as while copying
             raise AttributeError(name)
         return getattr(self.inner, name)
 
-    def unscaled(self, v: Array) -> Array:
-        """The weights of the features as they are."""
+    def unscale(self, v: Array) -> Array:
+        """The weights of the original features."""
         return np.asarray(v / self.scales)
 
     def at(self, iteration: int, total: int) -> ScaledRisk:
@@ -87,12 +87,12 @@ class ScaledRisk:
         return ScaledRisk(self.inner.at(iteration, total), self.scales)
 
     def value_and_gradient(self, v: Array) -> tuple[float, Array, Any]:
-        value, gradient, scores = self.inner.value_and_gradient(self.unscaled(v))
+        value, gradient, scores = self.inner.value_and_gradient(self.unscale(v))
         return value, gradient / self.scales, scores
 
     def objective(self, v: Array, C: float) -> tuple[float, Array]:
         """½‖v‖² + C·R and its gradient."""
-        value, gradient = self.inner.without_scores(self.unscaled(v))
+        value, gradient = self.inner.without_scores(self.unscale(v))
         return 0.5 * float(v @ v) + C * value, v + C * (gradient / self.scales)
 
 
@@ -106,7 +106,7 @@ def spread_of_blocks(data: Dataset) -> Spread:
 
 
 def _first_row(data: RankingData) -> Array | None:
-    """The first row that counts; None where all queries of the block weigh 0."""
+    """The first row that counts; None if all queries of the block have weight 0."""
     weights = data.query_weights
     return first_row(data.X, data.row_weights) if weights is None or weights.any() else None
 

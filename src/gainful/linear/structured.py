@@ -1,4 +1,4 @@
-"""Structured bounds on linear models: one problem per block of queries, on which several risks are built."""
+"""Structured bounds on linear models: one problem per block of queries, shared by several risks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class QueryColumns(ScaledRisk):
         self.problem, self.X, self.weights, self.n_queries = problem, X, weights, problem.n_queries
 
     def columns(self, v: Array, queries: Array) -> tuple[Array, Array]:
-        """As of :class:`~gainful.solvers.risk.ColumnRisk`: ξ_q(v) = b − v·V."""
-        w = self.unscaled(v)
+        """As in :class:`~gainful.solvers.risk.ColumnRisk`: ξ_q(v) = b − v·V."""
+        w = self.unscale(v)
         V, b = np.zeros((len(queries), self.n_features)), np.zeros(len(queries))
         for i, q in enumerate(queries):
             X = self.X[int(self.problem.offsets[q]) : int(self.problem.offsets[q + 1])]
@@ -42,7 +42,7 @@ class QueryColumns(ScaledRisk):
 
 @dataclass(frozen=True)
 class ProblemSpec:
-    """What makes a ranking problem of grades: the measure, A(1), A(2), … (None: average precision), and how ties go."""
+    """How to build a ranking problem from grades: the measure, A(1), A(2), … (None: average precision), and ties."""
 
     measure: Metric
     position_weights: Array | None
@@ -72,9 +72,9 @@ class ProblemSpec:
 
 
 class StructuredRisks:
-    """The structured risks of data in blocks; the problems are made once, whichever bound is asked for.
+    """The structured risks of data in blocks; all bounds share the problems, which are built once.
 
-    They are functions of v, which stands for the weights v/scales. With a journal, all their answers are recorded.
+    The risks are functions of v, which represents the weights v/scales. A journal, if any, records all their answers.
     """
 
     def __init__(self, data: Dataset, spec: ProblemSpec, scales: Array, journal: Journal | None = None):
@@ -84,9 +84,9 @@ class StructuredRisks:
     def risk(self, bound: str) -> Risk:
         return self._risk(self._problems, bound)
 
-    def linearised(self, v: Array) -> Risk:
+    def linearise(self, v: Array) -> Risk:
         """The convex risk whose target is the ranking that v predicts."""
-        return self._risk(self.data.map_resident(_targeting, self._problems, v / self.scales), "convex")
+        return self._risk(self.data.map_resident(_retarget_block, self._problems, v / self.scales), "convex")
 
     def _risk(self, problems: PerBlock, bound: str) -> Risk:
         parts = self.data.map_resident(_bind_bound, problems, bound, self.data.total_weight)
@@ -108,8 +108,8 @@ def _bind_bound(data: RankingData, problem: RankingProblem, bound: str, total: f
     return LinearRisk(fill_bound(problem, bound), data.X, data.offsets, block_shares(data, total))
 
 
-def _targeting(data: RankingData, problem: RankingProblem, w: Array) -> RankingProblem:
-    return targeting(problem, linear_scores(data.X, w))
+def _retarget_block(data: RankingData, problem: RankingProblem, w: Array) -> RankingProblem:
+    return retarget(problem, linear_scores(data.X, w))
 
 
 class ShiftedRisk:
@@ -142,7 +142,7 @@ def only_query(problem: RankingProblem, q: int) -> RankingProblem:
     )
 
 
-def targeting(problem: RankingProblem, scores: Array) -> RankingProblem:
+def retarget(problem: RankingProblem, scores: Array) -> RankingProblem:
     """The same losses with the ranking by score as the target, ties in row order."""
     counts = np.diff(problem.offsets)
     query = np.repeat(np.arange(problem.n_queries), counts)

@@ -1,8 +1,9 @@
-"""Losses on linear models with the features on a GPU: what :class:`gainful.linear.risk.LinearRisk` is for the CPU.
+"""Losses on linear models with the features on a GPU: the counterpart of :class:`gainful.linear.risk.LinearRisk`.
 
-X is sent once. Sums are in float64: X is held so where memory allows, else as it is stored and widened block by block.
+X is sent once. Sums are in float64: X is kept in float64 if memory allows, otherwise in its stored type and widened
+block by block.
 
-This module imports PyTorch: import it on use.
+This module imports PyTorch: import it only where needed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from gainful.losses import Loss
 from gainful.nets.device import tensor_device
 from gainful.nets.train import batch_loss
 
-WIDE_SHARE = 0.5  # of the free memory that X may take in float64
-BLOCK_BYTES = 1 << 25  # of a block that is widened: small enough to stay in the cache of a GPU
+WIDE_SHARE = 0.5  # fraction of the free memory that X may take in float64
+BLOCK_BYTES = 1 << 25  # size of a widened block: small enough for the cache of a GPU
 SEND_ROWS = 1 << 16
 
 
@@ -40,11 +41,11 @@ class TensorLinearRisk:
     ):
         if not isinstance(data.X, np.ndarray):
             raise ParameterError(
-                f"device={device!r} takes dense features, these are sparse; take device='cpu', which takes both"
+                f"device={device!r} takes dense features, but these are sparse; use device='cpu', which takes both"
             )
         self.device = torch.device(tensor_device(device))
         at = torch.zeros(0, dtype=torch.float64, device=self.device)
-        self.X = _sent(data.X, self.device, self._has_room(data) if wide is None else wide)
+        self.X = _send(data.X, self.device, self._has_room(data) if wide is None else wide)
         self.batch = batch_loss(loss, data.y, data.offsets, at, tensors=True)
         shares = query_shares(data) if weights is None else weights
         self.query_weights = torch.as_tensor(shares, device=self.device)
@@ -90,7 +91,7 @@ class TensorLinearRisk:
         return float(self.query_weights @ values), gradient.cpu().numpy(), scores
 
     def _blocks(self) -> Iterator[tuple[Tensor, slice]]:
-        """X in float64: at once where it is held so, else block by block."""
+        """X in float64: at once if it is stored so, otherwise block by block."""
         n, d = self.X.shape
         step = n if self.X.dtype == torch.float64 else max(1, BLOCK_BYTES // (8 * d))
         for start in range(0, n, step):
@@ -98,11 +99,11 @@ class TensorLinearRisk:
             yield self.X[rows].to(torch.float64), rows
 
 
-def _sent(X: Array, device: torch.device, wide: bool) -> Tensor:
-    """X on the device, block by block, so that the host holds no second copy."""
+def _send(X: Array, device: torch.device, wide: bool) -> Tensor:
+    """Send X to the device block by block, so that the host holds no second copy."""
     kind = torch.float64 if wide or X.dtype == np.float64 else torch.float32
     sent = torch.empty(X.shape, dtype=kind, device=device)
     for start in range(0, len(X), SEND_ROWS):
-        block = np.array(X[start : start + SEND_ROWS])  # writable, as PyTorch wants it
+        block = np.array(X[start : start + SEND_ROWS])  # writable, as PyTorch requires
         sent[start : start + SEND_ROWS] = torch.from_numpy(block).to(device)
     return sent

@@ -1,13 +1,13 @@
-"""Ranking as importance-weighted classification of pairs: what the NDCG reduction sees of the data.
+"""Ranking as importance-weighted classification of pairs: the NDCG reduction's view of the data.
 
-A pair of documents with g_i > g_j weighs what exchanging them would change in NDCG (no truncation)::
+The weight of a pair of documents with g_i > g_j is the change in NDCG from swapping them (no truncation)::
 
     w_ij = |(2^{g_i} − 2^{g_j}) (D(π_i) − D(π_j))| / N_q,   D(r) = 1/log2(1 + r)
 
-with π the ranks by the present scores. Of tied scores the lower grade goes first, and documents equal in both share the
-mean of their discounts, so that nothing depends on the order of the rows. For every ranking 1 − NDCG is at
-most the sum of the weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all
-equal has no pair.
+with π the ranks by the current scores. Among tied scores the lower grade comes first, and documents equal in both share
+the mean of their discounts, so that nothing depends on the order of the rows. For every ranking 1 − NDCG is at most the
+sum of the weights of its inverted pairs (Sun, Qin, Tao and Wang 2009, theorem 1). A query whose grades are all equal
+has no pairs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gainful.data.rows import Array, read_only, row_chunks
 from gainful.data.spread import ROUNDING
 from gainful.losses.gains import exponential_gain, perfect_sums
 
-CODE_SEED = 20090719  # of the fixed direction along which rows of one grade are put in order
-WORK_PER_THREAD = 200_000  # pairs, or rows times features: less is not worth a thread
+CODE_SEED = 20090719  # seed of the fixed direction along which rows of one grade are sorted
+WORK_PER_THREAD = 200_000  # pairs, or rows times features: fewer are not worth a thread
 
 
 def importance_weights(grades: Any, ranks: Any) -> Array:
-    """w_ij of one query, (n, n), 0 where g_i ≤ g_j: the definition, for people and tests. ``ranks`` count from 1.
+    """w_ij of one query, (n, n), 0 if g_i ≤ g_j: the definition, for readers and tests. ``ranks`` count from 1.
 
     >>> importance_weights([1, 0], [2, 1]).round(4)
     array([[0.    , 0.3691],
@@ -45,7 +45,7 @@ def importance_weights(grades: Any, ranks: Any) -> Array:
 
 
 def query_order(query_ids: Any) -> Array:
-    """Positions of the queries by their ids: by type, then by number or text, wherever they stand in the data.
+    """Positions of the queries by their ids: by type, then by number or text, regardless of their position in the data.
 
     >>> query_order(np.array(["b", "c", "a"])).tolist()
     [2, 0, 1]
@@ -58,7 +58,7 @@ def query_order(query_ids: Any) -> Array:
 
 
 def row_scores(features: Features, w: Array, threads: int | None = None) -> Array:
-    """X·w; equal rows get equal scores to the last bit, wherever they stand."""
+    """X·w; equal rows get equal scores to the last bit, regardless of their position."""
     out, weights = np.empty(features.n_rows), read_only(w)
 
     def piece(lo: int, hi: int) -> None:
@@ -70,7 +70,7 @@ def row_scores(features: Features, w: Array, threads: int | None = None) -> Arra
 
 
 class WeightedPairs:
-    """The pairs of a training set, query by query and never stored; pieces of queries go to threads.
+    """The pairs of a training set, visited query by query and never stored; threads share the queries.
 
     ``gains`` (n_rows,) are (2^g − 1)/N_q, ``discounts`` D(1), D(2), …; see the kernels for ``order`` and ``below``.
     """
@@ -93,7 +93,7 @@ class WeightedPairs:
         self.queries = np.arange(self.n_queries)
 
     def arrange(self, data: RankingData, scales: Array) -> None:
-        """List pairs by query id, and the rows of one grade by their features, whatever the order of the rows."""
+        """Sort pairs by query id, and the rows of one grade by their features, regardless of row order."""
         self.queries = query_order(data.query_ids)
         direction = np.random.default_rng(CODE_SEED).standard_normal(data.n_features) / scales
         code = row_scores(Features(data.X), direction, self.threads)
@@ -110,7 +110,7 @@ class WeightedPairs:
         self._run_in_threads(lambda a, b: kernels.rank_discounts(s, a, b, *shape, self.discounts, *self._ranking(), D))
         return D
 
-    def inverted(self, scores: Array) -> Array:
+    def inverted_weights(self, scores: Array) -> Array:
         """Σ of w_ij over the pairs that these scores put in the wrong order, per query: at least 1 − NDCG."""
         kernels = _kernels()
         D, out = read_only(self.rank_discounts(scores)), np.empty(self.n_queries)
@@ -120,7 +120,7 @@ class WeightedPairs:
     # -- pairs for a classifier ----------------------------------------------------------------------------------------
 
     def pairs(self, D: Array) -> tuple[Array, Array, Array]:
-        """(better, worse, ω_q w_ij) of every pair that weighs anything."""
+        """(better, worse, ω_q w_ij) of every pair with a positive weight."""
         kernels = _kernels()
         better, worse, weight = self._room(self.n_pairs)
         n = kernels.every_pair(read_only(D), self.queries, *self._arrays(), self.shares, better, worse, weight)
@@ -164,9 +164,9 @@ class WeightedPairs:
 
 
 def varies_within_queries(data: RankingData, threads: int | None = None) -> Array:
-    """Whether a feature tells any two documents of one query apart, (n_features,); only queries that count do.
+    """Whether a feature distinguishes two documents of one query, (n_features,); queries of weight 0 are ignored.
 
-    Values that differ by rounding alone are the same.
+    Values that differ only by rounding count as equal.
     """
     X, offsets, shares = data.X, read_only(data.offsets), query_shares(data)
     dense = isinstance(X, np.ndarray)
@@ -182,7 +182,7 @@ def varies_within_queries(data: RankingData, threads: int | None = None) -> Arra
 
 
 def _dense_varies(X: Array, offsets: Array, shares: Array, first: int, last: int) -> Array:
-    """Blocks of queries, so that no temporary is as large as X."""
+    """Works on blocks of queries, so that no temporary is as large as X."""
     found = np.zeros(X.shape[1], dtype=bool)
     for queries in row_chunks(last - first, X.shape[1]):
         start, stop = first + queries.start, first + queries.stop
@@ -200,7 +200,7 @@ def _sparse_varies(X: Any, offsets: Array, shares: Array, first: int, last: int)
 
 
 def _kernels() -> Any:
-    """The compiled module, loaded on use."""
+    """The compiled module, loaded on first use."""
     from gainful.linear import weighted_pairs_kernels
 
     return weighted_pairs_kernels

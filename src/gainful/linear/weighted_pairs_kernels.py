@@ -2,7 +2,7 @@
 
 The rows of query q, best grade first, are ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. ``below[p]`` says at which
 position of that order the next lower grade begins (counted from the query's first), so the documents that position p
-beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by row, ``D`` discounts at the present ranks.
+beats are the positions from ``below[p]`` on. ``gains`` are (2^g − 1)/N_q by row, ``D`` discounts at the current ranks.
 """
 # mypy: ignore-errors
 
@@ -14,17 +14,18 @@ from gainful.compute.kernels import sort_falling
 
 @kernel
 def rank_discounts(scores, first, last, offsets, order, below, discounts, own, ranks, spare, D):
-    """D[i] = discounts[rank of i − 1], ranks by falling score within the query, whatever the order of the rows.
+    """D[i] = discounts[rank of i − 1], ranks by decreasing score within the query, regardless of row order.
 
-    Of equal scores the lower grade goes first; documents equal in score and grade share the mean of their discounts.
-    Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank, ``spare``.
+    Among equal scores the lower grade comes first; documents equal in score and grade share the mean of their
+    discounts. Workspaces as long as the longest query: ``own`` scores by place, ``ranks`` the places by rank,
+    ``spare``.
     """
     for q in range(first, last):
         lo = offsets[q]
         n = offsets[q + 1] - lo
         for p in range(n):
             own[p] = scores[lo + order[lo + p]]
-            ranks[p] = n - 1 - p  # the worst grade first, so that a stable sort leaves it there
+            ranks[p] = n - 1 - p  # the worst grade first, so that a stable sort keeps it there
         sort_falling(own, 0, ranks, 0, n, spare)
         begin, total = 0, 0.0
         for r in range(n):
@@ -54,7 +55,7 @@ def total_weights(D, first, last, offsets, order, below, gains, out):
 
 @kernel
 def inverted_weights(D, first, last, offsets, order, below, gains, out):
-    """out[q] = Σ of w_ij over the pairs ranked in the wrong order: the better one has the lesser discount."""
+    """out[q] = Σ of w_ij over the pairs ranked in the wrong order: the better one has the smaller discount."""
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
         total = 0.0
@@ -69,7 +70,7 @@ def inverted_weights(D, first, last, offsets, order, below, gains, out):
 
 @kernel
 def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, weight):
-    """All pairs of a positive weight with ω_q w_ij, query by query in the order given; returns how many."""
+    """All pairs of positive weight with ω_q w_ij, query by query in the order given; returns how many."""
     count = 0
     for q in queries:
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -88,7 +89,7 @@ def every_pair(D, queries, offsets, order, below, gains, shares, better, worse, 
 def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offset, better, worse, weight):
     """Systematic sampling: marks at offset, offset + spacing, … on the line of all weights; returns how many pairs.
 
-    A pair is drawn once for each mark in its stretch, and its weight is that number: its expectation is ω_q w_ij over
+    A pair is drawn once for each mark in its interval, and its weight is that count: the expectation is ω_q w_ij over
     the spacing.
     """
     count, reached, mark = 0, 0.0, offset
@@ -115,8 +116,8 @@ def drawn_pairs(D, queries, offsets, order, below, gains, shares, spacing, offse
 def sparse_varies(data, indices, indptr, first, last, offsets, shares, rounding, work, out):
     """out[j] = 1 where feature j of a CSR matrix varies within one of the queries that count.
 
-    ``work`` has a row of zeros for the number of values stored in the query at hand, then one for the least and one for
-    the largest of them. Only the columns that a query touches are visited.
+    ``work`` has a row of zeros for the number of values stored in the current query, then one for the smallest and one
+    for the largest of them. Only the columns stored in a query are visited.
     """
     for q in range(first, last):
         if shares[q] == 0.0:
@@ -133,7 +134,7 @@ def sparse_varies(data, indices, indptr, first, last, offsets, shares, rounding,
             j = indices[e]
             if work[0, j] > 0.0:
                 low, high = work[1, j], work[2, j]
-                if work[0, j] < n:  # what is not stored is 0
+                if work[0, j] < n:  # values not stored are 0
                     low, high = low if low < 0.0 else 0.0, high if high > 0.0 else 0.0
                 size = high if high > -low else -low
                 if high - low > rounding * size:

@@ -1,7 +1,7 @@
 """``Loss``: a ranking loss as a value.
 
-A loss maps the scores and grades of one query to a value and to its gradient by score. It knows nothing of features and
-nothing of other queries: the loop over queries, threads and weights belong to :mod:`gainful.compute.query_loop`.
+A loss maps the scores and grades of one query to a value and to its gradient by score. It sees neither features
+nor other queries: :mod:`gainful.compute.query_loop` handles the loop over queries, threads and weights.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class LossEntry:
-    """A named loss: what it is, and how it is tied to the grades of a training set.
+    """A named loss: its properties, and how to bind it to the grades of a training set.
 
     ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend
-    on the present ranking and count as constants in the gradient, which is therefore not the derivative of the value;
-    its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` gives the
+    on the current ranking. The gradient treats them as constants, so it is not the derivative of the value;
+    its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` returns the
     *fill* that :mod:`gainful.compute.query_loop` drives.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
-    ``flat``: it has next to no gradient where all scores are equal, so models should start elsewhere.
-    ``staged``: the loss changes from one iteration to the next, and ``bind`` gives a :class:`StagedFill`.
+    ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
+    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
     """
 
     name: str
@@ -59,21 +59,21 @@ class LossEntry:
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     paper: str = ""
-    threads: int | None = None  # 1 where it must not be called from several threads at once
+    threads: int | None = None  # 1 if it must not be called from several threads at once
 
 
 class StagedFill(Protocol):
-    """The fill of a loss that changes as training goes on; called as it is, it is that of the last stage."""
+    """The fill of a loss that changes during training; calling it directly uses the last stage."""
 
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None: ...
 
     def at(self, iteration: int, total: int) -> Fill:
-        """The fill of iteration 1 … ``total``."""
+        """The fill for iteration 1 … ``total``."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss with its parameters: immutable, hashable; prints as it is typed. Build it with :func:`gainful.loss`."""
+    """A loss with its parameters: immutable, hashable, prints as typed. Build it with :func:`gainful.loss`."""
 
     entry: LossEntry
     values: tuple[tuple[str, Any], ...] = ()
@@ -84,7 +84,7 @@ class Loss:
 
     @property
     def params(self) -> dict[str, Any]:
-        """All parameters, those left at their defaults included."""
+        """All parameters, including those left at their defaults."""
         return {name: one.default for name, one in self.entry.parameters.items()} | dict(self.values)
 
     @property
@@ -105,14 +105,14 @@ class Loss:
 
     def __str__(self) -> str:
         usual = {name: one.default for name, one in self.entry.parameters.items()}
-        changed = [f"{name}={_shown(value)}" for name, value in self.params.items() if value != usual[name]]
+        changed = [f"{name}={_short_text(value)}" for name, value in self.params.items() if value != usual[name]]
         return f"{self.name}({', '.join(changed)})" if changed else self.name
 
     def __repr__(self) -> str:
         return f"loss({str(self)!r})"
 
     def __call__(self, scores: Any, grades: Any) -> tuple[float, Array]:
-        """Value and gradient by score, (n,), of one query.
+        """The value of one query and its gradient by score, (n,).
 
         >>> import gainful
         >>> value, gradient = gainful.loss("pairwise-hinge")([0.0, 0.5], [1, 0])
@@ -127,15 +127,15 @@ class Loss:
         y, offsets = check_grades(y), np.ascontiguousarray(offsets, dtype=np.int64)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != y.shape:
-            raise DataError(f"there are {len(y)} grades, but scores of shape {scores.shape}")
+            raise DataError(f"got {len(y)} grades, but scores of shape {scores.shape}")
         return query_loop.values_and_gradient(self.bind(y, offsets), offsets, read_only(scores), self.entry.threads)
 
     def bind(self, y: Array, offsets: Array) -> Fill:
-        """This loss on a training set: what does not depend on the scores is computed here, once."""
+        """This loss on a training set; computes once everything that does not depend on the scores."""
         return self.entry.bind(self.params, read_only(y), read_only(offsets))
 
     def bind_newton(self, y: Array, offsets: Array) -> NewtonFill | None:
-        """Gradient and curvature on a training set, where the loss knows its curvature."""
+        """Gradient and curvature on a training set, if the loss defines a curvature."""
         if self.entry.newton is None:
             return None
         return self.entry.newton(self.params, read_only(y), read_only(offsets))
@@ -149,7 +149,7 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
         constraint = entry.parameters[name].constraint
         if not constraint.accepts(value):
             raise ParameterError.of(entry.name, name, constraint.expected(), value)
-    # a default spelled out is the default: two losses that print alike are equal
+    # an explicit default equals an omitted one: two losses that print alike are equal
     return Loss(
         entry,
         tuple(
@@ -158,8 +158,8 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
     )
 
 
-def _shown(value: Any) -> str:
-    """As short as it can be written without becoming another number."""
+def _short_text(value: Any) -> str:
+    """The shortest text that reads back as the same number."""
     if not isinstance(value, float | np.floating):
         return str(value)
     short = f"{value:g}"
@@ -170,7 +170,7 @@ def _shown(value: Any) -> str:
 
 
 class ByGrade:
-    """The rows of each query by falling grade, as the kernels of this package want them.
+    """The rows of each query by decreasing grade, the layout that the kernels of this package use.
 
     Block b of query q, one of ``blocks[q]:blocks[q + 1]``, holds the positions ``starts[b]:starts[b + 1]``; position p
     is row ``rows[p]``.
@@ -187,7 +187,7 @@ class ByGrade:
         return read_only(values[self.rows])
 
     def gains(self, k: int | None = None) -> Array:
-        """(2^g − 1)/N_q by position, with N_q the best DCG@k; 0 where the query has no gain."""
+        """(2^g − 1)/N_q by position, with N_q the ideal DCG@k; 0 if the query has no gain."""
         values = exponential_gain(self.y, self.offsets)
         longest = int(np.diff(self.offsets).max())
         depth = longest if k is None else min(longest, k)
@@ -221,10 +221,10 @@ class ByGrade:
 
 
 class FrozenFill:
-    """The fill of a frozen loss; called as it is, the weights are those of the scores it is called with.
+    """The fill of a frozen loss; calling it directly computes the weights at the scores passed.
 
-    ``weigh(t, first, last)`` gives what depends on the present ranking, as arrays by position or ``by_query``;
-    ``run(t, first, last, weights, values, gradient)`` is the loss with that held fixed. ``t`` are scores by position.
+    ``weigh(t, first, last)`` computes what depends on the current ranking, as arrays by position or ``by_query``;
+    ``run(t, first, last, weights, values, gradient)`` is the loss with these held fixed. ``t`` are scores by position.
     """
 
     def __init__(self, rows: ByGrade, weigh: Weigh, run: RunFrozen, *, by_query: bool = False):
@@ -252,11 +252,11 @@ class FrozenFill:
         return self._rows.fill(frozen)
 
 
-RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients are ordinary numbers
+RANGE = 600.0  # of exponents: exp(±RANGE/2), their products and quotients neither overflow nor vanish
 
 
-def centred(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
-    """σ(t − middle of its query), and whether that leaves RANGE, for each query.
+def centre(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
+    """σ(t − midrange of its query), and for each query whether that exceeds RANGE.
 
     ``ends`` are the offsets of these queries; ``t`` begins at the first of them.
     """
@@ -269,10 +269,10 @@ def centred(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
 
 
 def exponentials(t: Array, ends: Array, sigma: float) -> tuple[Array, Array]:
-    """exp of :func:`centred`, from which a pair needs one division, and the queries that are too far apart for it.
+    """exp of :func:`centre`, so that a pair needs one division, and the queries whose scores are too far apart for it.
 
-    These count from the first; their exponentials mean nothing.
+    The queries count from the first one; their exponentials are meaningless.
     """
-    z, far = centred(t, ends, sigma)
+    z, far = centre(t, ends, sigma)
     with np.errstate(over="ignore"):
         return np.exp(z, out=z), np.flatnonzero(far)

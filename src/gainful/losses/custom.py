@@ -15,7 +15,7 @@ from gainful.errors import DataError, ParameterError
 from gainful.losses.base import Loss, LossEntry
 
 PREFIX = "custom:"
-ROUNDING = 1e-9  # a value of a convex loss this little below 0 counts as 0
+ROUNDING = 1e-9  # a convex loss this close below 0 counts as 0
 
 
 def custom_loss(
@@ -27,16 +27,16 @@ def custom_loss(
 ) -> Loss:
     """``function(scores, grades) -> (value, gradient)`` of one query, as a loss.
 
-    ``convex`` and ``smooth`` are the caller's word: they decide which solvers take it. Values must not be negative
-    where it is called convex. A function compiled by ``numba.njit`` runs in the compiled loop on several threads; any
-    other is called query by query on one.
+    The caller vouches for ``convex`` and ``smooth``, which decide the solvers that accept it. A convex loss must not be
+    negative. A function compiled by ``numba.njit`` runs in the compiled loop on several threads; any other function is
+    called query by query on one thread.
     """
     shown = name or str(getattr(function, "__name__", type(function).__name__))
     compiled = hasattr(function, "py_func")
     return Loss(
         LossEntry(
             f"{PREFIX}{shown}",
-            "A function of the caller's.",
+            "A user-defined function.",
             partial(_bind_compiled if compiled else _bind_plain, function, shown, convex),
             convex=convex,
             smooth=smooth,
@@ -46,12 +46,14 @@ def custom_loss(
 
 
 def missing_loss(text: str) -> Loss:
-    """Stands for a function that a model file can name but not hold: it prints, but cannot be trained with."""
+    """A placeholder for a function that a model file can name but not store: it prints, but cannot train."""
 
     def bind(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-        raise ParameterError(f"the loss {text!r} was a function where this model was trained; set loss= to it again")
+        raise ParameterError(
+            f"the loss {text!r} was a Python function when this model was trained; set loss= to it again"
+        )
 
-    return Loss(LossEntry(text, "A function that is not here.", bind))
+    return Loss(LossEntry(text, "A function that the model file does not contain.", bind))
 
 
 def _bind_plain(function: Any, shown: str, convex: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -61,19 +63,19 @@ def _bind_plain(function: Any, shown: str, convex: bool, params: Mapping[str, An
             rows = slice(int(offsets[q]), int(offsets[q + 1]))
             own = slice(rows.start - lo, rows.stop - lo)
             answer = function(scores[own], y[rows])
-            values[q], gradient[own] = _checked(answer, shown, convex, rows.stop - rows.start)
+            values[q], gradient[own] = _check_result(answer, shown, convex, rows.stop - rows.start)
 
     return fill
 
 
-def _checked(answer: Any, shown: str, convex: bool, n: int) -> tuple[float, Array]:
+def _check_result(answer: Any, shown: str, convex: bool, n: int) -> tuple[float, Array]:
     try:
         value, gradient = answer
         number, slopes = float(value), np.asarray(gradient, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"the loss {shown} must return a value and a gradient, returned {answer!r:.60}") from None
+        raise DataError(f"the loss {shown} must return a value and a gradient, but returned {answer!r:.60}") from None
     if slopes.shape != (n,):
-        raise DataError(f"the loss {shown} must return a gradient of {n} numbers, its shape was {slopes.shape}")
+        raise DataError(f"the loss {shown} must return a gradient of {n} numbers, but its shape was {slopes.shape}")
     if convex and number < 0.0:
         if number < -ROUNDING:
             raise _negative(shown, number)
@@ -82,7 +84,7 @@ def _checked(answer: Any, shown: str, convex: bool, n: int) -> tuple[float, Arra
 
 
 def _negative(shown: str, value: float) -> DataError:
-    return DataError(f"the loss {shown} is called convex and must not be negative, its value was {value:g}")
+    return DataError(f"the loss {shown} is declared convex and must not be negative, but its value was {value:g}")
 
 
 # -- compiled ----------------------------------------------------------------------------------------------------------
@@ -94,47 +96,47 @@ def _bind_compiled(
     run = _loop()
 
     def fill(scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
-        with _told(shown):
+        with _translate_errors(shown):
             bad = run(function, scores, y, offsets, convex, first, last, values, gradient)
         if bad >= 0:
             n = int(offsets[bad + 1] - offsets[bad])
             if values[bad] < -ROUNDING:
                 raise _negative(shown, float(values[bad]))
-            raise DataError(f"the loss {shown} must return a gradient of {n} numbers, for query {bad} it did not")
+            raise DataError(f"the loss {shown} must return a gradient of {n} numbers, but did not for query {bad}")
 
-    if len(offsets) > 1:  # what is wrong with it shows in the first query
+    if len(offsets) > 1:  # a faulty function already fails on the first query
         n = int(offsets[1])
-        with _told(shown):
+        with _translate_errors(shown):
             answer = function(np.zeros(n), np.array(y[:n]))
-        _checked(answer, shown, convex, n)
+        _check_result(answer, shown, convex, n)
         fill(read_only(np.zeros(n)), 0, 1, np.empty(len(offsets) - 1), np.empty(n))
     return fill
 
 
 @contextmanager
-def _told(shown: str) -> Iterator[None]:
-    """What the compiler and the compiled function complain of, as errors of this package."""
+def _translate_errors(shown: str) -> Iterator[None]:
+    """Turn errors of the compiler and of the compiled function into errors of this package."""
     from numba.core.errors import NumbaError
 
     try:
         yield
     except (NumbaError, TypeError) as error:
         raise ParameterError(
-            f"the loss {shown} cannot be compiled for two arrays of float64, scores and grades: {error}"
+            f"the loss {shown} does not compile for two float64 arrays, scores and grades: {error}"
         ) from error
     except ValueError as error:
         raise DataError(f"the loss {shown} failed: {error}") from error
 
 
 def _loop() -> Any:
-    """The loop over queries, compiled anew in each process: a function handed in has no machine code on disk."""
+    """The loop over queries, compiled once per process: the cache cannot store a user's function."""
     global _compiled_loop
     if _compiled_loop is None:
         from numba import njit
 
         @njit(nogil=True)
         def run(function, scores, y, offsets, convex, first, last, values, gradient):  # type: ignore[no-untyped-def]
-            """The first query whose answer will not do, or −1. The function gets copies: it may write to them."""
+            """The first query with an invalid result, or −1. The function gets copies, so it may write to them."""
             lo = offsets[first]
             for q in range(first, last):
                 a, b = offsets[q], offsets[q + 1]

@@ -1,4 +1,4 @@
-"""Gains of grades, in units that neither overflow nor vanish, and the DCG of perfect rankings."""
+"""Gains of grades, scaled so that they neither overflow nor vanish, and the DCG of perfect rankings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LN2 = float(np.log(2.0))
 
 
 def linear_gain(grades: Array, offsets: Array) -> Array:
-    """g over the largest grade of the query: only ratios matter, and sums cannot overflow."""
+    """g divided by the largest grade of the query: only ratios matter, and sums cannot overflow."""
     top = np.maximum(np.maximum.reduceat(grades, offsets[:-1]), np.finfo(np.float64).tiny)
     return np.asarray(grades / np.repeat(top, np.diff(offsets)))
 

@@ -25,7 +25,7 @@ def top_one(y: Array, offsets: Array) -> Array:
 
 
 def gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
-    """(2^g_i − γ) / Σ (2^g_j − γ), with both divided by a power of two that keeps them in range."""
+    """(2^g_i − γ) / Σ (2^g_j − γ), both divided by a power of two to stay in range."""
     top = np.floor(_per_query(y, offsets, np.maximum))
     gains = np.exp2(y - top) - gamma * np.exp2(-top)
     total = _per_query(gains, offsets, np.add)
@@ -123,7 +123,7 @@ LISTWISE = (
     ),
     LossEntry(
         "softrank",
-        "1 − expected NDCG@k when every score has normal noise of deviation σ.",
+        "1 − expected NDCG@k when every score has normal noise with standard deviation σ.",
         _bind_softrank,
         smooth=True,
         parameters={

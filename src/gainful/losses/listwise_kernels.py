@@ -1,6 +1,6 @@
 """Compiled losses on whole lists, and on single documents, for a run of queries.
 
-Conventions as in ``pairwise_kernels``: documents by falling grade. ``targets`` is what the loss wants of each document:
+Conventions as in ``pairwise_kernels``: documents by decreasing grade. ``targets`` is the target of each document:
 its probability, or its grade.
 """
 # mypy: ignore-errors
@@ -13,7 +13,7 @@ import numpy as np
 
 from gainful.compute.compiled import helper, kernel
 
-# Each loss has kernels of its own, so that using one compiles no other.
+# Each loss has its own kernels, so that using one does not compile the others.
 
 
 @kernel
@@ -26,7 +26,7 @@ def squared(t, offsets, blocks, starts, targets, first, last, values, g):
 
 @kernel
 def softmax(t, offsets, blocks, starts, targets, first, last, values, g):
-    """As ``squared``; a query of a single grade wants no order and has no list loss."""
+    """As ``squared``; a query with a single grade has no preferred order and no list loss."""
     for q in range(first, last):
         own, target, cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
         values[q] = 0.0
@@ -137,7 +137,7 @@ def _softmax_newton(t, target, g, h):
 def _listmle(t, cuts, at, g, h):
     """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
 
-    Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) to come next, at i = j and at every i above; the
+    Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) of coming next, at i = j and every i above; the
     curvature is Σ_i p(1 − p).
     """
     n_blocks, value = len(cuts) - 1, 0.0

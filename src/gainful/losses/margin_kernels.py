@@ -1,13 +1,14 @@
 """Compiled query losses over pairs of documents with different grades, from scores.
 
-A query's documents stand best grade first. With *levels* t_i = s_i − g_i, the loss [(g_j − g_k) − (s_j − s_k)]_+ of a
-pair g_j > g_k is [t_k − t_j]_+: a pair costs what its worse document rises above its better one. ``preferred[lo + p]``
-is the number of documents with a higher grade than the one at place p, which are exactly those at the places before it.
+The documents of a query are sorted best grade first. With *levels* t_i = s_i − g_i, the loss [(g_j − g_k) − (s_j −
+s_k)]_+ of a pair g_j > g_k is [t_k − t_j]_+: a pair costs the amount by which its worse document rises above its better
+one. ``preferred[lo + p]`` is the number of documents with a higher grade than the one at place p; these occupy the
+first places.
 
 A call fills the losses of the queries ``first`` to ``last − 1`` and their gradient by score; ``scores`` and ``c`` begin
-at the rows of ``first``. ``t`` and ``g`` are workspaces as long as the longest query: levels and gradient by place. One
-kernel for each loss, and one more for each that treats queries of ``long`` documents or more otherwise: what is not
-used is not compiled.
+at the rows of ``first``. ``t`` and ``g`` are workspaces as long as the longest query: levels and gradient by place.
+Each loss has its own kernel, and a second one if it treats queries of at least ``long`` documents differently: only the
+kernels in use are compiled.
 """
 # mypy: ignore-errors
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from gainful.compute.compiled import LOOSE, helper, kernel
 
-SORTED_FROM = 2000  # documents from which sorting is quicker than all pairs, which are looped over many at a time
+SORTED_FROM = 2000  # with this many documents sorting becomes faster than the vectorised loop over all pairs
 
 
 @helper
@@ -68,7 +69,7 @@ def _add_at(tree, row, n, place, value):
 
 @helper
 def _share(t, level, start, stop, value, g):
-    """Share ``value`` among the documents of this level."""
+    """Divide ``value`` among the documents of this level."""
     count = 0
     for p in range(start, stop):
         count += 1 if t[p] == level else 0
@@ -103,9 +104,9 @@ def fill_average(scores, grades, offsets, order, preferred, n_pairs, first, last
 def fill_long_average(
     scores, grades, offsets, order, preferred, n_pairs, by_level, tree, first, last, long, t, g, losses, c
 ):  # fmt: skip
-    """Of long queries, by one walk up the levels with a tree of counts over the places.
+    """The same for long queries, in one pass over increasing levels with a tree of counts over the places.
 
-    ``by_level`` are the places by rising level, ``tree`` (1 or more, longest + 1) is a workspace.
+    ``by_level`` are the places by increasing level, ``tree`` (1 or more, longest + 1) is a workspace.
     """
     base = offsets[first]
     for q in range(first, last):
@@ -118,7 +119,7 @@ def fill_long_average(
         for seen in range(n):
             p = by_level[lo - base + seen]
             block = preferred[lo + p]
-            above = _sum_before(tree, 0, block)  # of better grade and lower level: each is a violated pair
+            above = _sum_before(tree, 0, block)  # documents of better grade and lower level: each is a violated pair
             end = _block_end(preferred, lo, n, p)
             lower_seen = seen - _sum_before(tree, 0, end)
             g[p] = above - (n - end - lower_seen)
@@ -129,11 +130,11 @@ def fill_long_average(
 
 @helper
 def _mean_of_counts(t, n, pairs, g):
-    """The loss where g_i counts pairs in which i stands too high, minus those in which it stands too low; scales g."""
+    """The loss, where g_i counts the pairs that rank i too high minus those that rank it too low; scales g."""
     if pairs == 0:
         return 0.0
     value, origin = 0.0, t[0]
-    for p in range(n):  # the counts sum to 0, so any origin will do; a near one keeps the digits
+    for p in range(n):  # the counts sum to 0, so any origin works; a nearby one preserves digits
         value += g[p] * (t[p] - origin)
         g[p] /= pairs
     return value / pairs if value > 0.0 else 0.0
@@ -144,7 +145,7 @@ def _mean_of_counts(t, n, pairs, g):
 
 @kernel
 def fill_maximum(scores, grades, offsets, order, preferred, first, last, t, g, losses, c):
-    """max over pairs [t_k − t_j]_+; the gradient is shared among documents that tie exactly."""
+    """max over pairs [t_k − t_j]_+; the gradient is divided among documents that tie exactly."""
     base = offsets[first]
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -191,7 +192,7 @@ def fill_max_average(scores, grades, offsets, order, preferred, first, last, lon
 def fill_long_max_average(
     scores, grades, offsets, order, preferred, by_level, tree, first, last, long, t, g, losses, c
 ):
-    """Of long queries; ``by_level`` as above, ``tree`` (2, longest + 1)."""
+    """The same for long queries; ``by_level`` as above, ``tree`` (2, longest + 1)."""
     base = offsets[first]
     for q in range(first, last):
         lo, n = offsets[q], offsets[q + 1] - offsets[q]
@@ -216,7 +217,7 @@ def fill_long_max_average(
 
 @helper
 def _worst_mean(t, preferred, lo, n, k, g):
-    """The mean of document k, and its gradient; 0 where k < 0."""
+    """The mean of document k, and its gradient; 0 if k < 0."""
     if k < 0:
         return 0.0
     ahead, level = preferred[lo + k], t[k]

@@ -1,4 +1,4 @@
-"""Losses over pairs of documents with margins as wide as their grades differ (Agarwal and Collins 2010).
+"""Losses over pairs of documents, with the difference of their grades as the margin (Agarwal and Collins 2010).
 
 With t_i = s_i − g_i the loss of a pair g_j > g_k is [(g_j − g_k) − (s_j − s_k)]_+ = [t_k − t_j]_+. The loss of a query
 combines those of its pairs R_q:
@@ -9,8 +9,8 @@ combines those of its pairs R_q:
 "margin-max-average"    max_k (1/\\|P_k\\|) Σ_(j ∈ P_k) [t_k − t_j]_+     O(n log n)
 ======================  ============================================  ==========
 
-where P_k are the documents with a higher grade than k. Long queries are sorted instead of listing their pairs. A query
-whose grades are all equal has no pair and no loss.
+where P_k are the documents with a higher grade than k. For long queries, sorting replaces the loop over pairs. A query
+whose grades are all equal has no pairs and no loss.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ LONG_KERNELS = {"average": "fill_long_average", "max-average": "fill_long_max_av
 class GradedPairs:
     """The pairs of each query, stored as two numbers per document.
 
-    Query q owns the rows ``offsets[q]:offsets[q + 1]``. Its rows by falling grade, in row order within a grade, are
+    Query q owns the rows ``offsets[q]:offsets[q + 1]``. Its rows by decreasing grade, in row order within a grade, are
     ``offsets[q] + order[offsets[q]:offsets[q + 1]]``. The document at place p has the grade ``by_grade[p]``, and the
-    ``preferred[p]`` documents with a higher grade are those at the first places of the query.
+    ``preferred[p]`` documents with a higher grade occupy the first places of the query.
     """
 
     def __init__(self, grades: Any, offsets: Any):
@@ -71,7 +71,7 @@ class GradedPairs:
         return fill
 
     def _places_by_level(self, scores: Array, first: int, last: int, long: int) -> Array:
-        """The places of each long query by rising level, counted from the query's first; scores begin at ``first``."""
+        """The places of each long query by increasing level, counted within the query; scores begin at ``first``."""
         ends = self.offsets[first : last + 1]
         places = np.empty(int(ends[-1] - ends[0]), dtype=np.int64)
         for q in np.flatnonzero(np.diff(ends) >= long):

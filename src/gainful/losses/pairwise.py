@@ -1,4 +1,4 @@
-"""Losses that are a mean over the pairs of documents of different grades."""
+"""Losses averaged over the pairs of documents with different grades."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gainful.data.rows import Array, read_only
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
 from gainful.parameters.constraints import Real
 
-CROWDED = 1000.0  # pairs per document from which on sorting beats looking at each, several of them at a time
+CROWDED = 1000.0  # pairs per document above which sorting beats the vectorised loop over all pairs
 
 
 def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -47,7 +47,7 @@ def _bind_newton_hinges(name: str, params: Mapping[str, Any], y: Array, offsets:
 
 
 def _hinges(name: str, y: Array, offsets: Array) -> tuple[ByGrade, Any, dict[int, float], Array]:
-    """Rows, kernel, the pairs of each crowded query, and the weight of a pair of each other one."""
+    """Rows, kernel, the pairs of each crowded query, and the weight of a pair in each other query."""
     from gainful.losses import pairwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
@@ -105,7 +105,7 @@ def _share(pairs: Array) -> Array:
 
 
 def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
-    """Its positions counted from the first of query ``first``, and where its grades begin."""
+    """Its positions, counted from the first position of query ``first``, and where its grades begin."""
     base = rows.offsets[first]
     cuts = rows.starts[rows.blocks[q] : rows.blocks[q + 1] + 1]
     return slice(int(rows.offsets[q] - base), int(rows.offsets[q + 1] - base)), cuts
@@ -114,9 +114,9 @@ def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
 def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> float:
     """Hinges of all pairs of one query in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
 
-    The first sums what each document falls short by against those of lower grades, the second, which is the first with
-    scores and grades turned round, what those of higher grades fall short by against it. The gradient is added to ``g``
-    and the curvature of the squares to ``h``. Returns Σ over the pairs.
+    The first sweep sums how far each document falls short of its margin over those of lower grades. The second, with
+    scores and grades reversed, sums how far those of higher grades fall short of their margin over it. Adds the
+    gradient to ``g`` and the curvature of the squares to ``h``. Returns Σ over the pairs.
     """
     from gainful.losses.pairwise_kernels import sweep
 

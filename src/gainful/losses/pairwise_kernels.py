@@ -1,17 +1,17 @@
-"""Compiled losses on pairs of documents of different grades, for a run of queries.
+"""Compiled losses on pairs of documents with different grades, for a run of queries.
 
 Conventions
 -----------
-Documents of a query come by falling grade, so each beats a contiguous run: the documents of block b, which begins at
-``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call treats the queries ``first`` to
-``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
-query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges leave out
-a query where it is 0.
+Documents of a query are sorted by decreasing grade, so each beats a contiguous run: the documents of block b, which
+begins at ``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call processes the queries ``first``
+to ``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
+query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges skip a query
+where it is 0.
 
-Inner loops count with unsigned numbers. A signed position might be negative, that is, count from the end, and the
-compiler would then do one pair at a time.
+Inner loops use unsigned indices. A signed index might be negative, that is, count from the end, and the
+compiler would then not vectorise the loop.
 
-Each loss has kernels of its own, so that using one compiles no other.
+Each loss has its own kernels, so that using one does not compile the others.
 """
 # mypy: ignore-errors
 
@@ -23,7 +23,7 @@ from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
 
-BATCH = 512  # factors in [½, 1] whose product is an ordinary number
+BATCH = 512  # factors in [½, 1] whose product does not underflow
 
 
 # -- every pair --------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def logistic_newton(t, offsets, blocks, starts, share, sigma, E, first, last, g,
 def logistic_far(t, offsets, blocks, starts, share, sigma, queries, first, values, g, h):
     """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
 
-    ``values`` has one entry for each of them; what stands in ``g`` and ``h`` is replaced.
+    ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
     """
     base = offsets[first]
     for k in range(len(queries)):
@@ -177,10 +177,10 @@ def logistic_far(t, offsets, blocks, starts, share, sigma, queries, first, value
 def sweep(t, falling, level, count, total, square, seen, number, short):
     """For each document i the number and sum of all 1 − (t_i − t_j) > 0 with level_j < level_i; Σ of their squares.
 
-    ``falling``: documents by falling score. The four arrays of the tree start at 0. On the way down documents only come
-    within reach. A node holds number, sum and sum of squares as seen from the score ``seen`` and is brought to the
-    present one when it is touched. So only numbers ≥ 0 are ever added, and no digits are lost however far apart the
-    scores are.
+    ``falling``: documents by decreasing score. The four arrays of the tree start at 0. As the sweep goes down,
+    documents enter the margin and never leave it. A node holds number, sum and sum of squares relative to the score
+    ``seen``, and is updated to the current score when it is visited. So only numbers ≥ 0 are ever added, and no digits
+    are lost however far apart the scores are.
     """
     n, squares, come, levels = len(t), 0.0, 0, len(count) - 1
     for place in range(n):

@@ -1,4 +1,4 @@
-"""All losses by name. One entry makes a loss known to ``LinearRanker``, to the tests and to the documentation."""
+"""All losses by name. One entry makes a loss available to ``LinearRanker``, to the tests and to the documentation."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gainful.parameters.constraints import Constraint, split_outside_brackets
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
     {entry.name: entry for entry in (*PAIRWISE, *MARGINS, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
 )
-"""Every loss by name, a read-only mapping; an entry tells formula, parameters, and whether it is convex or smooth."""
+"""Every loss by name, a read-only mapping; an entry has formula, parameters, and whether it is convex or smooth."""
 
 SPEC = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 def loss(what: str | Loss | Callable[..., Any], **params: Any) -> Loss:
-    """A loss: by name with parameters, from a text such as ``"lambda(k=10)"``, or from a function.
+    """A loss: by name with parameters, from a string such as ``"lambda(k=10)"``, or from a function.
 
     A function takes the scores and grades of one query and returns value and gradient; ``convex=True`` and
-    ``smooth=True`` say what it is (see :func:`gainful.losses.custom.custom_loss`).
+    ``smooth=True`` declare its properties (see :func:`gainful.losses.custom.custom_loss`).
 
     >>> import gainful
     >>> gainful.loss("lambda", k=10)
@@ -56,7 +56,7 @@ def loss(what: str | Loss | Callable[..., Any], **params: Any) -> Loss:
 
 
 def loss_text(what: str | Loss | Callable[..., Any]) -> str:
-    """A loss as a model file holds it: its text. A function cannot be written down, only named."""
+    """A loss as a model file stores it: as text. A function cannot be stored, only named."""
     return what if isinstance(what, str) else str(loss(what))
 
 
@@ -75,7 +75,7 @@ def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:
 
 
 class LossSpec(Constraint):
-    """A loss, a text that :func:`gainful.loss` understands, or a function."""
+    """A loss, a string that :func:`gainful.loss` understands, or a function."""
 
     def accepts(self, value: Any) -> bool:
         try:

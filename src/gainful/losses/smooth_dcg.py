@@ -1,8 +1,8 @@
 """Smoothed DCG: the ranks in DCG as sums of sigmoids or of smoothed hinges, and its mixture with regression.
 
 With G_α(x) = 1/(1 + exp(αx)) and r̂_i = 1 + Σ_{j≠i} h_ij(s_i − s_j), the smoothed DCG of a query is
-S = Σ_i φ(g_i) G_β(r̂_i − cut-off)/log2(1 + r̂_i). The losses are N − S, with N the best DCG of the whole list, divided by
-the best DCG@k of the query where the target is NDCG. S is never above N: see ``docs/smooth-dcg.md``.
+S = Σ_i φ(g_i) G_β(r̂_i − cut-off)/log2(1 + r̂_i). The losses are N − S, with N the ideal DCG of the whole list, divided
+by the ideal DCG@k of the query if the target is NDCG. S never exceeds N: see ``docs/smooth-dcg.md``.
 
 Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
 """
@@ -19,10 +19,10 @@ import numpy as np
 from gainful.compute.query_loop import Fill
 from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
-from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, centred
+from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, centre
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real
 
-FIRST_SHARE = 0.999999  # of regression, in the first iteration
+FIRST_SHARE = 0.999999  # share of regression in the first iteration
 PAPER = (
     "Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions"
 )
@@ -31,8 +31,8 @@ PAPER = (
 def regression_share(iteration: int, total: int) -> float:
     """τ_m = 1/(1 + exp(γ(m − M/2))) with τ_1 = 0.999999, which makes γ = ln(999999)/(M/2 − 1).
 
-    That takes three iterations. Of two the first has τ_1 and the second 1 − τ_1, which is also the share of a single
-    one.
+    This needs at least three iterations. With two, the first has τ_1 and the second 1 − τ_1, which is also the share
+    of a single iteration.
     """
     if total <= 2:
         return FIRST_SHARE if iteration < total else 1.0 - FIRST_SHARE
@@ -43,13 +43,13 @@ def regression_share(iteration: int, total: int) -> float:
 
 
 def _gains(rows: ByGrade, target: str, k: int | None) -> Array:
-    """c_i by position: φ(g_i), over the best DCG@k of the query where the target is NDCG."""
+    """c_i by position: φ(g_i), divided by the ideal DCG@k of the query if the target is NDCG."""
     if target == "ndcg":
         return rows.gains(k)
     with np.errstate(over="ignore"):
         gains = np.expm1(rows.y * math.log(2.0))
         if not np.isfinite(gains.sum()):
-            raise DataError(f"the gain 2^g − 1 of a grade of {rows.y.max():g} is too large to sum; take target='ndcg'")
+            raise DataError(f"the gain 2^g − 1 of a grade of {rows.y.max():g} is too large to sum; use target='ndcg'")
     return rows.take(gains)
 
 
@@ -87,10 +87,10 @@ def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> 
 
 
 def in_bands(t: Array, ends: Array, alpha: float) -> tuple[Array, tuple[Array, Array, Array, Array]]:
-    """z, and what the kernels take for it: E, bands, E as seen from a band, and which queries need bands."""
+    """z, and the forms of it that the kernels use: E, bands, E relative to a band, and which queries need bands."""
     from gainful.losses.smooth_dcg_kernels import BAND
 
-    z, far = centred(t, ends, alpha)
+    z, far = centre(t, ends, alpha)
     if not far.any():
         E = np.exp(z)
         return z, (E, E, E, far)
@@ -128,7 +128,7 @@ class _Discount:
         self.gains, self.offsets = gains[self.places], offsets
 
     def __call__(self, r: Array, cutoffs: Array, first: int, last: int, values: Array) -> Array:
-        """Minus the slope by each rank; the values of the queries go to ``values``."""
+        """Minus the slope by each rank; writes the values of the queries to ``values``."""
         base, end = self.offsets[first], self.offsets[last]
         mine = slice(*np.searchsorted(self.places, [base, end]))
         places, queries = self.places[mine] - base, self.queries[mine] - first
@@ -151,7 +151,7 @@ def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFi
 class _Mixture:
     """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − g_i)² over the query.
 
-    Outside of training there are no iterations: called as it is, it is the smoothed loss alone, which training ends in.
+    Outside training there are no iterations: calling it directly gives the smoothed loss alone, the last stage.
     """
 
     def __init__(self, smoothed: FrozenFill, regression: float, y: Array, offsets: Array):
@@ -162,9 +162,9 @@ class _Mixture:
         self.smoothed(scores, first, last, values, gradient)
 
     def at(self, iteration: int, total: int) -> Fill:
-        return partial(self._mixed, regression_share(iteration, total))
+        return partial(self._fill_mixture, regression_share(iteration, total))
 
-    def _mixed(self, tau: float, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+    def _fill_mixture(self, tau: float, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         self.smoothed(scores, first, last, values, gradient)
         ends = self.offsets[first : last + 1]
         away = scores - self.y[ends[0] : ends[-1]]
@@ -187,7 +187,7 @@ HINGED = PARAMETERS | {"tied": Parameter(Choice(of=("all", "best")), "all")}  # 
 SMOOTH_DCG = (
     LossEntry(
         "sdcg",
-        "N − smoothed DCG@k, ranks by sigmoids of all differences of scores; over N_q where the target is NDCG.",
+        "N − smoothed DCG@k, ranks by sigmoids of all differences of scores; divided by N_q if the target is NDCG.",
         partial(_bind, False),
         smooth=True,
         flat=True,

@@ -1,17 +1,17 @@
 """Compiled stages of smoothed DCG, for a run of queries.
 
-Documents come by falling grade, as in ``pairwise_kernels``, and inner loops count with unsigned numbers as there. The
+As in ``pairwise_kernels``, documents are sorted by decreasing grade and inner loops use unsigned indices. The
 documents with a gain therefore come first, up to ``known[q]``: the ranks of the others are never needed, nor any pair
-of two of them. A call treats the queries ``first`` to ``last − 1``; arrays over documents begin at the first
+of two of them. A call processes the queries ``first`` to ``last − 1``; arrays over documents begin at the first
 document of these, ``far`` at query ``first``.
 
 With z = α·score and E = exp(z), one division per pair gives G_α(s_i − s_j) = E_j/(E_i + E_j). With m = min(G, ½) the
-smoothed hinge is A = m + ¼[z_j − z_i]₊ and its slope by z_i is −m(1 − m), on both sides of 0, so no pair branches. For
-g_i > g_j the pair adds A to the rank of i and 1 + A to that of j: one evaluation serves both.
+smoothed hinge is A = m + ¼[z_j − z_i]₊ and its slope by z_i is −m(1 − m), on both sides of 0, so no pair needs a
+branch. For g_i > g_j the pair adds A to the rank of i and 1 + A to that of j: one evaluation serves both.
 
-E is taken in the middle of the query's scores. Where they spread too far for that, z is cut into ``bands`` and a row of
-pairs measures E in the band of its own document: documents two bands away compare as 0 or 1, to about 1e-55. That is
-what stands in ``seen``; in the other queries E does.
+E is relative to the middle of the query's scores. Where they spread too far for that, z is cut into ``bands`` and a row
+of pairs measures E relative to the band of its own document: documents two bands away compare as 0 or 1, to about
+1e-55. ``seen`` holds these values; in the other queries it holds E.
 """
 # mypy: ignore-errors
 
@@ -29,7 +29,7 @@ UP, DOWN = math.exp(BAND), math.exp(-BAND)
 
 @helper(fastmath=LOOSE)
 def _see(i, begin, end, E, bands, seen):
-    """E from ``begin`` to ``end`` as document i sees it: in its own band."""
+    """E from ``begin`` to ``end`` relative to the band of document i."""
     own = bands[i]
     for j in range(uint64(begin), uint64(end)):
         d = bands[j] - own
@@ -58,7 +58,7 @@ def sigmoid_ranks(E, bands, seen, far, offsets, known, first, last, r):
 
 @kernel(fastmath=LOOSE, error_model="numpy")
 def sigmoid_slopes(E, bands, seen, far, offsets, known, p, first, last, g):
-    """The slope by z through all ranks, where ``p`` is minus the slope by each rank, is added to ``g``."""
+    """Adds to ``g`` the slope by z through all ranks, where ``p`` is minus the slope by each rank."""
     base = offsets[first]
     for q in range(first, last):
         lo, rest, end = offsets[q] - base, known[q] - base, offsets[q + 1] - base
@@ -135,10 +135,10 @@ def hinged_slopes(E, bands, seen, far, offsets, blocks, starts, known, p, first,
 
 @kernel
 def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, room, cutoffs):
-    """The largest present rank among the k most relevant documents of each query, and at least k.
+    """The largest current rank among the k most relevant documents of each query, and at least k.
 
-    Of equal scores lower grades come first. Where the k-th is one of several of its grade, all of them count if
-    ``every``, unless it is the lowest of the query; else the best-ranked count, so that there are k.
+    Among equal scores lower grades come first. If the k-th is one of several with its grade, all of them count if
+    ``every``, unless that is the lowest grade of the query; otherwise only the best-ranked count, so that there are k.
     """
     base = offsets[first]
     for q in range(first, last):
@@ -166,7 +166,7 @@ def moving_cutoffs(every, t, offsets, blocks, starts, k, first, last, room, cuto
 
 @helper
 def _select(values, n, k):
-    """The k-th smallest of the first n values, from 0; they are reordered."""
+    """The k-th smallest of the first n values, from 0; reorders them."""
     low, high = 0, n - 1
     while low < high:
         pivot, i, j = values[(low + high) // 2], low, high

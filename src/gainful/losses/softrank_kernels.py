@@ -1,7 +1,7 @@
 """Compiled SoftRank: expected NDCG when every score is drawn from a normal distribution around it.
 
 Document i stands before j with probability π_ij = Φ((s_i − s_j)/(√2σ)). Taking these as independent, the rank of j
-begins at 1 and moves down by one with probability π_ij for each i in turn; ranks past k count nothing and are dropped.
+begins at 1 and moves down by one with probability π_ij for each i in turn; ranks past k do not count and are dropped.
 Conventions as in ``pairwise_kernels``.
 """
 # mypy: ignore-errors
@@ -17,8 +17,8 @@ from gainful.compute.compiled import LOOSE, kernel
 def run(t, offsets, blocks, starts, gains, sigma, discounts, before, steps, back, first, last, values, g):
     """1 − E[NDCG] of the queries first … last − 1; the gradient runs each document's recursion backwards.
 
-    ``discounts`` end where the ranking is cut. ``before``, ``steps`` and ``back`` are room for π, for the distribution
-    of the rank after each step, whose first row starts at 0, and for the recursion backwards.
+    ``discounts`` end at the cut-off. ``before``, ``steps`` and ``back`` are workspaces for π, for the distribution of
+    the rank after each step, whose first row starts at 0, and for the backward recursion.
     """
     base, wide = offsets[first], 2.0 * sigma
     for q in range(first, last):

@@ -1,14 +1,14 @@
 """Losses on tensors: value and gradient by score without leaving the device.
 
-The compiled losses are the definition; the forms here compute the same numbers for a GPU, and the tests hold them equal
-to rounding. Those that have no form here (``tensor_loss`` gives None) go through the compiled ones on the host.
+The compiled losses are the definition; the forms here compute the same numbers on a GPU, and the tests check that they
+agree to rounding. Losses without a form here (``tensor_loss`` returns None) run as compiled losses on the host.
 
 Queries of similar length are padded to one width and share a :class:`Bucket`, a matrix of (queries, places). As in the
-compiled kernels the documents of a query come by falling grade, so a document can beat later ones only and pairs below
-the diagonal are never looked at. Places past the end of a query have the level NaN, which is neither above nor below
-any other.
+compiled kernels, the documents of a query are sorted by decreasing grade, so a document can beat only later ones and
+pairs below the diagonal are skipped. Places past the end of a query have the level NaN, which is neither above nor
+below any other.
 
-This module imports PyTorch: import it on use.
+This module imports PyTorch: import it only where needed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gainful.losses import smooth_dcg
 from gainful.losses.base import ByGrade, Loss
 from gainful.losses.listwise import gain_shares, top_one
 
-PAIRS_AT_ONCE = 1 << 25  # of (query, document, document) in one step: bounds the memory of a step
-FEW_PAIRS = 1 << 25  # so few are done in one step: launching more would take longer
-SLACK = 1 << 24  # padded pairs that cost less than another bucket
+PAIRS_AT_ONCE = 1 << 25  # elements (query, document, document) per step: bounds its memory
+FEW_PAIRS = 1 << 25  # up to this many run in one step: more launches would take longer
+SLACK = 1 << 24  # this many padded pairs cost less than another bucket
 
 Form = Callable[[Tensor], tuple[Tensor, Tensor]]  # padded scores (m, n) → values (m,), gradient (m, n)
 
@@ -39,14 +39,14 @@ class TensorLoss:
     """A loss on the queries of one batch: scores (n_rows,) → values (n_queries,), gradient (n_rows,)."""
 
     def __init__(self, build: Build, params: Mapping[str, Any], y: Array, offsets: Array, at: Tensor):
-        """``at`` is any tensor: its device and type are what everything is held in."""
+        """``at`` is any tensor: everything is stored on its device and in its type."""
         self.n_rows, self.n_queries = int(offsets[-1]), len(offsets) - 1
         rows = ByGrade(y, offsets)
         buckets = [Bucket(rows, queries, at) for queries in similar_lengths(np.diff(offsets))]
         self.parts = [(bucket, build(params, rows, bucket)) for bucket in buckets]
 
     def stage(self, iteration: int, total: int) -> None:
-        """Where training stands, 1 … ``total``, for a loss that changes on the way."""
+        """Set the iteration, 1 … ``total``, for a loss that changes during training."""
         for _, form in self.parts:
             if isinstance(form, Mixture):
                 form.share = smooth_dcg.regression_share(iteration, total)
@@ -60,7 +60,7 @@ class TensorLoss:
 
 
 class Bucket:
-    """Queries padded to the longest of them. ``rows`` (m, n): the row at each place, n_rows where there is none."""
+    """Queries padded to the longest of them. ``rows`` (m, n): the row at each place, n_rows for padding."""
 
     def __init__(self, rows: ByGrade, queries: Array, at: Tensor):
         starts, ends = rows.offsets[queries, None], rows.offsets[queries + 1, None]
@@ -89,13 +89,13 @@ class Bucket:
 
 
 class Build(Protocol):
-    """Ties a form to the grades of a bucket."""
+    """Binds a form to the grades of a bucket."""
 
     def __call__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form: ...
 
 
 def similar_lengths(counts: Array) -> Iterator[Array]:
-    """Queries in groups of similar length: little padding, but no group for a handful of pairs."""
+    """Queries in groups of similar length: little padding, but no separate group for a handful of pairs."""
     order = np.argsort(-counts, kind="stable")
     area = counts[order].astype(np.float64) ** 2
     begin = 0
@@ -110,7 +110,7 @@ def similar_lengths(counts: Array) -> Iterator[Array]:
 
 # -- pairs -------------------------------------------------------------------------------------------------------------
 
-OfDifference = Callable[[Tensor], tuple[Tensor, Tensor]]  # s_i − s_j → what the pair costs, and its derivative
+OfDifference = Callable[[Tensor], tuple[Tensor, Tensor]]  # s_i − s_j → the cost of the pair, and its derivative
 Weigh = Callable[[slice, slice], Tensor]
 
 
@@ -168,13 +168,13 @@ def _mean_of_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: 
 
 
 def _pair_counts(rows: ByGrade) -> Array:
-    """Pairs of different grade of each query."""
+    """The number of pairs of different grades in each query."""
     sizes = np.diff(rows.starts).astype(np.float64)
     same = np.add.reduceat(sizes**2, rows.blocks[:-1])
     return np.asarray((np.diff(rows.offsets).astype(np.float64) ** 2 - same) / 2.0)
 
 
-# -- pairs weighted by what swapping them changes ----------------------------------------------------------------------
+# -- pairs weighted by the effect of a swap ----------------------------------------------------------------------------
 
 
 def _weighted(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
@@ -287,17 +287,17 @@ class SmoothedDCG:
         self.alpha, self.beta = float(params["alpha"]), float(params["beta"])
         gains = smooth_dcg._gains(rows, params["target"], self.k)
         self.gains = bucket.of(gains) * bucket.several[:, None]
-        self.counted = self._counted(rows) if params.get("tied") == "all" and self.k is not None else None
+        self.counted = self._cutoff_documents(rows) if params.get("tied") == "all" and self.k is not None else None
         self.top = bucket.number(smooth_dcg._best(gains, rows.offsets))[bucket.queries] * bucket.several
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
         r, z = torch.full_like(t, 0.5), self.alpha * t  # a document's share against itself is ½
         for here in self._runs(t):
-            r[:, here] += self._compared(z, here)[0].sum(dim=2)
-        total, p = self._discounted(r, self._cutoffs(t))
+            r[:, here] += self._compare(z, here)[0].sum(dim=2)
+        total, p = self._discounted_gain(r, self._cutoffs(t))
         gradient = torch.zeros_like(t)
         for here in self._runs(t):
-            slope = self._compared(z, here)[1] * p[:, here, None]
+            slope = self._compare(z, here)[1] * p[:, here, None]
             gradient[:, here] += slope.sum(dim=2)
             gradient -= slope.sum(dim=1)
         return (self.top - total).clamp(min=0.0), self.alpha * gradient
@@ -308,8 +308,8 @@ class SmoothedDCG:
         for begin in range(0, levels.shape[1], size):
             yield slice(begin, min(begin + size, n))
 
-    def _compared(self, z: Tensor, here: slice) -> tuple[Tensor, Tensor]:
-        """What each document adds to the ranks of those here, and the derivative by the z of the latter."""
+    def _compare(self, z: Tensor, here: slice) -> tuple[Tensor, Tensor]:
+        """What each document adds to the ranks of those in ``here``, and the derivative by the z of the latter."""
         x = z[:, here, None] - z[:, None, :]
         share = torch.sigmoid(-x)
         levels, own = self.bucket.levels[:, None, :], self.bucket.levels[:, here, None]
@@ -317,21 +317,21 @@ class SmoothedDCG:
             there = self.bucket.inside[:, None, :]
             return torch.where(there, share, 0.0), torch.where(there, -share * (1.0 - share), 0.0)
         equal, sign = own == levels, torch.sign(levels - own).nan_to_num(0.0)  # sign: +1 over lower grades
-        away = sign * x  # > 0 where the pair is in the right order
+        away = sign * x  # > 0 if the pair is in the right order
         hinge = torch.where(away > 0.0, torch.sigmoid(-away), 0.5 - 0.25 * away)
         part = torch.where(equal, share, torch.where(away > 0.0, hinge, 0.5))
         slope = -part * (1.0 - part) * torch.where(equal, 1.0, sign)
         return torch.where(equal, share, sign.abs() * hinge + (sign < 0.0).to(z.dtype)), slope
 
-    def _counted(self, rows: ByGrade) -> Tensor:
-        """The documents whose ranks move the cut-off: all of the grades that reach into the first k, but the lowest."""
+    def _cutoff_documents(self, rows: ByGrade) -> Tensor:
+        """The documents whose ranks move the cut-off: all grades that reach into the first k, except the lowest."""
         begin = rows.starts[:-1] - np.repeat(rows.offsets[:-1], np.diff(rows.blocks))
         lowest = np.zeros(len(begin), dtype=bool)
         lowest[rows.blocks[1:] - 1] = True
         return self.bucket.of_int(np.repeat((begin < self.k) & ~lowest, np.diff(rows.starts)))
 
     def _cutoffs(self, t: Tensor) -> Tensor | float:
-        """k, or the largest present rank among the k most relevant documents where that is more; (m, 1)."""
+        """k, or the largest current rank among the k most relevant documents if that is larger; (m, 1)."""
         if self.k is None:
             return torch.inf
         if not self.hinged:
@@ -346,7 +346,7 @@ class SmoothedDCG:
             ranks = torch.empty_like(order).scatter_(1, order, places) * self.counted
         return ranks.amax(dim=1, keepdim=True).clamp(min=int(self.k)).to(t.dtype)
 
-    def _discounted(self, r: Tensor, cutoffs: Tensor | float) -> tuple[Tensor, Tensor]:
+    def _discounted_gain(self, r: Tensor, cutoffs: Tensor | float) -> tuple[Tensor, Tensor]:
         """Σ c_i F(r_i), and −c_i F'(r_i)."""
         log = torch.log1p(r)
         x = self.beta * (r - cutoffs)
@@ -355,7 +355,7 @@ class SmoothedDCG:
 
 
 class Mixture:
-    """share · regression · squared error + (1 − share) · smoothed DCG; outside of training the share is 0."""
+    """share · regression · squared error + (1 − share) · smoothed DCG; outside training the share is 0."""
 
     def __init__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
         self.smoothed, self.squared = SmoothedDCG(True, params, rows, bucket), _squared(params, rows, bucket)
@@ -386,7 +386,7 @@ FORMS: Mapping[str, Build] = {
 
 
 def tensor_loss(loss: Loss, y: Array, offsets: Array, at: Tensor) -> TensorLoss | None:
-    """The loss on these queries as a function of a tensor like ``at``, or None where it has no such form."""
+    """The loss on these queries as a function of a tensor like ``at``, or None if it has no such form."""
     if loss.name not in FORMS:
         return None
     return TensorLoss(FORMS[loss.name], loss.params, y, offsets, at)

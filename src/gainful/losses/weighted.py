@@ -1,4 +1,4 @@
-"""Losses on pairs weighted by |ΔNDCG|: what NDCG would change if the two documents were swapped."""
+"""Losses on pairs weighted by |ΔNDCG|: the change in NDCG from swapping the two documents."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -
 
 
 class _Pairs:
-    """What the weights of pairs are made of: ``arrays`` once, ranks and discounts by the present scores."""
+    """The ingredients of the pair weights: fixed ``arrays``, and ranks and discounts by the current scores."""
 
     def __init__(self, params: Mapping[str, Any], y: Array, offsets: Array):
         from gainful.losses.weighted_kernels import LONG_LIST
@@ -107,7 +107,7 @@ class _Pairs:
 def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:
     """Twice the rank of each document of a query, and its discount: see the compiled loops for ties."""
     n = len(t)
-    order = n - 1 - np.argsort(-t[::-1], kind="stable")  # of equal scores the lower grade first
+    order = n - 1 - np.argsort(-t[::-1], kind="stable")  # among equal scores the lower grade comes first
     grade, score = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))[order], t[order]
     begins = np.flatnonzero(np.concatenate([[True], (score[1:] != score[:-1]) | (grade[1:] != grade[:-1])]))
     sizes = np.diff(np.append(begins, n))

@@ -1,14 +1,14 @@
-"""Compiled losses on pairs weighted by what swapping the two documents would change, for a run of queries.
+"""Compiled losses on pairs weighted by the effect of swapping the two documents, for a run of queries.
 
-Conventions as in ``pairwise_kernels``: documents by falling grade, so the pairs of a document are a contiguous run, and
-unsigned numbers in inner loops. ``gains`` are φ(g)/N_q. The weights come from the ranking by the present scores and
-count as constants in the gradient.
+Conventions as in ``pairwise_kernels``: documents by decreasing grade, so the pairs of a document are a contiguous run,
+and unsigned indices in inner loops. ``gains`` are φ(g)/N_q. The weights come from the ranking by the current scores,
+and the gradient treats them as constants.
 
-Ranks of equal scores: lower grades first, so that a ranking that says nothing counts as wrong; documents of equal score
-and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
+Ranks of equal scores: lower grades first, so that a ranking without information counts as wrong; documents of equal
+score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
 ``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, None for
-losses without; ``room``, as long as ``t``, is for the weights of the pairs of one document.
+other losses; ``room``, as long as ``t``, is a workspace for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -20,10 +20,10 @@ from numpy import uint64
 
 from gainful.compute.compiled import LOOSE, helper, kernel
 
-LONG_LIST = 500  # from here on sorting beats counting who is above
+LONG_LIST = 500  # at this length sorting becomes faster than counting
 
 
-# Each loss has kernels of its own, so that using one compiles no other.
+# Each loss has its own kernels, so that using one does not compile the others.
 
 
 @kernel
@@ -50,7 +50,7 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
                     mean = 0.0
                     for place in range(above, above + equal):
                         mean += discounts[place]
-                    mean = mean / equal if equal > 0 else 0.0  # a score that is not a number equals none
+                    mean = mean / equal if equal > 0 else 0.0  # NaN equals nothing, not even itself
                 rank[i] = 2 * above + equal + 1
                 D[i] = mean
 
@@ -59,7 +59,7 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
 def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
     """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
     gain, d, shift = gains[base + i], D[i], uint64(base)
-    if gaps is None:  # known to the compiler, which leaves the other loop out
+    if gaps is None:  # known at compile time: the other loop is not compiled
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * abs(d - D[j])
     else:
@@ -154,8 +154,8 @@ def logistic(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, f
 def _minus_log(z):
     """−log(1 − p) = 2 artanh(z), z = p/(2 − p), for p in [0, ½].
 
-    A polynomial, so that the compiler does many at a time: artanh(z)/z in z², interpolated at the ten Chebyshev points
-    of [0, 1/9] (1e-16 off), its even and odd terms apart to have two short chains instead of a long one.
+    A polynomial, so that the compiler can vectorise it: artanh(z)/z in z², interpolated at the ten Chebyshev points
+    of [0, 1/9] (1e-16 off), even and odd terms separate, for two short dependency chains instead of a long one.
     """
     x = z * z
     y = x * x
@@ -197,7 +197,7 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigm
 def logistic_far(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, queries, first, values, g, h):
     """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
 
-    ``values`` has one entry for each of them; what stands in ``g`` and ``h`` is replaced.
+    ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
     """
     base = offsets[first]
     for k in range(len(queries)):

@@ -19,7 +19,7 @@ from gainful.parameters.space import Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
 
-LEAST_FAULT = 1e-6  # a weak ranker without a fault would have infinite weight
+LEAST_FAULT = 1e-6  # a perfect weak ranker would have infinite weight
 UNCHANGED = 1e-12
 
 
@@ -27,31 +27,32 @@ UNCHANGED = 1e-12
 class AdaRank(LinearScores, Ranker):
     """Boosting over queries for any measure between 0 and 1 (Xu and Li 2007). The result is linear.
 
-    A weak ranker is a single feature; E_q is the measure of a ranking of query q. Each round takes the feature with the
-    largest Σ_q P_q E_q, adds it with the weight α, in units of its standard deviation, and moves P towards the queries
+    A weak ranker is a single feature; E_q is the measure of a ranking of query q. Each round picks the feature with the
+    largest Σ_q P_q E_q, adds it with the weight α, in units of its standard deviation, and shifts P towards the queries
     that the sum s still ranks badly::
 
         α = ½ ln( Σ_q P_q (1 + E_q) / Σ_q P_q (1 − E_q) ),    P_q ∝ ω_q exp(−E_q(s))
 
-    E of all features is found once (n_queries × n_features numbers), so a round is one evaluation of the measure.
+    E of all features is computed once (n_queries × n_features numbers), so a round is one evaluation of the measure.
 
-    The known stall: once P has settled, the same feature is chosen for ever, its weight grows and all others fade.
-    ``stall`` says what happens with a round that does not raise the training measure above its highest so far: "undo"
-    takes it back, "keep" lets it stand, and both set its feature aside until another one has raised the measure;
-    "repeat" is the paper's loop, without any remedy. With "undo" and "keep" training ends when all features are aside.
+    AdaRank is known to stall: once P has settled, it picks the same feature forever, whose weight drowns the others.
+    ``stall`` says what to do with a round that does not raise the training measure above its maximum so far: "undo"
+    reverts it, "keep" keeps it, and both set its feature aside until another one raises the measure; "repeat" is the
+    paper's loop, without a remedy. With "undo" and "keep" training ends when all features are set aside.
 
     Parameters
     ----------
     metric : the measure, in [0, 1]: "map", "ndcg@10", "mrr", …
-    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
-    scale : "standard": features are added in units of their standard deviations over the training rows, so that their
-        own units do not matter; ``coef_`` are the weights of the features as given. None: as given, as the paper does,
+    n_rounds : maximum rounds; fewer with ``eval_set`` and ``early_stopping``
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; ``coef_`` are the weights of the original features. None: use the original features, as the paper does,
         which suits features of comparable ranges within each query, such as LETOR's
-    directions : "both" lets a feature also rank from small to large; "up" takes features as they are, as the paper does
+    directions : "both" lets a feature also rank from small to large; "up" ranks from large to small only, as the paper
+        does
     stall : "undo", "keep" or "repeat", see above
-    tol : least rise of the training measure that counts as one
+    tol : smallest rise of the training measure that counts
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
-    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
+    eval_metric : metric on ``eval_set``; by default ``metric``
 
     Attributes
     ----------
@@ -60,26 +61,26 @@ class AdaRank(LinearScores, Ranker):
     """
 
     space: ClassVar[Space] = {
-        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
-        "stall": Values("undo", "keep", "repeat", why="the paper leaves open what a useless round does"),
+        "directions": Values("both", "up", why="features that should only raise the score need one direction"),
+        "stall": Values("undo", "keep", "repeat", why="the paper does not say what to do with a useless round"),
         "tol": Values(0.0, 1e-4, 1e-3, why="a rise that small on the training queries may be chance"),
     }
 
-    metric: Any = parameter("map", MetricSpec(help="measure that is boosted, between 0 and 1"))
-    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    metric: Any = parameter("map", MetricSpec(help="measure to boost, between 0 and 1"))
+    n_rounds: int = parameter(300, Integer(low=1, help="maximum number of rounds"))
     scale: str | None = parameter("standard", SCALE)
     directions: str = parameter(
         "both", Choice(of=("both", "up"), help="whether features may also rank from small to large")
     )
     stall: str = parameter(
-        "undo", Choice(of=("undo", "keep", "repeat"), help="what becomes of a round that raises nothing")
+        "undo", Choice(of=("undo", "keep", "repeat"), help="what to do with a round that does not raise the measure")
     )
-    tol: float = parameter(0.0, Real(low=0, help="least rise of the training measure that counts as one"))
+    tol: float = parameter(0.0, Real(low=0, help="smallest rise of the training measure that counts"))
     early_stopping: int | None = parameter(
         50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
     )
     eval_metric: Any = parameter(
-        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the training metric")
     )
 
     def _validation_metric(self) -> Metric:
@@ -128,12 +129,12 @@ class AdaRank(LinearScores, Ranker):
             weights.append(w)
             if monitor.step(objective=value, validation=_validation(w, monitor), alpha=signed, feature=feature):
                 break
-        if not monitor.history:  # no feature ranks anything
+        if not monitor.history:  # no feature ranks any query
             monitor.step(objective=0.0, validation=_validation(weights[-1], monitor))
 
 
 def performances(data: RankingData, measure: Metric, both: bool) -> Array:
-    """E of each feature as a ranker, (n_features, n_queries); below them those of the reversed features."""
+    """E of each feature as a ranker, (n_features, n_queries); followed by those of the reversed features."""
     columns, d = Columns(data.X), data.n_features
     E = np.empty((2 * d if both else d, data.n_queries))
     for j in range(d):

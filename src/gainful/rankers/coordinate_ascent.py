@@ -19,7 +19,7 @@ from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.line_measure import LineMeasure
 from gainful.training.monitor import Monitor
 
-LEAST_GAIN = 1e-9  # anything below is rounding
+LEAST_GAIN = 1e-9  # smaller gains are rounding
 
 
 @dataclass(repr=False, eq=False)
@@ -27,56 +27,56 @@ class CoordinateAscent(LinearScores, Ranker):
     """A linear ranker that maximises any measure directly (Metzler and Croft 2007).
 
     The measure of the training queries, with its own convention for ties, is maximised over one weight at a time: for
-    the feature at hand, steps of growing size in both directions and the step to 0 are tried, and the best is taken
-    where it helps. A sweep visits all features in random order; an ascent ends when a sweep gains less than ``tol``.
-    Several ascents start from different weights. The best weights after any sweep are kept: best on ``eval_set``, or on
-    the training queries where there is none.
+    the current feature, it tries steps of growing size in both directions and the step to 0, and takes the best one if
+    it helps. A sweep visits all features in random order; an ascent ends when a sweep gains less than ``tol``.
+    Several ascents start from different weights. The best weights after any sweep are kept: best on ``eval_set`` if
+    given, otherwise on the training queries.
 
-    Weights are counted in units of the features' standard deviations (``scale``) and their absolute values sum to 1.
+    Weights are in units of the features' standard deviations (``scale``), and their absolute values sum to 1.
 
     Parameters
     ----------
     metric : any measure, such as "ndcg@10" or "map"; larger is better
-    scale : "standard": a weight counts by the standard deviation of its feature over the training rows, so that units
-        do not matter; ``coef_`` are the weights of the features as given. None: weights count as they are
-    n_restarts : ascents
-    n_sweeps : most sweeps of one ascent
+    scale : "standard": divide features by their standard deviations over the training rows, so that units do not
+        matter; ``coef_`` are the weights of the original features. None: use the original features
+    n_restarts : number of ascents
+    n_sweeps : maximum sweeps per ascent
     step, growth, n_steps : the steps tried are ± step·(1 + growth + … + growth^(t − 1)), t = 1 … n_steps
-    tol : gain of a sweep at which an ascent ends
-    init : start of the ascents: "directed" is equal weights for the first and random ones for the others, each with the
-        sign in which the feature alone ranks better; "random" has random signs, too
-    early_stopping : an ascent ends when ``eval_metric`` has not improved for this many sweeps; None never
-    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
-    random_state : seed of the starts and of the order of the features
+    tol : an ascent ends when a sweep gains less
+    init : start of the ascents: "directed" uses equal weights for the first and random ones for the others, each with
+        the sign in which the feature alone ranks better; "random" uses random signs too
+    early_stopping : an ascent ends when ``eval_metric`` has not improved for this many sweeps; None disables this
+    eval_metric : metric on ``eval_set``; by default ``metric``
+    random_state : seed for the starts and the feature order
 
     Attributes
     ----------
     coef_, intercept_ : weights; 0
-    history_ : a row per sweep; objective is the training measure, also restart
+    history_ : a row per sweep; objective is the training measure; also restart
     """
 
     space: ClassVar[Space] = {
-        "step": Range(1e-3, 5e-2, log=True, why="the measure is flat below and jumps over optima above"),
-        "growth": Range(1.5, 3.0, why="with the steps' number this sets the longest step"),
+        "step": Range(1e-3, 5e-2, log=True, why="smaller steps change nothing, larger ones jump over optima"),
+        "growth": Range(1.5, 3.0, why="with n_steps this sets the longest step"),
         "init": Values("directed", "random", why="single features may point the wrong way"),
     }
 
-    metric: Any = parameter("ndcg@10", MetricSpec(help="measure that is maximised"))
+    metric: Any = parameter("ndcg@10", MetricSpec(help="measure to maximise"))
     scale: str | None = parameter("standard", SCALE)
-    n_restarts: int = parameter(10, Integer(low=1, help="ascents from different starts"))
-    n_sweeps: int = parameter(25, Integer(low=1, help="most sweeps over the features in one ascent"))
+    n_restarts: int = parameter(10, Integer(low=1, help="number of ascents from different starts"))
+    n_sweeps: int = parameter(25, Integer(low=1, help="maximum sweeps over the features per ascent"))
     step: float = parameter(
-        0.005, Real(low=0, open_low=True, help="smallest step, as a share of the sum of all weights")
+        0.005, Real(low=0, open_low=True, help="smallest step, as a fraction of the sum of all weights")
     )
     growth: float = parameter(2.0, Real(low=1, open_low=True, help="factor between one step and the next"))
-    n_steps: int = parameter(8, Integer(low=1, help="steps tried in each direction"))
-    tol: float = parameter(1e-4, Real(low=0, help="gain of a sweep at which an ascent ends"))
+    n_steps: int = parameter(8, Integer(low=1, help="number of steps tried in each direction"))
+    tol: float = parameter(1e-4, Real(low=0, help="an ascent ends when a sweep gains less"))
     init: str = parameter("directed", Choice(of=("directed", "random"), help="start of the ascents"))
     early_stopping: int | None = parameter(
-        5, Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set that end an ascent")
+        5, Maybe(inner=Integer(low=1), help="sweeps without improvement on eval_set before an ascent ends")
     )
     eval_metric: Any = parameter(
-        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the one trained on")
+        None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the training metric")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
@@ -123,7 +123,7 @@ def _start(d: int, signs: Array | None, restart: int, rng: np.random.Generator) 
 
 
 class Ascent:
-    """One training set, its measure, and the weights u = w·scales at which the ascent stands.
+    """A training set, its measure, and the current weights u = w·scales of the ascent.
 
     Features that are constant within every query cannot change a ranking; their weights stay 0.
     """
@@ -153,17 +153,17 @@ class Ascent:
         return np.asarray(self._u / self._scales)
 
     def _refresh(self) -> None:
-        """Scores and value from the weights themselves, so that rounding never adds up."""
+        """Recompute scores and value from the weights, so that rounding does not accumulate."""
         self._scores = linear_scores(self._data.X, self.coef())
         self.value = self._line.at(self._scores)
 
     def sweep(self, rng: np.random.Generator) -> float:
-        """Visit every feature once; how much the measure gained, never below 0."""
+        """Visit every feature once; returns the gain of the measure, never below 0."""
         before, value, value_now = self._u.copy(), self.value, self.value
         for j in rng.permutation(self._movable).tolist():
             value_now = self._move(j, value_now)
         self._refresh()
-        if not self.value >= value:  # ties that rounding broke the other way
+        if not self.value >= value:  # rounding broke ties the other way
             self._u = before
             self._refresh()
         return self.value - value

@@ -15,11 +15,11 @@ from gainful.data.rows import Array
 from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.rankboost import Watched
+from gainful.rankers.rankboost import ValidationScores
 from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
 from gainful.training.monitor import Monitor
 
-SMALLEST_SIDE = 1e-6  # of both together: a weak ranker without a fault would have infinite weight
+SMALLEST_SIDE = 1e-6  # of both together: a perfect weak ranker would have infinite weight
 HALVINGS = 30
 NOTHING_LEFT = 1e-12
 PAIRS_PER_THREAD = 300_000
@@ -29,26 +29,26 @@ PAIRS_PER_THREAD = 300_000
 class FRank(StepScores, Ranker):
     """A sum of step functions that minimises the fidelity loss (Tsai, Liu, Qin, Chen and Ma 2007).
 
-    With P = 1/(1 + exp(s_j − s_i)) the modelled probability that i ≻ j, and P* the wanted one, a pair costs::
+    With P = 1/(1 + exp(s_j − s_i)) the modelled probability that i ≻ j, and P* its target, a pair costs::
 
         F = 1 − √(P* P) − √((1 − P*)(1 − P)),
 
     between 0 and 1: a pair that is hopelessly wrong costs 1 and no longer pulls, unlike in RankNet or RankBoost. The
     objective is Σ_q ω_q (1/|R_q|) Σ_{(i,j) ∈ R_q} F, so that every query counts the same. Each round adds α [x_f ≥ θ].
-    Among all features and thresholds those with the steepest descent, one of each of ``n_candidates`` features, are
-    looked at closely: W₊ and W₋, the weight of the pairs they tell apart in the right and in the wrong order, give the
-    paper's α = ½ ln(W₊/W₋) and the largest (√W₊ − √W₋)² wins. The closed form takes the denominators for constant;
+    Among all features and thresholds, the steepest descents (one threshold for each of ``n_candidates`` features) are
+    evaluated exactly: W₊ and W₋, the weight of the pairs they separate in the right and in the wrong order, give the
+    paper's α = ½ ln(W₊/W₋), and the largest (√W₊ − √W₋)² wins. The closed form treats the denominators as constant;
     α is halved until the loss falls, so every round lowers it.
 
     Parameters
     ----------
-    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
-    n_thresholds : most thresholds a feature, at quantiles of the rows; or "all"
+    n_rounds : maximum rounds; fewer with ``eval_set`` and ``early_stopping``
+    n_thresholds : maximum thresholds per feature, at quantiles of the rows; or "all"
     certainty : P* of every pair with different grades, above ½; 1 trusts every grade
-    n_candidates : features looked at closely each round
+    n_candidates : features evaluated exactly in each round
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
-    eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
+    eval_metric : metric on ``eval_set`` that chooses the number of rounds
 
     Attributes
     ----------
@@ -59,16 +59,16 @@ class FRank(StepScores, Ranker):
 
     space: ClassVar[Space] = {
         "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
-        "certainty": Range(0.7, 1.0, why="below 1 a pair that is clearly in order pulls back"),
-        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
+        "certainty": Range(0.7, 1.0, why="below 1, a pair with too wide a margin pulls back"),
+        "directions": Values("both", "up", why="features that should only raise the score need one direction"),
     }
 
-    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    n_rounds: int = parameter(300, Integer(low=1, help="maximum number of rounds"))
     n_thresholds: int | str = parameter(255, THRESHOLDS)
     certainty: float = parameter(
-        1.0, Real(low=0.5, high=1.0, open_low=True, help="wanted probability that the better document wins")
+        1.0, Real(low=0.5, high=1.0, open_low=True, help="target probability that the better document wins")
     )
-    n_candidates: int = parameter(3, Integer(low=1, help="features looked at closely each round"))
+    n_candidates: int = parameter(3, Integer(low=1, help="features evaluated exactly in each round"))
     directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
     early_stopping: int | None = parameter(
         50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
@@ -88,7 +88,7 @@ class FRank(StepScores, Ranker):
     def _boost(
         self, data: RankingData, loss: FidelityLoss, steps: list[tuple[int, float, float]], monitor: Monitor
     ) -> None:
-        codes, watched = Codes.of(data.X, self.n_thresholds), Watched(monitor)
+        codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         value, potentials = loss.at(scores)
         for _ in range(self.n_rounds):
@@ -103,13 +103,13 @@ class FRank(StepScores, Ranker):
                 if lower < value:
                     break
                 alpha /= 2.0
-            else:  # rounding is all that is left
+            else:  # only rounding is left
                 break
             scores, value, potentials = trial, lower, after
             steps.append((f, float(codes.cuts[f][t]), alpha))
             if monitor.step(objective=value, validation=watched.after(*steps[-1]), alpha=alpha, feature=f):
                 break
-        if not monitor.history:  # nothing tells the documents apart
+        if not monitor.history:  # no threshold separates the documents
             monitor.step(objective=value, validation=watched.value())
 
     def _weak_ranker(

@@ -15,10 +15,10 @@ COMPILED = ("ndcg", "dcg", "p", "wta", "rbp", "map")
 
 
 class LineMeasure:
-    """``at(scores)`` and ``along(scores, x, steps)``: the mean over queries, by weight, as the metric itself has it.
+    """``at(scores)`` and ``along(scores, x, steps)``: the weighted mean over queries, as the metric defines it.
 
-    Measures that are sums of discounted gains, and average precision, are compiled for many steps at once; the others
-    are asked step by step.
+    Measures that are sums of discounted gains, and average precision, are compiled for many steps at once; others are
+    evaluated step by step.
     """
 
     def __init__(self, data: RankingData, measure: Metric):
@@ -33,7 +33,7 @@ class LineMeasure:
         return 0.0 if np.isnan(mean) else mean
 
     def along(self, scores: Array, x: Array, steps: Array) -> Array:
-        """The measure at the scores s + step·x for each step, (len(steps),). Steps ascend."""
+        """The measure at the scores s + step·x for each step, (len(steps),). Steps must be ascending."""
         if not self._compiled:
             return np.array([self.at(scores + step * x) for step in steps])
         from gainful.metrics.kernels import AVERAGE, INPUT, WORST
@@ -105,7 +105,7 @@ class LineMeasure:
 
     @staticmethod
     def _gains_of(m: Metric, data: RankingData) -> Array:
-        """The gain of each document; for NDCG with large grades divided by a power of two that is the query's own."""
+        """The gain of each document; for NDCG with large grades, divided by a power of two per query."""
         if m.gain is None:
             return (data.y >= (m.relevant or 1.0)).astype(np.float64)
         if m.gain == "linear":

@@ -1,4 +1,4 @@
-"""Linear rankers of any loss, and RankSVM."""
+"""Linear rankers for any loss, and RankSVM."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LossPath(PathState):
-    """One fit: what the solvers tell, and what carries over from one C to the next.
+    """One fit: the solvers' progress, and what carries over from one C to the next.
 
-    ``v`` is the point to go on from: the best of this C on the validation data where there is a ``patience``, else the
-    one of lowest objective, or the last one where the loss is staged and its values do not compare. ``certificate`` is
-    how far from the minimum it can be.
+    ``v`` is the point to continue from: for this C, the best on the validation data if there is a ``patience``,
+    otherwise the one of lowest objective, or the last one if the loss is staged and its values are not comparable.
+    ``certificate`` bounds its distance from the minimum.
     """
 
     risk: Any  # a ScaledRisk of any kind, with or without a journal
@@ -59,7 +59,7 @@ class LossPath(PathState):
         self.lowest, self.best, self.best_at, self.certificate = np.inf, -np.inf, len(self.monitor.history), None
 
     def __call__(self, v: Array, objective: float, gap: float | None) -> bool:
-        """Record an iteration; True when the solver should stop."""
+        """Record an iteration; True if the solver should stop."""
         iteration = len(self.monitor.history) + 1
         if self.patience is None:
             if objective <= self.lowest or self.staged:
@@ -75,9 +75,9 @@ class LossPath(PathState):
 
 
 class LossMinimizer(PathOverC, Ranker):
-    """Base of the linear rankers that minimise ½‖w‖² + C Σ_q ω_q L_q(X_q w). A subclass says which loss, in ``_loss``.
+    """Base of the linear rankers that minimise ½‖w‖² + C Σ_q ω_q L_q(X_q w). A subclass names the loss in ``_loss``.
 
-    The values below hold where a subclass does not make them parameters.
+    The values below apply unless a subclass makes them parameters.
     """
 
     accepts_shards: ClassVar[bool] = True
@@ -94,10 +94,10 @@ class LossMinimizer(PathOverC, Ranker):
     device: str = "cpu"
 
     def _loss(self) -> Loss:
-        raise TypeError(f"{type(self).__name__} must say which loss it minimises")
+        raise TypeError(f"{type(self).__name__} must define the loss it minimises")
 
     def _by_pairs(self) -> bool:
-        """Whether a query counts by the number of its pairs."""
+        """Whether a query counts by its number of pairs."""
         return False
 
     # -- fitting -------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class LossMinimizer(PathOverC, Ranker):
     def _fit_one(self, state: Any, C: float, monitor: Monitor) -> None:
         super()._fit_one(state, C, monitor)
         if state.patience is not None and monitor.history:
-            monitor.history[-1]["validation"] = state.last  # of that iteration; the path has the best one
+            monitor.history[-1]["validation"] = state.last  # of that iteration; the path keeps the best one
             if state.kept == len(monitor.history):
                 state.kept = state.best_at
 
@@ -132,7 +132,7 @@ class LossMinimizer(PathOverC, Ranker):
         )
 
     def _risk(self, data: Dataset) -> BlockwiseRisk | TensorLinearRisk:
-        """What the solvers see of the data, on the device asked for; all of them take either."""
+        """The risk that the solvers minimise, on the requested device; every solver accepts both kinds."""
         asked = self.device
         device = chosen_device(type(self).__name__, asked)
         whole = data.whole
@@ -141,8 +141,8 @@ class LossMinimizer(PathOverC, Ranker):
             return linear_risk(self.loss_, data, by_pairs=self._by_pairs())
         if whole is None:
             raise ParameterError(
-                f"{type(self).__name__}: device={device!r} takes data that are in memory whole; from shards and mapped "
-                "files train with device='cpu'"
+                f"{type(self).__name__}: device={device!r} needs all data in memory; for shards and mapped "
+                "files use device='cpu'"
             )
         pytorch(f"{type(self).__name__} with device={device!r}")
         from gainful.linear.tensor_risk import TensorLinearRisk
@@ -151,7 +151,7 @@ class LossMinimizer(PathOverC, Ranker):
         return TensorLinearRisk(self.loss_, whole, shares, device=device)
 
     def _solve(self, state: LossPath, C: float, monitor: Monitor) -> None:
-        """Minimise for this C from where the last one ended."""
+        """Minimise for this C, starting where the previous one ended."""
         state.begin()
         tol = SOLVERS[self.solver_].tol if self.tol is None else self.tol
         minimise = {"bundle": self._minimise_bundle, "lbfgs": self._minimise_smooth, "gradient": self._descend}
@@ -201,57 +201,60 @@ class LossMinimizer(PathOverC, Ranker):
 
 @dataclass(repr=False, eq=False)
 class LinearRanker(LossMinimizer):
-    """A linear ranker of any loss: minimises ½‖w‖² + C Σ_q ω_q L_q(X_q w), where the ω_q sum to 1.
+    """A linear ranker for any loss: minimises ½‖w‖² + C Σ_q ω_q L_q(X_q w), where the ω_q sum to 1.
 
     Without query weights that is ½‖w‖² + (C/m) Σ_q L_q. There is no intercept: it cannot change a ranking.
 
     Parameters
     ----------
-    loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
+    loss : a name in ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query, plain or compiled by numba
     solver : "bundle" (convex losses, certified), "lbfgs" (smooth losses, certified where convex), "gradient" (any), or
         "auto": lbfgs where smooth, else bundle where convex, else gradient. Losses that change from one iteration to
-        the next take "gradient" only, and all ``max_iter`` iterations, which is what their stages are counted by
-    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
-    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
-        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
-        given, and the objective above to the letter
-    init : where to start: "zeros", or "regression" (ridge on the grades), which matters where the loss is not convex
-    tol : relative gap at which to stop; for "gradient" the relative decrease that counts. None: 1e-3 for "bundle", 1e-7
-        for "lbfgs", 1e-4 for "gradient"
+        the next need "gradient" and run all ``max_iter`` iterations, which define their stages
+    C : weight of the loss, > 0; or a list, from which ``eval_set`` chooses
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; X is not copied, and ``coef_`` are the weights of the original features. None: use the original features
+        and exactly the objective above
+    init : starting point: "zeros", or "regression" (ridge on the grades), which matters if the loss is not convex
+    tol : relative gap at which to stop; for "gradient" the smallest relative decrease that counts. None: 1e-3 for
+        "bundle", 1e-7 for "lbfgs", 1e-4 for "gradient"
     max_iter : maximum iterations per C
-    learning_rate : of "gradient": length of its first steps, for features in units of their standard deviations
-    early_stopping : with ``eval_set``, validate every iteration, stop after this many without a better one and keep the
+    learning_rate : length of the first steps of "gradient", for features in units of their standard deviations
+    early_stopping : with ``eval_set``, validate every iteration, stop after this many without improvement and keep the
         best; None keeps the solution. Not with the bundle solver
-    eval_metric : what is measured on ``eval_set``
-    device : "cpu", "cuda", "cuda:1", or "auto": a GPU where PyTorch sees one and the features are dense. On a GPU
-        the features are held and multiplied there (the extra ``neural``), and the solver stays here
-    random_state : nothing is drawn at random; taken so that all rankers take it
+    eval_metric : metric on ``eval_set``
+    device : "cpu", "cuda", "cuda:1", or "auto": a GPU if PyTorch sees one and the features are dense. On a GPU
+        the features are stored and multiplied there (needs the extra ``neural``); the solver runs on the CPU
+    random_state : not used, nothing is random; accepted because all rankers accept it
 
     Attributes
     ----------
     coef_, intercept_ : weights; 0
     loss_ : the loss as a value; solver_ : the solver used; C_ : the C used
-    certificate_ : objective and lower bound, where the loss is convex and the solution was kept
-    path_ : one row per C where several were tried
+    certificate_ : objective and lower bound, if the loss is convex and the solution was kept
+    path_ : one row per C if several were tried
     """
 
     space: ClassVar[Space] = {
         "C": C_RANGE,
-        "learning_rate": Range(0.01, 1.0, log=True, why="of the gradient solver; too long a step never settles"),
+        "learning_rate": Range(0.01, 1.0, log=True, why="for the gradient solver; too long a step never settles"),
     }
 
     loss: Any = parameter(
-        "ranknet", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
+        "ranknet", LossSpec(help="loss to minimise: a name, a loss or a function of scores and grades")
     )
-    solver: str = parameter("auto", Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="how it is minimised"))
+    solver: str = parameter(
+        "auto", Choice(of=("auto", "bundle", "lbfgs", "gradient"), help="solver; auto chooses one that suits the loss")
+    )
     C: float | Sequence[float] = parameter(100.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
-    init: str = parameter("zeros", Choice(of=("zeros", "regression"), help="where the descent starts"))
+    init: str = parameter("zeros", Choice(of=("zeros", "regression"), help="starting point"))
     tol: float | None = parameter(
         None,
         Maybe(
-            inner=Real(low=0, open_low=True), help="relative gap (or decrease) at which to stop; None suits the solver"
+            inner=Real(low=0, open_low=True),
+            help="relative gap (or decrease) at which to stop; None for the solver's default",
         ),
     )
     max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per C"))
@@ -261,14 +264,12 @@ class LinearRanker(LossMinimizer):
     early_stopping: int | None = parameter(
         None,
         Maybe(
-            inner=Integer(low=1), help="iterations without a better validation before stopping; None for no such stop"
+            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
         ),
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
-    device: str = parameter(
-        "cpu", DeviceName(help="where the features are multiplied; auto takes a GPU where there is one")
-    )
-    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is drawn at random"))
+    device: str = parameter("cpu", DeviceName(help="device for the features; auto uses a GPU if there is one"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is random"))
 
     def _search_space(self) -> Space:
         idle = () if self._solver(self._loss()) == "gradient" else ("learning_rate",)
@@ -293,11 +294,11 @@ class RankSVM(LossMinimizer):
     Parameters
     ----------
     loss : "hinge" (bundle method) or "squared-hinge" (L-BFGS); both are certified
-    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
+    C : weight of the loss, > 0; or a list, from which ``eval_set`` chooses
     scale : "standard" or None, as in :class:`LinearRanker`
     tol, max_iter : relative gap at which to stop; maximum iterations per C
-    eval_metric : what is measured on ``eval_set``
-    random_state : nothing is drawn at random; taken so that all rankers take it
+    eval_metric : metric on ``eval_set``
+    random_state : not used, nothing is random; accepted because all rankers accept it
 
     Attributes
     ----------
@@ -307,16 +308,18 @@ class RankSVM(LossMinimizer):
 
     space: ClassVar[Space] = {
         "C": C_RANGE,
-        "loss": Values("hinge", "squared-hinge", why="which of the two is better changes from data to data"),
+        "loss": Values("hinge", "squared-hinge", why="which one is better depends on the data"),
     }
 
-    loss: str = parameter("hinge", Choice(of=("hinge", "squared-hinge"), help="of a pair, by its margin"))
+    loss: str = parameter(
+        "hinge", Choice(of=("hinge", "squared-hinge"), help="loss of a pair as a function of its margin")
+    )
     C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
     tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
     max_iter: int = parameter(2000, Integer(low=1, help="maximum iterations per C"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
-    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is drawn at random"))
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is random"))
 
     def _loss(self) -> Loss:
         return loss(f"pairwise-{self.loss}")

@@ -23,7 +23,7 @@ from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
 
-PROBE = 32  # pairs on which a classifier first shows whether it is linear
+PROBE = 32  # pairs for the first check that a classifier is linear
 MOST_FEATURES_FOR_NEWTON = 1000
 
 
@@ -46,48 +46,48 @@ class WeightedClassifier(Constraint):
 
 @dataclass(repr=False, eq=False)
 class NDCGReduction(LinearScores, Ranker):
-    """Ranking by classification of pairs, each weighted by what exchanging it would change in NDCG.
+    """Ranking by classification of pairs, each weighted by the change in NDCG from swapping it.
 
-    Repeats NDCG-Train of Sun, Qin, Tao and Wang 2009: rank by the present scores; weigh every pair with g_i > g_j by
+    Repeats NDCG-Train of Sun, Qin, Tao and Wang 2009: rank by the current scores; weight every pair with g_i > g_j by
     w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q; fit the classifier on x_i − x_j with these sample weights; its
     coefficients give the next scores. The first ranks are those of ridge regression on the grades.
 
-    The paper ranks a document by how many others of its query beat it. With a linear classifier that is the order of
-    w·x, which scores a row by itself. Other classifiers have no such score, and are refused: after ``fit`` the
-    classifier must have ``coef_`` with one weight per feature, which is tried on a few pairs before training.
-    An intercept is dropped: every second pair is presented as x_j − x_i, so that there is nothing for it to learn.
+    The paper ranks a document by the number of documents of its query that beat it. With a linear classifier this is
+    the order of w·x, which scores each row on its own. Other classifiers have no such score and are rejected: after
+    ``fit`` the classifier must have ``coef_`` with one weight per feature, which is checked on a few pairs before
+    training. An intercept is dropped: every second pair is presented as x_j − x_i, so it has nothing to learn.
 
     Parameters
     ----------
     classifier : scikit-learn classifier, linear, with ``sample_weight``; None for logistic regression
-    scale : "standard": the classifier sees features divided by their standard deviations over the training rows, so
-        that their own units do not matter; ``coef_`` are the weights of the features as given. None: as given
-    n_rounds : rankings that weights are taken from
-    pairs : "sampled": where there are more than ``max_pairs``, that many are drawn in proportion to their weights, anew
-        in each round; "all"
-    max_pairs : most rows handed to the classifier, each of n_features float64: this bounds the memory
-    eval_metric : what is measured on ``eval_set``; the round that does best there is kept
-    random_state : seed of the draws
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; ``coef_`` are the weights of the original features. None: use the original features
+    n_rounds : number of rankings to take pair weights from
+    pairs : "sampled": if there are more than ``max_pairs``, each round draws that many in proportion to their weights;
+        "all": use every pair
+    max_pairs : maximum rows passed to the classifier, each of n_features float64; this bounds the memory
+    eval_metric : metric on ``eval_set``; the best round there is kept
+    random_state : seed for the draws
 
     Attributes
     ----------
     coef_, intercept_ : weights; 0
-    classifier_ : the fitted classifier of the round kept; not in model files, which hold its coefficients
+    classifier_ : the fitted classifier of the round kept; not in model files, which store its coefficients
     """
 
     space: ClassVar[Space] = {
-        "max_pairs": IntRange(5_000, 200_000, log=True, why="more pairs, less chance in the draw"),
+        "max_pairs": IntRange(5_000, 200_000, log=True, why="more pairs make the draw less noisy"),
     }
 
     classifier: Any = parameter(
         None, Maybe(inner=WeightedClassifier(), help="linear scikit-learn classifier; None for logistic regression")
     )
     scale: str | None = parameter("standard", SCALE)
-    n_rounds: int = parameter(5, Integer(low=1, help="rankings that weights are taken from"))
+    n_rounds: int = parameter(5, Integer(low=1, help="number of rankings to take pair weights from"))
     pairs: str = parameter(
-        "sampled", Choice(of=("sampled", "all"), help="draw pairs where there are too many, or take all")
+        "sampled", Choice(of=("sampled", "all"), help="draw pairs if there are too many, or use all")
     )
-    max_pairs: int = parameter(50_000, Integer(low=2, help="most pairs handed to the classifier when sampled"))
+    max_pairs: int = parameter(50_000, Integer(low=2, help="maximum number of pairs when sampled"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
@@ -103,37 +103,37 @@ class NDCGReduction(LinearScores, Ranker):
         with monitor:  # Ctrl-C keeps the best round so far
             for n in range(self.n_rounds):
                 D = engine.rank_discounts(row_scores(features, w))
-                chosen = engine.pairs(D) if self.pairs == "all" else self._sampled(engine, D, rng)
+                chosen = engine.pairs(D) if self.pairs == "all" else self._draw(engine, D, rng)
                 if n == 0 and self.classifier is not None:
                     self._probe(data.X, scales, *chosen)
-                fitted, w = self._classified(data.X, scales, *chosen)
-                objective = float(engine.shares @ engine.inverted(row_scores(features, w)))
+                fitted, w = self._classify(data.X, scales, *chosen)
+                objective = float(engine.shares @ engine.inverted_weights(row_scores(features, w)))
                 scored = None if monitor.valid is None else monitor.evaluate(row_scores(Features(monitor.valid.X), w))
                 if scored is None or np.isnan(scored) or scored > monitor.best_value or not monitor.history:
                     self.coef_, self.intercept_, self.classifier_ = w, 0.0, fitted
                 if monitor.step(objective=objective, validation=scored, n_pairs=len(chosen[0])):
                     break
 
-    def _sampled(self, engine: WeightedPairs, D: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    def _draw(self, engine: WeightedPairs, D: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         return engine.pairs(D) if engine.n_pairs <= self.max_pairs else engine.draw(D, self.max_pairs, rng)
 
     def _probe(self, X: Any, scales: Array, better: Array, worse: Array, weight: Array) -> None:
-        """Refuse what is not linear before it is trained; what cannot be fitted on a few pairs is not judged here."""
+        """Reject a nonlinear classifier before training; one that cannot fit a few pairs is not judged here."""
         few = np.linspace(0, len(better) - 1, min(PROBE, len(better))).astype(np.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._classified(X, scales, better[few], worse[few], weight[few])
+                self._classify(X, scales, better[few], worse[few], weight[few])
             except ParameterError:
                 raise
             except Exception:
                 return
 
-    def _classified(self, X: Any, scales: Array, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
-        """The classifier fitted on these pairs, and the weights of the features it found."""
+    def _classify(self, X: Any, scales: Array, better: Array, worse: Array, weight: Array) -> tuple[Any, Array]:
+        """Fit the classifier on these pairs; returns it and its feature weights."""
         if not len(better):
             return None, np.zeros(X.shape[1])  # no query has two grades
-        if len(better) == 1:  # both classes must be there
+        if len(better) == 1:  # both classes must occur
             better, worse, weight = np.repeat(better, 2), np.repeat(worse, 2), np.repeat(weight, 2)
         label = np.where(np.arange(len(better)) % 2 == 0, 1, -1)
         Z = differences(X, better, worse, label)
@@ -147,7 +147,7 @@ class NDCGReduction(LinearScores, Ranker):
         if coef is None or np.size(coef) != n_features:
             raise ParameterError.of(
                 type(self).__name__, "classifier", "linear, with one weight per feature in coef_ after fit", classifier,
-                hint="with another one, the rank of a document depends on the others of its query, and a row has no "
+                hint="otherwise the rank of a document depends on the others of its query, and a row has no "
                 "score of its own",
             )  # fmt: skip
         return np.asarray(coef, dtype=np.float64).reshape(n_features)
@@ -155,7 +155,7 @@ class NDCGReduction(LinearScores, Ranker):
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """Estimators are not written down; what the classifier found is."""
+        """Estimators are not stored; the coefficients are."""
         return super()._file_params() | {"classifier": None}
 
     def _pack(self) -> dict[str, Any]:
@@ -166,8 +166,8 @@ class NDCGReduction(LinearScores, Ranker):
 
 
 def default_classifier(n_features: int) -> Any:
-    """Logistic regression; by Newton steps where the (d, d) matrix they need is small beside the pairs."""
-    from sklearn.linear_model import LogisticRegression  # 1 s, which listing the rankers must not wait for
+    """Logistic regression; by Newton steps if their (d, d) matrix is small compared with the pairs."""
+    from sklearn.linear_model import LogisticRegression  # takes 1 s: listing the rankers must not wait for it
 
     solver = "newton-cholesky" if n_features <= MOST_FEATURES_FOR_NEWTON else "lbfgs"
     return LogisticRegression(fit_intercept=False, max_iter=1000, solver=solver)

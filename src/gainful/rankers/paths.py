@@ -1,4 +1,4 @@
-"""One C or a list of them: what the certified linear rankers share around their solvers."""
+"""One C or a list of them: what the certified linear rankers share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gainful.training.monitor import Monitor, ProgressCallback
 
 C_CONSTRAINT = Either(
     of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
-    help="weight of the loss; a list is chosen from on the validation data",
+    help="weight of the loss; from a list, the validation data choose",
 )
 
 
@@ -31,12 +31,12 @@ def stored_certificate(state: Mapping[str, Any]) -> Certificate:
     """The certificate of a model file."""
     found = state["certificate"]
     if found["scale"] not in FEATURES:
-        raise ValueError(f"the certificate is of the scale {found['scale']!r}, which is none")
+        raise ValueError(f"the certificate has an unknown scale, {found['scale']!r}")
     return Certificate(float(found["primal"]), float(found["dual"]), found["scale"])
 
 
 def validation_of(w: Array, monitor: Monitor) -> float | None:
-    """What the weights w reach on the validation data, or None without any."""
+    """The metric of the weights w on the validation data, or None without any."""
     valid = monitor.valid
     if valid is None:
         return None
@@ -50,9 +50,9 @@ def validation_of(w: Array, monitor: Monitor) -> float | None:
 
 @dataclass(kw_only=True)
 class PathState:
-    """What is carried from one C to the next: the last solution, and ``kept``, the iteration of the best one's end.
+    """What carries over from one C to the next: the last solution, and ``kept``, the last iteration of the best one.
 
-    The solution is v; the features as they are have the weights w = v/scales.
+    The solution is v; the weights of the original features are w = v/scales.
     """
 
     scales: Array
@@ -67,7 +67,7 @@ class PathState:
 
 
 class FitsPath:
-    """A ranker whose ``fit`` takes a list as C."""
+    """A ranker whose ``fit`` accepts a list as C."""
 
     C: float | Sequence[float]
 
@@ -90,7 +90,7 @@ class FitsPath:
     ) -> Self:
         """Train for each C and keep the best on ``eval_set``; ``path_`` has a row per C.
 
-        Solvers that can start each C where the one before ended; cutting planes and the tight bound start afresh.
+        Each C starts where the previous one ended if the solver can; cutting planes and the tight bound start over.
         """
         given, self.C = self.C, C
         try:
@@ -103,9 +103,9 @@ class FitsPath:
 
 
 class PathOverC(FitsPath, LinearScores):
-    """A linear ranker trained for every C given, of which the best on ``eval_set`` is kept.
+    """A linear ranker trained for every C given; it keeps the best one on ``eval_set``.
 
-    A subclass writes ``_solve(state, C, monitor)``, which leaves the solution in ``state``, and calls
+    A subclass defines ``_solve(state, C, monitor)``, which leaves the solution in ``state``, and calls
     :meth:`_follow_path` from ``_fit``.
     """
 
@@ -116,7 +116,7 @@ class PathOverC(FitsPath, LinearScores):
     certificate_: Certificate
 
     def _solve(self, state: Any, C: float, monitor: Monitor) -> None:
-        raise TypeError(f"{type(self).__name__} must say how to solve for one C")
+        raise TypeError(f"{type(self).__name__} must define how to solve for one C")
 
     def _refuse_checkpoint(self) -> None:
         if self._visits_queries():
@@ -127,11 +127,11 @@ class PathOverC(FitsPath, LinearScores):
         super()._refuse_checkpoint()  # type: ignore[misc]
 
     def _refuse_shards(self, data: Dataset) -> None:
-        """A solver that visits one query after the other needs all of them in one place."""
+        """A solver that visits queries one by one needs all of them in one place."""
         if self._visits_queries() and data.whole is None:
             raise ParameterError(
                 f"{type(self).__name__}: solver='{self.solver}' takes one file, not shards; "
-                f"take solver='{type(self).solver}'"
+                f"use solver='{type(self).solver}'"
             )
 
     def _visits_queries(self) -> bool:
@@ -140,20 +140,20 @@ class PathOverC(FitsPath, LinearScores):
     def _check_path(self, monitor: Monitor) -> None:
         if not np.isscalar(self.C) and monitor.valid is None:
             raise ParameterError(
-                f"{type(self).__name__}: several values of C need eval_set, to choose one of them"
+                f"{type(self).__name__}: several values of C need eval_set to choose from them"
             )  # fmt: skip
 
     def _follow_path(self, state: PathState, monitor: Monitor) -> None:
         """Solve for every C given and keep the best on the validation data, or the only one."""
         values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
         self.path_ = []
-        with monitor:  # Ctrl-C keeps the best of what is done
+        with monitor:  # Ctrl-C keeps the best solution so far
             for C in values:
                 self._fit_one(state, C, monitor)
                 if monitor.interrupted:
                     break
         if not self.path_:
-            raise KeyboardInterrupt  # there is nothing yet to keep
+            raise KeyboardInterrupt  # nothing to keep yet
         monitor.best_iteration = state.kept
 
     def _fit_one(self, state: PathState, C: float, monitor: Monitor) -> None:
@@ -162,7 +162,7 @@ class PathOverC(FitsPath, LinearScores):
         self._solve(state, C, monitor)
         assert state.v is not None
         if len(monitor.history) == before:
-            return  # interrupted at once
+            return  # interrupted immediately
         scored = self._validation(state.w, monitor)
         row = {"C": C, "validation": scored, "norm": float(np.linalg.norm(state.v)),
                "iterations": len(monitor.history) - before, "seconds": monitor.elapsed() - began}  # fmt: skip

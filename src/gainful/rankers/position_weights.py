@@ -1,4 +1,4 @@
-"""Position weights A(r) of structured rankers: families by name, arrays, functions, and the choice among them."""
+"""Position weights A(r) of structured rankers: families by name, arrays, functions, and learned ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAMILIES: dict[str, Family] = {
     "sqrt": lambda r, k: 1.0 / np.sqrt(r),
     "discount": lambda r, k: 1.0 / np.log2(1.0 + r),
 }
-# What "learn" chooses from: the shapes (k + 1 − r)^p, from nearly flat to the top alone, and the other two families.
+# What "learn" chooses from: the shapes (k + 1 − r)^p, from nearly flat to the top only, and the other two families.
 POWERS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -39,7 +39,7 @@ CONSTRAINT = Either(
 
 
 def position_weights(spec: Any, k: int, owner: str) -> Array:
-    """A(1), …, A(k) of what the user gave, checked: finite, ≥ 0, never increasing, not all 0."""
+    """A(1), …, A(k) from the user's setting, checked: finite, ≥ 0, never increasing, not all 0."""
     ranks = np.arange(1.0, k + 1.0)
     if isinstance(spec, str):
         return FAMILIES[spec](ranks, k)

@@ -18,8 +18,8 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
 from gainful.training.monitor import Monitor
 
-LARGEST_R = 1.0 - 1e-6  # a weak ranker without a fault would have infinite weight
-NOTHING_LEFT = 1e-12  # of the loss: every pair is in order, by a wide margin
+LARGEST_R = 1.0 - 1e-6  # a perfect weak ranker would have infinite weight
+NOTHING_LEFT = 1e-12  # of the loss: every pair is in order by a wide margin
 ROWS_PER_THREAD = 50_000
 
 
@@ -27,24 +27,24 @@ ROWS_PER_THREAD = 50_000
 class RankBoost(StepScores, Ranker):
     """Boosting on pairs: a sum of step functions, each of one feature (Freund, Iyer, Schapire and Singer 2003).
 
-    Over the critical pairs i ≻ j (documents of one query, g_i > g_j) a distribution D(i, j) is kept, at first uniform.
-    Each round takes the weak ranker h(x) = [x_f ≥ θ] with the largest |r|, gives it the weight α, and moves D towards
-    the pairs still in the wrong order::
+    Over the critical pairs i ≻ j (documents of one query, g_i > g_j) RankBoost maintains a distribution D(i, j), at
+    first uniform. Each round picks the weak ranker h(x) = [x_f ≥ θ] with the largest |r|, gives it the weight α, and
+    shifts D to the pairs still in the wrong order::
 
         r = Σ D(i, j) (h(x_i) − h(x_j)),   α = ½ ln((1 + r)/(1 − r)),   D(i, j) ∝ D(i, j) exp(α (h(x_j) − h(x_i)))
 
     Each round multiplies the exponential loss Σ D₁(i, j) exp(s_j − s_i), an upper bound of the share of pairs in the
-    wrong order, by √(1 − r²) or less. D is never written out: it factorises over documents, so a potential per document
+    wrong order, by √(1 − r²) or less. D is never stored: it factorises over documents, so one potential per document
     gives r for all thresholds of a feature in one pass over its codes.
 
     Parameters
     ----------
-    n_rounds : most rounds; with ``eval_set`` and ``early_stopping`` fewer
-    n_thresholds : most thresholds a feature, at quantiles of the rows; or "all"
-    pairs : the first D: "all" weighs every pair the same (as the paper), "query" every query
+    n_rounds : maximum rounds; fewer with ``eval_set`` and ``early_stopping``
+    n_thresholds : maximum thresholds per feature, at quantiles of the rows; or "all"
+    pairs : the initial D: "all" weights every pair equally (as in the paper), "query" every query
     directions : "both", or "up": only weights α > 0, so that scores never fall when a feature grows
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many rounds; None never stops
-    eval_metric : metric on ``eval_set``, by which the number of rounds is chosen
+    eval_metric : metric on ``eval_set`` that chooses the number of rounds
 
     Attributes
     ----------
@@ -55,14 +55,14 @@ class RankBoost(StepScores, Ranker):
 
     space: ClassVar[Space] = {
         "n_thresholds": IntRange(8, 512, log=True, why="few thresholds overfit less on few queries"),
-        "pairs": Values("all", "query", why="long queries rule where every pair counts the same"),
-        "directions": Values("both", "up", why="features that are meant to rise need no other direction"),
+        "pairs": Values("all", "query", why="long queries dominate if every pair counts the same"),
+        "directions": Values("both", "up", why="features that should only raise the score need one direction"),
     }
 
-    n_rounds: int = parameter(300, Integer(low=1, help="most rounds"))
+    n_rounds: int = parameter(300, Integer(low=1, help="maximum number of rounds"))
     n_thresholds: int | str = parameter(255, THRESHOLDS)
     pairs: str = parameter(
-        "all", Choice(of=("all", "query"), help="what weighs the same at first: every pair, or every query")
+        "all", Choice(of=("all", "query"), help="what has equal weight at first: every pair, or every query")
     )
     directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
     early_stopping: int | None = parameter(
@@ -83,7 +83,7 @@ class RankBoost(StepScores, Ranker):
     def _boost(
         self, data: RankingData, pairs: CriticalPairs, steps: list[tuple[int, float, float]], monitor: Monitor
     ) -> None:
-        codes, watched = Codes.of(data.X, self.n_thresholds), Watched(monitor)
+        codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         loss, potentials = exponential_loss(pairs, scores)
         for _ in range(self.n_rounds):
@@ -99,11 +99,11 @@ class RankBoost(StepScores, Ranker):
             validation = watched.after(f, threshold, alpha)
             if monitor.step(objective=loss, validation=validation, r=r, alpha=alpha, feature=f):
                 break
-        if not monitor.history:  # nothing tells the documents apart
+        if not monitor.history:  # no threshold separates the documents
             monitor.step(objective=loss, validation=watched.value())
 
 
-class Watched:
+class ValidationScores:
     """The validation scores of a sum of steps, one step at a time."""
 
     def __init__(self, monitor: Monitor):

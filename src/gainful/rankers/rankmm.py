@@ -1,4 +1,4 @@
-"""RankMM: large margins between documents of different grades, averaged or at their worst within a query."""
+"""RankMM: large margins between documents of different grades, averaged or at worst per query."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from gainful.solvers.dual_projection import minimize_dual_projection
 from gainful.solvers.exponentiated import minimize_exponentiated
 from gainful.training.monitor import Monitor
 
-CLOSER = 1e-2  # part of the tolerance tried where the weights found are all 0
+CLOSER = 1e-2  # fraction of the tolerance to try if all weights found are 0
 MOST_HALVINGS = 100
 
 
 @dataclass(kw_only=True)
 class MarginPath(PathState):
-    """What one fit works on; the bundle and the last solution carry over along a path of C."""
+    """The state of one fit; the bundle and the last solution carry over along a path of C."""
 
     risk: Any  # of v: a ScaledRisk, for "stochastic" a DualPairs
     seed: int
@@ -45,35 +45,35 @@ class MarginPath(PathState):
 
 @dataclass(repr=False, eq=False)
 class RankMM(PathOverC, Ranker):
-    """A linear ranker with margins as wide as grades differ (Agarwal and Collins 2010).
+    """A linear ranker whose margins are the differences of grades (Agarwal and Collins 2010).
 
-    Minimises ½‖w‖² + (C/m) Σ_q L_q(w) (with query weights C Σ_q ω_q L_q), where the loss of a query is made of
+    Minimises ½‖w‖² + (C/m) Σ_q L_q(w) (with query weights C Σ_q ω_q L_q), where the loss of a query combines
     ℓ_jk = [(g_j − g_k) − w·(x_j − x_k)]_+ over its pairs R_q = {(j, k): g_j > g_k}:
 
     - ``loss="average"`` (RankMM-1): the mean of ℓ_jk over R_q;
     - ``loss="maximum"`` (RankMM-2): the largest ℓ_jk;
     - ``loss="max-average"`` (RankMM-3): the largest, over documents k, of the mean of ℓ_jk over the documents j
-      preferred to k: a document far above many better ones is what costs.
+      preferred to k: a document far above many better ones is costly.
 
-    Pairs are never listed: a query of n documents costs O(n log n) a pass. Where a linear ranker cannot do better than
-    w = 0, as is common with the last two losses on real data, "auto" takes the longest step from there down the
-    gradient that ``tol`` allows, so that the model ranks; "stochastic" with ``eval_set`` does better then.
+    Pairs are never listed: a query of n documents costs O(n log n) per pass. If a linear ranker cannot do better than
+    w = 0, as is common with the last two losses on real data, "auto" takes the longest step down the gradient that
+    ``tol`` allows, so that the model still ranks; "stochastic" with ``eval_set`` does better in that case.
 
     Parameters
     ----------
     loss : "average", "maximum" or "max-average"
-    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
-    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
-        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
-        given, and the objective above to the letter
+    C : weight of the loss, > 0; or a list, from which ``eval_set`` chooses
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; X is not copied, and ``coef_`` are the weights of the original features. None: use the original features
+        and exactly the objective above
     solver : "auto", which reaches the relative gap ``tol`` by itself; or "stochastic", the paper's steps in the dual:
         gradient projection for the two averages, exponentiated gradient for the maximum
     tol, max_iter : relative gap at which to stop; maximum passes over the data of "auto"
-    learning_rate : η0 of "stochastic": its steps are η0/√t in projections, η0 in exponentiated gradient. None for one
-        that the features suggest
-    n_steps : T, the steps of "stochastic", each of one query; None for 20 times the number of queries
-    eval_metric : what is measured on ``eval_set``
-    random_state : seed of the queries that "stochastic" picks
+    learning_rate : η0 of "stochastic": its steps are η0/√t in projections, η0 in exponentiated gradient. None derives
+        it from the features
+    n_steps : T, the steps of "stochastic", one query each; None for 20 times the number of queries
+    eval_metric : metric on ``eval_set``
+    random_state : seed for the queries that "stochastic" picks
 
     Attributes
     ----------
@@ -86,19 +86,20 @@ class RankMM(PathOverC, Ranker):
     resumes: ClassVar[bool] = True
     space: ClassVar[Space] = {"C": C_RANGE}
 
-    loss: str = parameter("average", Choice(of=tuple(KERNELS), help="how the pairs of a query make its loss"))
+    loss: str = parameter("average", Choice(of=tuple(KERNELS), help="how the pairs of a query form its loss"))
     C: float | Sequence[float] = parameter(10.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
     solver: str = parameter(
-        "auto", Choice(of=("auto", "stochastic"), help="to a tolerance, or the paper's steps in the dual")
+        "auto",
+        Choice(of=("auto", "stochastic"), help="auto runs until tol; stochastic takes the paper's steps in the dual"),
     )
     tol: float = parameter(1e-3, Real(low=0, open_low=True, help="relative gap at which to stop"))
     max_iter: int = parameter(1000, Integer(low=1, help="maximum passes over the data (auto)"))
     learning_rate: float | None = parameter(
-        None, Maybe(inner=Real(low=0, open_low=True), help="first step (stochastic); None for a fitting one")
+        None, Maybe(inner=Real(low=0, open_low=True), help="first step (stochastic); None derives it from the features")
     )
     n_steps: int | None = parameter(
-        None, Maybe(inner=Integer(low=1), help="steps of one query each (stochastic); None for 20 a query")
+        None, Maybe(inner=Integer(low=1), help="steps of one query each (stochastic); None for 20 per query")
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
@@ -108,7 +109,7 @@ class RankMM(PathOverC, Ranker):
         self._refuse_shards(data)
         journal = None if monitor.checkpoint is None else Journal(monitor)
         scales = Scaling(data, self.scale, journal).scales
-        if self.solver == "stochastic":  # it asks query after query
+        if self.solver == "stochastic":  # it visits queries one by one
             assert data.whole is not None
             pairs = GradedPairs(data.whole.y, data.whole.offsets)
             risk: Any = DualPairs(pairs, data.whole.X, block_shares(data.whole, data.total_weight), self.loss, scales)
@@ -123,7 +124,7 @@ class RankMM(PathOverC, Ranker):
             self._ascend(state, C, monitor)
 
     def _solve_bundle(self, state: MarginPath, C: float, monitor: Monitor) -> None:
-        """To the tolerance, and closer where the point found is 0: near enough, but it ranks nothing."""
+        """Solve to the tolerance, and closer if the point found is 0, which is near enough but ranks nothing."""
         for tol in (self.tol, CLOSER * self.tol):
             with warnings.catch_warnings():
                 if tol < self.tol:
@@ -137,7 +138,7 @@ class RankMM(PathOverC, Ranker):
         self._leave_zero(state, C)
 
     def _leave_zero(self, state: MarginPath, C: float) -> None:
-        """Where no weights are better than 0, take as long a step down the gradient there as the tolerance allows."""
+        """If no weights are better than 0, take the longest step down the gradient that the tolerance allows."""
         assert state.certificate is not None
         dual = state.certificate.dual
         _, gradient, _ = state.risk.value_and_gradient(np.zeros(state.risk.n_features))
@@ -150,7 +151,7 @@ class RankMM(PathOverC, Ranker):
             v = 0.5 * v
 
     def _ascend(self, state: MarginPath, C: float, monitor: Monitor) -> None:
-        """The paper's steps; with validation data the number of steps is chosen there, after every round of them."""
+        """Take the paper's steps; validation data, if any, choose the number of rounds."""
         best = -np.inf
 
         def keep(v: Array, certificate: Certificate) -> None:

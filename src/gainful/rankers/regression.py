@@ -1,4 +1,4 @@
-"""Ridge regression as a ranker: the oldest baseline, and the start of others."""
+"""Ridge regression as a ranker: the oldest baseline, and the starting point of other rankers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class RegressionRanker(LinearScores, Ranker):
 
     Parameters
     ----------
-    alpha : strength of the penalty, ≥ 0. With 0 the shortest of all minimisers is taken.
-    scale : "standard": the penalty counts features in units of their standard deviations over the training rows, so
-        that their own units do not matter; None: in the units given
+    alpha : strength of the penalty, ≥ 0. With 0, the shortest minimiser is taken.
+    scale : "standard": penalise weights of features divided by their standard deviations over the training rows, so
+        that their units do not matter; None: of the original features
     target : "grade" or "gain"
-    eval_metric : what ``history_`` reports on ``eval_set``
+    eval_metric : metric on ``eval_set`` reported in ``history_``
 
     Attributes
     ----------
@@ -45,14 +45,14 @@ class RegressionRanker(LinearScores, Ranker):
 
     accepts_shards: ClassVar[bool] = True
     space: ClassVar[Space] = {
-        "alpha": Range(1.0, 1e5, log=True, why="from as good as no penalty to one that leaves little but the mean"),
-        "target": Values("grade", "gain", why="gains 2^g − 1 are what NDCG counts, grades are less skewed"),
+        "alpha": Range(1.0, 1e5, log=True, why="from almost no penalty to one that leaves little but the mean"),
+        "target": Values("grade", "gain", why="NDCG counts gains 2^g − 1; grades are less skewed"),
     }
 
     alpha: float = parameter(1000.0, Real(low=0, help="strength of the l2 penalty on the weights"))
     scale: str | None = parameter("standard", SCALE)
     target: str = parameter(
-        "grade", Choice(of=("grade", "gain"), help="what is regressed: the grade g, or its gain 2^g − 1")
+        "grade", Choice(of=("grade", "gain"), help="regression target: the grade g, or its gain 2^g − 1")
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric reported on the validation data"))
 

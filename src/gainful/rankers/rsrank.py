@@ -36,66 +36,66 @@ from gainful.rankers.base import LinearScores, Ranker
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
 from gainful.training.monitor import Monitor, ProgressCallback
 
-HELD_OUT = 0.25  # of the training queries, where several l1 have no validation data to be chosen on
-AUTO_PATH = (0.0, *np.logspace(-3.0, -0.25, 16).tolist())  # times the l1 at which the first weight leaves zero
+HELD_OUT = 0.25  # share of training queries held out to choose among several l1 without validation data
+AUTO_PATH = (0.0, *np.logspace(-3.0, -0.25, 16).tolist())  # multiples of the l1 at which the first weight leaves zero
 
 
 @dataclass
 class Run:
-    """The descent for one l1: where it got to, and the point kept (best on validation, or of least objective)."""
+    """The descent for one l1: its current point, and the point kept (best on validation, or lowest objective)."""
 
     l1: float
     last: Array
     kept: Array
-    value: float = np.inf  # least objective, or minus the best validation metric
-    iteration: int = 0  # at which ``kept`` was reached, counted over the whole fit
+    value: float = np.inf  # lowest objective, or minus the best validation metric
+    iteration: int = 0  # iteration that reached ``kept``, counted over the whole fit
     row: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(repr=False, eq=False)
 class RSRank(LinearScores, FeatureSelector, Ranker):
-    """A linear ranker that pays for wrongly ordered pairs what they cost in NDCG, with as few features as wanted.
+    """A sparse linear ranker that weights wrongly ordered pairs by their cost in NDCG.
 
     Minimises, by gradient steps with truncation (Sun, Qin, Tao and Wang 2009)::
 
         (1/m) Σ_q Σ_{g_i > g_j} w_ij φ(s_i − s_j) + l1 Σ_j σ_j |β_j|,    s = X·β
         w_ij = |(2^{g_i} − 2^{g_j})(D(π_i) − D(π_j))| / N_q,    φ(v) = −4v | (1 − v)² | 0  for v < −1 | to 1 | above
 
-    where π are the ranks by the present scores and σ_j the standard deviation of feature j over the training rows (1
-    with ``scale=None``). Of tied scores the lower grade ranks first; the order of the rows does not matter. The first
-    term is at least 1 − NDCG. Every ``truncate_every`` steps of length η each weight is moved towards zero by
-    η·l1 and stops there: unused features have the weight 0 exactly.
+    where π are the ranks by the current scores and σ_j the standard deviation of feature j over the training rows (1
+    with ``scale=None``). Among tied scores the lower grade ranks first; the order of the rows does not matter. The
+    first term is at least 1 − NDCG. Every ``truncate_every`` steps of length η, each weight moves towards zero by η·l1
+    and stops there: unused features have weight exactly 0.
 
     It is a feature selector too: ``transform``, ``get_support`` and ``support_`` are scikit-learn's.
 
     Parameters
     ----------
-    l1 : price of a weight, ≥ 0; several, of which one is chosen; or "auto": 0 and sixteen values up to half of the one
-        that leaves no feature. They are tried from small to large, each from the one before
-    tolerance : among several l1, the fewest features whose validation metric is within this part of the best are taken
+    l1 : penalty on a weight, ≥ 0; a list, from which one is chosen; or "auto": 0 and sixteen values up to half of the
+        one that leaves no feature. They are tried from small to large, each starting from the previous one
+    tolerance : among several l1, take the fewest features whose validation metric is within this fraction of the best
     truncate_every : gradient steps per truncation
     step : "safeguarded", which needs no tuning, or "fixed": β ← β − learning_rate·∇ of the *sum* over queries
     learning_rate : of the fixed step
-    init : "regression" (ridge on the grades), "zeros", or weights. At zeros all scores tie, and lower grades rank first
-    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
-        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: as given
-    tol, max_iter : part by which the objective must fall over ten iterations; maximum iterations per l1
+    init : "regression" (ridge on the grades), "zeros", or weights. At zero all scores tie, and lower grades rank first
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; X is not copied, and ``coef_`` are the weights of the original features. None: use the original features
+    tol, max_iter : relative decrease of the objective required over ten iterations; maximum iterations per l1
     early_stopping : stop one l1 when the validation metric has not risen for this many iterations; None never stops
-    eval_metric : what is measured on ``eval_set``. With one l1 the iterate that does best there is kept; with several
-        each gives the iterate of least objective, and the metric chooses among these
-    random_state : seed of the quarter of the queries held out when several l1 come without ``eval_set``; they are
-        drawn by query id, whatever the order of the data
+    eval_metric : metric on ``eval_set``. With one l1 the best iterate there is kept; with several, each contributes its
+        iterate of lowest objective, and the metric chooses among these
+    random_state : seed for holding out a quarter of the queries if several l1 come without ``eval_set``; they are drawn
+        by query id, regardless of data order
 
     Attributes
     ----------
     coef_, intercept_ : weights; 0
-    support_ : (n_features,) which weights are not 0
-    l1_ : the price used
+    support_ : (n_features,) whether each weight is nonzero
+    l1_ : the penalty used
     path_ : one row per l1: ``l1``, ``n_features``, ``validation``, ``objective``, ``iterations``, ``seconds``
     """
 
     space: ClassVar[Space] = {
-        "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR's data and the artificial"),
+        "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR and on synthetic data"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
         "init": Values("regression", "zeros", why="the loss is not convex"),
     }
@@ -104,24 +104,27 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         0.0,
         Either(
             of=(Real(low=0), Choice(of=("auto",)), ListOf(inner=Real(low=0))),
-            help="price of a weight; several, or 'auto', are chosen from on the validation data",
+            help="penalty on a weight; from a list, or 'auto', the validation data choose",
         ),
     )
     tolerance: float = parameter(
-        0.0, Real(low=0, high=1, help="part of the best validation metric given up for fewer features")
+        0.0, Real(low=0, high=1, help="fraction of the best validation metric to give up for fewer features")
     )
     truncate_every: int = parameter(1, Integer(low=1, help="gradient steps per truncation"))
-    step: str = parameter("safeguarded", Choice(of=("safeguarded", "fixed"), help="how step lengths are found"))
+    step: str = parameter("safeguarded", Choice(of=("safeguarded", "fixed"), help="how step lengths are chosen"))
     learning_rate: float = parameter(0.001, Real(low=0, open_low=True, help="length of the fixed step"))
     init: str | Sequence[float] = parameter(
         "regression",
-        Either(of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="weights at which training starts"),
+        Either(of=(Choice(of=("regression", "zeros")), ListOf(inner=Real())), help="initial weights"),
     )
     scale: str | None = parameter("standard", SCALE)
-    tol: float = parameter(1e-4, Real(low=0, help="part by which the objective must fall over ten iterations"))
+    tol: float = parameter(1e-4, Real(low=0, help="relative decrease of the objective required over ten iterations"))
     max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per l1"))
     early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="iterations without a better validation metric; or None")
+        50,
+        Maybe(
+            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
+        ),
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
@@ -139,7 +142,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         eval_set: Any = None,
         progress: ProgressCallback | None = None,
     ) -> Self:
-        """Train for each l1, from small to large and each from the one before; ``path_`` has a row per l1.
+        """Train for each l1, from small to large, each starting from the previous one; ``path_`` has a row per l1.
 
         Keeps the model with the fewest features within ``tolerance`` of the best validation metric.
         """
@@ -163,7 +166,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             path = [run.row for run in runs]
             chosen = self._choice(runs)
         if chosen is None:
-            raise KeyboardInterrupt  # there is nothing yet to keep
+            raise KeyboardInterrupt  # nothing to keep yet
         self.path_ = path
         self.coef_, self.intercept_ = chosen.kept / risk.scales, 0.0
         self.l1_, monitor.best_iteration = chosen.l1, chosen.iteration
@@ -185,12 +188,12 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         """The values of l1 from small to large; "auto" in units of the gradient at zero with the ranks of the start."""
         if isinstance(self.l1, str):
             scores = risk.scores(start)
-            most = float(np.abs(risk.beside(np.zeros(len(scores)), scores).gradient).max())
+            most = float(np.abs(risk.with_ranks_of(np.zeros(len(scores)), scores).gradient).max())
             return [most * part for part in AUTO_PATH]
         return sorted({float(value) for value in np.atleast_1d(np.asarray(self.l1))})
 
     def _held_out_choice(self, data: RankingData, monitor: Monitor, values: list[float]) -> list[float]:
-        """Choose l1 on a quarter of the training queries; the prices up to it, for the fit on all of them."""
+        """Choose l1 on a quarter of the training queries; returns the values up to it, for the fit on all of them."""
         if data.n_queries < 2:
             return values[:1]
         held = max(1, round(HELD_OUT * data.n_queries))
@@ -199,13 +202,13 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         trial = Monitor(metric=monitor.metric, valid=valid)
         runs = self._runs(*self._risk_and_start(train), values, trial)
         if trial.interrupted:
-            raise KeyboardInterrupt  # the training proper has not begun
+            raise KeyboardInterrupt  # the actual training has not started
         chosen = self._choice(runs)
         self.path_ = [run.row for run in runs]
         return values[: values.index(chosen.l1) + 1] if chosen is not None else values[:1]
 
     def _choice(self, runs: list[Run]) -> Run | None:
-        """The fewest features within the tolerance of the best on validation; of equally few the best."""
+        """The fewest features within the tolerance of the best on validation; ties go to the better metric."""
         if len(runs) < 2:
             return runs[0] if runs else None
         scored = [(run, run.row["validation"]) for run in runs]
@@ -216,23 +219,23 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     def _runs(self, risk: FrozenRisk, start: Array, values: list[float], monitor: Monitor) -> list[Run]:
         runs: list[Run] = []
         u = start
-        with monitor:  # Ctrl-C keeps the best of what is done
+        with monitor:  # Ctrl-C keeps the best run so far
             for l1 in values:
                 run = Run(l1, last=u, kept=u)
                 try:
                     self._run(risk, run, monitor, each=len(values) == 1)
                 finally:
                     if run.iteration:
-                        runs.append(self._finished(risk, run, monitor))
+                        runs.append(self._finish(risk, run, monitor))
                 u = run.last
                 if monitor.interrupted:
                     break
         return runs
 
     def _run(self, risk: FrozenRisk, run: Run, monitor: Monitor, each: bool) -> None:
-        """Descend for one l1, and say in ``run`` how it went; what is there is valid whenever Ctrl-C comes.
+        """Descend for one l1 and record the result in ``run``, which is valid whenever Ctrl-C comes.
 
-        ``each``: measure every iterate on the validation data and keep the best, else keep that of least objective.
+        ``each``: validate every iterate and keep the best; otherwise keep the one with the lowest objective.
         """
         began, before = time.perf_counter(), len(monitor.history)
         for n, iterate in enumerate(islice(self._descent(risk, run), self.max_iter), 1):
@@ -251,8 +254,8 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             if stop or (tired and validation is not None):
                 return
 
-    def _finished(self, risk: FrozenRisk, run: Run, monitor: Monitor) -> Run:
-        """The run with its validation metric, which a path takes at its end."""
+    def _finish(self, risk: FrozenRisk, run: Run, monitor: Monitor) -> Run:
+        """Finish the run: add its validation metric, which a path measures at the end."""
         if run.row["validation"] is None and monitor.valid is not None:
             scored = self._validation(run.kept / risk.scales, monitor)
             run.row["validation"] = monitor.history[-1]["validation"] = scored
@@ -263,7 +266,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             return descend_safeguarded(
                 risk, run.last, l1=run.l1, truncate_every=self.truncate_every, tol=float(self.tol)
             )
-        step = self.learning_rate * len(risk.shares)  # the paper's loss is the sum over queries, ours the mean
+        step = self.learning_rate * len(risk.shares)  # the paper's loss is a sum over queries, ours is a mean
         return descend_fixed(risk, run.last, step=step, l1=run.l1, truncate_every=self.truncate_every)
 
     @staticmethod

@@ -26,7 +26,7 @@ from gainful.rankers.structured_svm import StructuredSVM
 from gainful.training.monitor import Monitor
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
-MOST_EXACT_ROWS = 10_000  # an exact kernel matrix of float64 then takes 800 MB
+MOST_EXACT_ROWS = 10_000  # an exact float64 kernel matrix then takes 800 MB
 SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
 
 
@@ -38,31 +38,31 @@ class KernelStructuredSVM(FitsPath, Ranker):
     """The structured SVM of :class:`StructuredSVM` (convex bound) in the feature space of a kernel.
 
     The solution is w = Σ_i β_i φ(l_i) over landmarks l. With all training documents as landmarks (``n_landmarks=None``)
-    this is the exact dual solution; with some of them, drawn at random, it is Nyström's approximation. Either way φ is
-    the explicit map K(x, l) K(l, l)^(−1/2), in which the linear solver works; its certificate is the problem's own.
+    this is the exact dual solution; with a random sample it is Nyström's approximation. Either way φ is the explicit
+    map K(x, l) K(l, l)^(−1/2), on which the linear solver works; its certificate is valid for this problem.
 
     Parameters
     ----------
     kernel : a kernel of ``sklearn.metrics.pairwise``
-    scale : "standard": the kernel sees features less their mean, divided by their standard deviation, both over the
-        training rows, so that units do not matter; a sparse X is only divided. None: it sees them as given
-    gamma : of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X), with ``scale="standard"`` one
-        over the number of features that are not constant
-    degree, coef0 : of polynomial
-    n_landmarks : how many training documents to draw at random, or None for all (exact, up to 10,000)
+    scale : "standard": the kernel sees features minus their mean, divided by their standard deviation, both over the
+        training rows, so that units do not matter; a sparse X is only divided. None: it sees the original features
+    gamma : width of rbf, laplacian and polynomial; "scale" is 1/(n_features · variance of X), with ``scale="standard"``
+        one over the number of features that are not constant
+    degree, coef0 : of the polynomial kernel
+    n_landmarks : number of training documents to draw at random, or None for all (exact, up to 10,000)
     metric, C, position_weights, ties, tol, max_iter, eval_metric, random_state : as in :class:`StructuredSVM`
 
     Attributes
     ----------
     landmarks_ : (n_landmarks, n_features), as given; dual_coef_ : β, (n_landmarks,)
-    shift_, factor_ : what is taken off each feature, and what it is then multiplied by, (n_features,)
+    shift_, factor_ : subtracted from each feature, then multiplied with it, (n_features,)
     certificate_, C_, path_ : as in :class:`StructuredSVM`
     """
 
     space: ClassVar[Space] = {
-        "C": Range(1e-2, 1e3, log=True, why="as for the linear one"),
+        "C": Range(1e-2, 1e3, log=True, why="as for the linear ranker"),
         "gamma": Range(
-            1e-4, 1.0, log=True, why="features have variance 1, so squared distances are of the order of their number"
+            1e-4, 1.0, log=True, why="features have variance 1, so squared distances grow with their number"
         ),
     }
 
@@ -78,7 +78,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
     degree: int = parameter(3, Integer(low=1, help="degree of the polynomial kernel"))
     coef0: float = parameter(1.0, Real(low=0, help="constant of the polynomial kernel"))
     n_landmarks: int | None = parameter(
-        500, Maybe(inner=Integer(low=1), help="landmarks of Nyström's approximation; None is exact")
+        500, Maybe(inner=Integer(low=1), help="number of landmarks of Nyström's approximation; None is exact")
     )
     metric: Any = parameter("ndcg@10", _LINEAR["metric"])
     C: float | Sequence[float] = parameter(1.0, _LINEAR["C"])
@@ -112,7 +112,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         self.position_weights_, self.position_weights_name_ = linear.position_weights_, linear.position_weights_name_
 
     def _look_at(self, data: RankingData) -> float:
-        """Find how the kernel sees the features, and how much all values vary then."""
+        """Set the feature scaling of the kernel; returns the variance of all scaled values."""
         self.shift_, self.factor_ = np.zeros(data.n_features), np.ones(data.n_features)
         if self.scale is None:
             return _variance(data.X)
@@ -120,7 +120,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         self.factor_ = 1.0 / spread.scales(self.scale)
         if not data.is_sparse:
             self.shift_ = spread.mean
-        return float(np.mean(self.factor_ > 0.0))  # what varies has the variance 1 now, about its mean
+        return float(np.mean(self.factor_ > 0.0))  # features that vary now have variance 1
 
     def _gamma(self, variance: float, n_features: int) -> float:
         if self.gamma != "scale":
@@ -132,7 +132,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
             if data.n_rows > MOST_EXACT_ROWS:
                 raise DataError(
                     f"an exact kernel over {data.n_rows:,} documents needs {8 * data.n_rows**2 / 2**30:,.0f} GiB; set "
-                    "n_landmarks, for instance to 1000"
+                    "n_landmarks, for example to 1000"
                 )
             return data.X
         chosen = np.random.default_rng(seed_from(self.random_state)).choice(
@@ -173,7 +173,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         self.position_weights_ = None if weights is None else np.asarray(weights, dtype=np.float64)
 
     def _file_params(self) -> dict[str, Any]:
-        """A function cannot be written down; the weights it gave can."""
+        """A function cannot be stored; its weights can."""
         params = super()._file_params()
         if callable(self.position_weights) and self.position_weights_ is not None:
             params["position_weights"] = self.position_weights_.tolist()
@@ -181,7 +181,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
 
 
 def _inverse_root(K: Array) -> Array:
-    """K(l, l)^(−1/2) on the directions in which the landmarks differ, (n_landmarks, rank)."""
+    """K(l, l)^(−1/2) on the directions in which landmarks differ, (n_landmarks, rank)."""
     values, vectors = scipy.linalg.eigh(0.5 * (K + K.T), overwrite_a=True, check_finite=False)
     kept = values > max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
     if not kept.any():
@@ -198,7 +198,7 @@ def _map(kernel: Kernel, X: Any, to_features: Array) -> Array:
 
 
 def _variance(X: Any) -> float:
-    """Of all values together, block by block: NumPy's own would make a float64 copy of X."""
+    """The variance of all values together, block by block: NumPy's would make a float64 copy of X."""
     if not isinstance(X, np.ndarray):
         size = X.shape[0] * X.shape[1]
         return float(X.multiply(X).sum() / size - (X.sum() / size) ** 2)

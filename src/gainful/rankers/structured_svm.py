@@ -40,13 +40,13 @@ from gainful.solvers.risk import Risk
 from gainful.solvers.subgradient import minimize_subgradient
 from gainful.training.monitor import Monitor
 
-MOST_INNER_ITERATIONS = 1000  # of the convex problem of one step of CCCP
-HELD_OUT = 0.25  # of the training queries, where "learn" has no validation data
+MOST_INNER_ITERATIONS = 1000  # tolerance of the convex problem in one step of CCCP
+HELD_OUT = 0.25  # share of training queries that "learn" holds out without validation data
 
 
 @dataclass(kw_only=True)
 class StructuredPath(PathState):
-    """What one fit works on. ``start`` is v0 of the tight bound; ``bundle`` and ``v`` carry over along a path of C."""
+    """The state of one fit. ``start`` is v0 of the tight bound; ``bundle`` and ``v`` carry over along a path of C."""
 
     blocks: StructuredRisks
     start: Array | None
@@ -58,53 +58,53 @@ class StructuredPath(PathState):
 
 @dataclass(repr=False, eq=False)
 class StructuredSVM(PathOverC, Ranker):
-    """A linear ranker that minimises an upper bound of 1 − NDCG@k, or of 1 − AP, itself.
+    """A linear ranker that directly minimises an upper bound of 1 − NDCG@k or of 1 − AP.
 
     With ``bound="convex"`` (Chapelle, Le and Smola 2007; for ``metric="map"`` Yue et al. 2007)::
 
         ½‖w‖² + (C/m) Σ_q max_y [ Δ_q(y) + w·Ψ(x_q, y) − w·Ψ(x_q, y_q) ],   Ψ(x, y) = Σ_i A(y_i) x_i
 
     where Δ is the loss of the ranking y and y_q the perfect ranking (the mean over all perfect rankings with
-    ``ties="average"``). Solved to a certified gap. On data that no linear ranker fits well its optimum is w ≈ 0.
+    ``ties="average"``). It is solved to a certified gap. On data that no linear ranker fits well, its optimum is w ≈ 0.
 
     With ``bound="tight"`` the perfect ranking is replaced by the ranking that w itself predicts::
 
         ½‖w − w0‖² + (C/m) Σ_q ( max_y [ Δ_q(y) + w·Ψ(x_q, y) ] − max_y w·Ψ(x_q, y) )
 
-    still an upper bound and never larger, but not convex: it starts at w0, ridge regression on the grades, and has no
-    certificate. This is the one to use on real data.
+    This is still an upper bound and never larger, but not convex: it starts at w0, ridge regression on the grades, and
+    has no certificate. Use this one on real data.
 
     Parameters
     ----------
     metric : "ndcg@k", "ndcg" or "map", with the gain and discount of its conventions
-    C : weight of the loss, > 0; or a list, of which ``eval_set`` chooses
-    scale : "standard": features count in units of their standard deviations over the training rows, so that their own
-        units do not matter; X is not copied, and ``coef_`` are the weights of the features as given. None: features as
-        given, and the objectives above to the letter
-    solver : "bundle"; "cutting_plane" (one slack a query); "subgradient". For ``bound="convex"``
+    C : weight of the loss, > 0; or a list, from which ``eval_set`` chooses
+    scale : "standard": divide features by their standard deviations over the training rows, so that their units do not
+        matter; X is not copied, and ``coef_`` are the weights of the original features. None: use the original features
+        and exactly the objectives above
+    solver : "bundle"; "cutting_plane" (one slack per query); "subgradient". For ``bound="convex"``
     bound : "convex" or "tight"
     position_weights : A(r): "linear" (k + 1 − r), "sqrt" (1/√r), "discount" (1/log2(1 + r)), numbers, a function of the
-        rank, or "learn": chosen among these shapes on ``eval_set``, or on a quarter of the training queries
+        rank, or "learn": choose among these shapes on ``eval_set``, or on a quarter of the training queries
     ties : "average" or "random": which of the perfect rankings is the target
-    rescaling : "margin" as above, or "slack": max_y Δ(y)·(1 + w·Ψ(y) − w·Ψ(y_q)), whose maximum is searched for, so
-        that the certificate's primal value is an estimate from below
+    rescaling : "margin" as above, or "slack": max_y Δ(y)·(1 + w·Ψ(y) − w·Ψ(y_q)), whose maximum is found by a
+        local search, so that the certificate's primal value is an estimate from below
     tol, max_iter : relative gap at which to stop (tight: relative decrease); maximum iterations, each about one pass
         over the data, or with "cccp" one convex problem
     tight_method : "gradient" (steepest descent with line search) or "cccp" (a sequence of convex problems)
     start_alpha : penalty of the ridge regression that gives w0, in units of the features' mean sum of squares; with
         ``scale="standard"`` that is the number of training rows
-    schedule : of the cutting planes' quadratic programme: solved every "pass", "query", or number of queries
+    schedule : when cutting planes solve their quadratic programme: every "pass", "query", or number of queries
     drop_inactive, active_set, single_variable_update : the paper's tricks for cutting planes
     conjugate : conjugate directions in the subgradient solver
-    eval_metric : what is measured on ``eval_set``; by default ``metric`` itself
-    random_state : seed of ``ties="random"`` and of the queries held out by "learn"
+    eval_metric : metric on ``eval_set``; by default ``metric``
+    random_state : seed for ``ties="random"`` and for the queries that "learn" holds out
 
     Attributes
     ----------
     coef_, intercept_ : weights; 0
     certificate_ : primal and dual value and their gap (convex bound)
     C_ : the C used; position_weights_ : A(1), …
-    path_ : one row per C where several were tried
+    path_ : one row per C if several were tried
     """
 
     accepts_shards: ClassVar[bool] = True
@@ -112,23 +112,25 @@ class StructuredSVM(PathOverC, Ranker):
     space: ClassVar[Space] = {
         "C": Range(1e-2, 1e3, log=True, why="the paper's grid; the loss of a query is at most 1"),
         "position_weights": Values("linear", "sqrt", "discount", why="the families of A(r) of the paper"),
-        "start_alpha": Range(1e-1, 1e3, log=True, why="of the tight bound, which keeps near to where it starts"),
+        "start_alpha": Range(1e-1, 1e3, log=True, why="for the tight bound, which stays near its start"),
     }
 
-    metric: Any = parameter("ndcg@10", MetricSpec(help="measure whose loss is bounded: ndcg@k, ndcg or map"))
+    metric: Any = parameter("ndcg@10", MetricSpec(help="measure to optimise: ndcg@k, ndcg or map"))
     C: float | Sequence[float] = parameter(1.0, C_CONSTRAINT)
     scale: str | None = parameter("standard", SCALE)
     solver: str = parameter(
         "bundle", Choice(of=("bundle", "cutting_plane", "subgradient"), help="solver of the convex bound")
     )
-    bound: str = parameter("convex", Choice(of=("convex", "tight"), help="which upper bound of the loss is minimised"))
+    bound: str = parameter("convex", Choice(of=("convex", "tight"), help="upper bound of the loss to minimise"))
     position_weights: Any = parameter("linear", CONSTRAINT)
-    ties: str = parameter("average", Choice(of=("average", "random"), help="target among the perfect rankings"))
-    rescaling: str = parameter("margin", Choice(of=("margin", "slack"), help="what the loss of a ranking rescales"))
+    ties: str = parameter("average", Choice(of=("average", "random"), help="target if several rankings are perfect"))
+    rescaling: str = parameter(
+        "margin", Choice(of=("margin", "slack"), help="whether the loss of a ranking rescales the margin or the slack")
+    )
     tol: float = parameter(1e-4, Real(low=0, open_low=True, help="relative gap at which to stop"))
     max_iter: int = parameter(1000, Integer(low=1, help="maximum iterations"))
-    tight_method: str = parameter("gradient", Choice(of=("gradient", "cccp"), help="how the tight bound is minimised"))
-    start_alpha: float = parameter(1.0, Real(low=0, help="ridge penalty of the start of the tight bound"))
+    tight_method: str = parameter("gradient", Choice(of=("gradient", "cccp"), help="method for the tight bound"))
+    start_alpha: float = parameter(1.0, Real(low=0, help="ridge penalty for the start of the tight bound"))
     schedule: str | int = parameter(
         "pass",
         Either(
@@ -138,12 +140,12 @@ class StructuredSVM(PathOverC, Ranker):
     )
     drop_inactive: bool = parameter(True, Flag(help="cutting planes drop columns without weight"))
     active_set: bool = parameter(
-        True, Flag(help="cutting planes leave a column that lost its weight out until it is found again")
+        True, Flag(help="cutting planes skip a column that lost its weight until it is found again")
     )
     single_variable_update: bool = parameter(True, Flag(help="cutting planes optimise a new column's variable at once"))
     conjugate: bool = parameter(False, Flag(help="conjugate directions in the subgradient solver"))
     eval_metric: Any = parameter(
-        None, Maybe(inner=MetricSpec(), help="metric on the validation data; None for the one trained on")
+        None, Maybe(inner=MetricSpec(), help="metric on the validation data; None for the training metric")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
@@ -171,9 +173,9 @@ class StructuredSVM(PathOverC, Ranker):
         if measure.kind not in ("ndcg", "map") or (measure.kind == "map" and measure.k is not None):
             raise ParameterError.of(owner, "metric", "'ndcg@k', 'ndcg' or 'map'", str(self.metric))
         if self.rescaling == "slack" and (measure.kind == "map" or self.bound == "tight" or self.solver != "bundle"):
-            raise ParameterError(f"{owner}: rescaling='slack' goes with ndcg, bound='convex' and solver='bundle'")
+            raise ParameterError(f"{owner}: rescaling='slack' needs ndcg, bound='convex' and solver='bundle'")
         if self.bound == "tight" and self.solver != "bundle":
-            raise ParameterError(f"{owner}: bound='tight' has methods of its own (tight_method); leave solver out")
+            raise ParameterError(f"{owner}: bound='tight' has its own methods (tight_method); omit solver")
         self._check_path(monitor)
 
     def _fit_with(self, weights: Array | None, data: Dataset, monitor: Monitor, journal: Journal | None) -> None:
@@ -197,7 +199,7 @@ class StructuredSVM(PathOverC, Ranker):
     def _chosen_weights(
         self, data: Dataset, monitor: Monitor, journal: Journal | None
     ) -> tuple[Array | None, str | None]:
-        """A(1), …, A(k) and the family's name; None for average precision, which has none."""
+        """A(1), …, A(k) and the family's name; None for average precision, which has no position weights."""
         measure: Metric = metric(self.metric)
         if measure.kind == "map":
             return None, None
@@ -213,20 +215,20 @@ class StructuredSVM(PathOverC, Ranker):
         if valid is None:
             if data.whole is None:
                 raise ParameterError(
-                    f"{type(self).__name__}: position_weights='learn' needs eval_set where the data come in shards"
+                    f"{type(self).__name__}: position_weights='learn' needs eval_set if the data come in shards"
                 )
             train, valid = split(data.whole, (1 - HELD_OUT, HELD_OUT), seed=seed_from(self.random_state))
         ranks = np.arange(1.0, k + 1.0)
         found: dict[str, float] = {}
         for name, family in LEARNABLE.items():
             trial = Monitor(metric=monitor.metric, valid=valid, journal=journal)
-            self._fit_with(_scaled(family, ranks, k), train, trial, journal)
+            self._fit_with(_scale_family(family, ranks, k), train, trial, journal)
             if trial.interrupted:
-                raise KeyboardInterrupt  # the training proper has not begun
+                raise KeyboardInterrupt  # the actual training has not started
             found[name] = max(row["validation"] for row in self.path_)
         self.position_weights_search_ = found
         best = max(found, key=lambda name: found[name])
-        return _scaled(LEARNABLE[best], ranks, k), best
+        return _scale_family(LEARNABLE[best], ranks, k), best
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
@@ -265,14 +267,14 @@ class StructuredSVM(PathOverC, Ranker):
         self._take(training, solution)
 
     def _solve_subgradient(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
-        """The descent itself knows no lower bound; the planes it has touched give one."""
+        """Subgradient descent has no lower bound of its own; the planes it visits give one."""
         risk = training.risk("convex")
         planes = training.bundle = training.bundle or Bundle(risk.n_features)
 
         def objective(w: Array) -> tuple[float, Array]:
             value, gradient, _ = risk.value_and_gradient(w)
-            if float(w @ w) <= 2.0 * C:  # the minimum is no further out (Δ ≤ 1), and far out a plane is mostly rounding
-                planes.idle[: planes.n_planes] += 1  # the oldest go first, should there be too many
+            if float(w @ w) <= 2.0 * C:  # the minimum is not farther out (Δ ≤ 1), where a plane is mostly rounding
+                planes.idle[: planes.n_planes] += 1  # if there are too many, the oldest go first
                 planes.add(gradient, value - float(gradient @ w))
             return 0.5 * float(w @ w) + C * value, w + C * gradient
 
@@ -287,7 +289,10 @@ class StructuredSVM(PathOverC, Ranker):
         )
         if solution.converged and solution.certificate.relative_gap > self.tol:
             warn_not_converged(
-                "subgradient descent", solution.certificate, self.tol, "where no step brought a decrease, maybe a kink,"
+                "subgradient descent",
+                solution.certificate,
+                self.tol,
+                "where no step decreased the objective, perhaps at a kink,",
             )
         self._take(training, solution)
 
@@ -307,7 +312,7 @@ class StructuredSVM(PathOverC, Ranker):
         training.v = solution.w
 
     def _solve_cccp(self, training: StructuredPath, C: float, monitor: Monitor) -> None:
-        """Linearise the subtracted maximum at v, solve the convex rest, and again until the bound falls no more."""
+        """Linearise the subtracted maximum at v, solve the convex rest, and repeat until the bound stops falling."""
         v0 = training.start
         assert v0 is not None
         tight = training.risk("tight")
@@ -327,7 +332,7 @@ class StructuredSVM(PathOverC, Ranker):
         """The minimiser of the convex bound that touches the tight one at v."""
         v0 = training.start
         assert v0 is not None
-        risk = ShiftedRisk(training.blocks.linearised(v), v0)
+        risk = ShiftedRisk(training.blocks.linearise(v), v0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outer loop decides
             solution = minimize_bundle(risk, C, tol=self.tol, max_iter=MOST_INNER_ITERATIONS, w0=v - v0)
@@ -356,15 +361,15 @@ class StructuredSVM(PathOverC, Ranker):
             self.position_weights_search_ = dict(state["position_weights_search"])
 
     def _file_params(self) -> dict[str, Any]:
-        """A function cannot be written down; the weights it gave can."""
+        """A function cannot be stored; its weights can."""
         params = super()._file_params()
         if callable(self.position_weights) and self.position_weights_ is not None:
             params["position_weights"] = self.position_weights_.tolist()
         return params
 
 
-def _scaled(family: Family, ranks: Array, k: int) -> Array:
-    """A family with A(1) = k, as the linear one has: scaling A is scaling C, and only the shape is to be compared."""
+def _scale_family(family: Family, ranks: Array, k: int) -> Array:
+    """A family scaled to A(1) = k, like the linear one: scaling A scales C, and only shapes should be compared."""
     weights = family(ranks, k)
     return np.asarray(weights * (k / weights[0]))
 

@@ -1,4 +1,4 @@
-"""What rankers made of thresholded features share: columns, cuts, codes, critical pairs and scores."""
+"""What rankers built from thresholded features share: columns, cuts, codes, critical pairs and scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
-THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="most thresholds a feature, or 'all' of them")
+THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="maximum thresholds per feature, or 'all'")
 
 
 # -- cuts and codes ----------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ def cuts_of(column: Array, most: int | None) -> Array:
 
 @dataclass(frozen=True)
 class Codes:
-    """``codes[j, i]``: how many thresholds of feature j row i reaches; ``cuts[j]``: those thresholds."""
+    """``codes[j, i]``: the number of thresholds of feature j that row i reaches; ``cuts[j]``: those thresholds."""
 
     codes: Array
     cuts: list[Array]
@@ -60,7 +60,7 @@ class Codes:
         return np.asarray(self.codes[j] > t)
 
     def best(self, potentials: Array, both: bool) -> tuple[Array, Array]:
-        """For every feature the largest Σ_i p_i h(x_i), in size where ``both``, and the threshold that has it."""
+        """For every feature the largest Σ_i p_i h(x_i) (in absolute value if ``both``), and its threshold."""
         from gainful.rankers import threshold_kernels
 
         n_features = len(self.cuts)
@@ -85,10 +85,11 @@ def _code_type(largest: int) -> Any:
 
 @dataclass(frozen=True)
 class CriticalPairs:
-    """The pairs of documents of one query with different grades, never written out.
+    """The pairs of documents of one query with different grades, never stored.
 
     ``order`` has the rows of each query by ascending grade, ``below[p]`` the number of documents of the query with a
-    lower grade than that at position p, ``shares[q]`` the weight of each pair of query q. All pairs together weigh 1.
+    lower grade than the one at position p, ``shares[q]`` the weight of each pair of query q. All pairs together weigh
+    1.
     """
 
     order: Array
@@ -99,7 +100,7 @@ class CriticalPairs:
 
     @classmethod
     def of(cls, data: RankingData, weights: Array, per_query: bool) -> CriticalPairs:
-        """``per_query``: every query with pairs weighs by its own weight; otherwise every pair by its query's."""
+        """``per_query``: every query with pairs counts by its own weight; otherwise every pair by its query's."""
         query = np.repeat(np.arange(data.n_queries), data.counts)
         order = np.lexsort((data.y, query))
         grades = data.y[order]
@@ -120,7 +121,7 @@ class CriticalPairs:
         return not bool((self.shares * self.n_pairs).any())
 
     def work(self) -> Array:
-        """Room for the compiled loops over a query: three numbers for each document, and one more place."""
+        """A workspace for the compiled loops over a query: three numbers per document, and one extra place."""
         return np.empty((3, int(np.diff(self.offsets).max(initial=0)) + 1))
 
     def arrays(self) -> tuple[Array, ...]:
@@ -131,7 +132,7 @@ class CriticalPairs:
 
 
 class StepScores:
-    """Scores Σ_t weights_[t]·[x_{features_[t]} ≥ thresholds_[t]]: a sum of step functions, one of each feature.
+    """Scores Σ_t weights_[t]·[x_{features_[t]} ≥ thresholds_[t]]: a sum of step functions, each of one feature.
 
     ``features_``, ``thresholds_`` and ``weights_`` have one entry per round, in order.
     """
@@ -162,4 +163,4 @@ class StepScores:
         self.thresholds_ = stored_array(state, "thresholds", (len(self.features_),))
         self.weights_ = stored_array(state, "weights", (len(self.features_),))
         if ((self.features_ < 0) | (self.features_ >= self.n_features_in_)).any():
-            raise ValueError("features names one that is not there")
+            raise ValueError("features names one that does not exist")

@@ -1,1 +1,1 @@
-"""Solvers: they see data as features, targets and weights, and know nothing of rankers."""
+"""Solvers: they see features, targets and weights, and know nothing about rankers."""

@@ -2,14 +2,14 @@
 
 R lies above each of its planes R(w_t) + g_t·(w − w_t), and above zero. The minimum of the *model*, the objective with
 max(0, planes) in place of R, is a lower bound; its dual is a quadratic programme with one variable per plane. The plain
-method (Teo et al., "Bundle methods for regularized risk minimization", JMLR 2010) asks for the next plane at the
-minimiser of the model, which jumps about far from the optimum when C is large. Two things tame it, both at one stream
+method (Teo et al., "Bundle methods for regularized risk minimization", JMLR 2010) takes the next plane at the
+minimiser of the model, which jumps far from the optimum when C is large. Two things stabilise it, both with one pass
 over the data per iteration:
 
 - a *line search* through the best point (Franc and Sonnenburg, "Optimized cutting plane algorithm for large-scale risk
   minimization", JMLR 2009): scores are linear in w, so the objective along a line needs no data;
-- *trial points near the best point*, by turns on the segment to the minimiser of the model, as far along as the last
-  line searches went, and at the minimiser of the model plus (ρ/2)‖w − best‖² (proximal bundle).
+- *trial points near the best point*, alternately on the segment to the minimiser of the model, as far along as the
+  last line searches went, and at the minimiser of the model plus (ρ/2)‖w − best‖² (proximal bundle).
 
 The lower bound always comes from the model of the problem itself, with feasible dual weights.
 """
@@ -29,8 +29,8 @@ from gainful.solvers.bundle_qp import lowest_on_line, solve_simplex_qp
 from gainful.solvers.certificate import (
     TINY,
     Certificate,
+    NullMonitor,
     Solution,
-    Unwatched,
     Watch,
     check_settings,
     warn_not_converged,
@@ -39,16 +39,16 @@ from gainful.solvers.risk import Risk
 
 MOST_PLANES = 1000
 FEWEST_PLANES = 50
-PLANE_VALUES = 1 << 25  # 256 MiB of planes, unless the fewest need more
+PLANE_VALUES = 1 << 25  # 256 MiB of planes, unless the minimum number needs more
 
-ACCURACY_OF_QP = 1e-3  # of what the outer tolerance needs
-STEEPEST = 1e13  # C·‖g‖² over the planes' heights that leaves digits enough
-PUSH = 0.1  # how far past the expected step, towards the minimiser of the model, the next plane is sought
+ACCURACY_OF_QP = 1e-3  # as a fraction of what the outer tolerance needs
+STEEPEST = 1e13  # C·‖g‖² over the planes' heights that leaves enough digits
+PUSH = 0.1  # how far past the expected step, towards the minimiser of the model, to take the next plane
 LONGEST_STEP = 3.0  # of the line search past a proximal trial point
 MOST_EVALUATIONS = 3  # per line search
-WORTHWHILE = 0.05  # part of the gap that a further evaluation must promise
+WORTHWHILE = 0.05  # fraction of the gap that another evaluation must promise
 STALLED = 60  # iterations without progress
-ROUNDING = 1e-13  # of the objective: less is no progress
+ROUNDING = 1e-13  # relative decrease of the objective that counts as progress
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Point:
 
     w: Array
     risk: float
-    scores: Any  # an array, or a vector kept elsewhere that can be added and stretched
+    scores: Any  # an array, or a vector stored elsewhere that supports sums and multiples
     exact: bool
 
     def objective(self, C: float) -> float:
@@ -66,7 +66,7 @@ class Point:
 
 @dataclass(frozen=True)
 class BundleSolution(Solution):
-    """A solution with the bundle that led there, to start another C from."""
+    """A solution with its bundle, from which another C can start."""
 
     bundle: Bundle
 
@@ -75,9 +75,9 @@ class Bundle:
     """Planes offset + gradient·w below the risk, with their Gram matrix and the dual weights of the last C.
 
     Conventions: row i < ``n_planes`` of ``gradients`` (capacity, d), ``offsets``, ``gram``, ``alpha`` and ``idle``
-    belongs to plane i; ``idle`` counts the iterations since it had a weight. The row after them is 0 and stands for the
-    zero plane, so there is always one to spare. When ``max_planes`` are there, the half that was idle for longest goes;
-    should that not do, the planes of least weight are merged into one, which leaves the present lower bound as it is.
+    belongs to plane i; ``idle`` counts the iterations since it had a weight. The row after them is 0 and represents
+    the zero plane, so one row is always spare. At ``max_planes`` planes, the half that has been idle longest is
+    dropped; if that is not enough, the planes of least weight are merged into one, which keeps the current lower bound.
     """
 
     def __init__(self, n_features: int, max_planes: int | None = None):
@@ -115,8 +115,8 @@ class Bundle:
     def minimise(self, C: float, tol: float) -> tuple[Array, float]:
         """The minimiser of ½‖w‖² + C·max(0, planes), and a lower bound of that minimum.
 
-        Where C·‖g‖² dwarfs the planes' heights, a sum of weighted gradients that should almost cancel has no correct
-        digit; a smaller C is used then, whose weights are as good to all digits that matter.
+        If C·‖g‖² dwarfs the planes' heights, a sum of weighted gradients that should almost cancel has no correct
+        digit; a smaller C is used then, whose weights agree in all digits that matter.
         """
         n = self.n_planes
         steepness = self.steepness()
@@ -136,7 +136,7 @@ class Bundle:
     def bound(self, C: float, alpha: Array) -> float:
         """The dual value of the best multiple of α ≥ 0, Σ α ≤ 1, that keeps the sum at 1 or less.
 
-        It is a lower bound of the minimum for any α, also for one found with another C.
+        It is a lower bound of the minimum for any α, even one found with another C.
         """
         n = self.n_planes
         return self._dual(C, alpha @ self.gradients[:n], float(alpha @ self.offsets[:n]))
@@ -154,7 +154,7 @@ class Bundle:
     def minimise_near(self, C: float, tol: float, centre: Array, rho: float, alpha: Array) -> tuple[Array, float]:
         """The minimiser of the same plus (ρ/2)‖w − centre‖², and a lower bound without that term.
 
-        ``alpha``, of all planes and the zero plane, is a start and is overwritten. With u = w − c,
+        ``alpha``, of all planes and the zero plane, is the starting point and is overwritten. With u = w − c,
         c = ρ·centre/(1+ρ), this is the same problem in u, with C/(1+ρ) and the planes' heights at c.
         """
         n = self.n_planes
@@ -167,7 +167,7 @@ class Bundle:
 
     def _shrink(self) -> None:
         n, half = self.n_planes, self.max_planes // 2
-        order = np.lexsort((-self.alpha[:n], self.idle[:n]))  # in use first, the heaviest of them first of all
+        order = np.lexsort((-self.alpha[:n], self.idle[:n]))  # planes in use first, the heaviest at the front
         used = int(np.count_nonzero(self.alpha[:n]))
         if used <= half:
             self._take(np.sort(order[:half]), len(self.offsets))
@@ -191,7 +191,7 @@ class Bundle:
             old = getattr(self, name)
             state[name] = np.zeros((capacity, *old.shape[1:]), dtype=old.dtype)
             state[name][:n] = old[rows]
-        self.__dict__.update(state)  # all at once: an interruption finds the old planes or the new ones
+        self.__dict__.update(state)  # all at once: an interruption leaves either the old planes or the new ones
 
 
 def minimize_bundle(
@@ -210,10 +210,10 @@ def minimize_bundle(
 
     Parameters
     ----------
-    max_iter : streams over the data, one per iteration
+    max_iter : maximum passes over the data, one per iteration
     bundle : planes of an earlier solve of the same risk, for any C; it is extended in place
-    w0 : (d,), where to start; else at the best point of the bundle, or at 0
-    max_planes : planes kept at most (by default 1,000, fewer where they would take more than 256 MiB)
+    w0 : (d,), the starting point; by default the best point of the bundle, or 0
+    max_planes : maximum planes kept (by default 1,000, or fewer if they would take more than 256 MiB)
     line_search : False for the plain bundle method
     """
     check_settings("minimize_bundle", C=C, tol=tol, max_iter=max_iter)
@@ -222,10 +222,10 @@ def minimize_bundle(
     elif bundle.n_features != risk.n_features:
         raise ParameterError.of("minimize_bundle", "bundle", f"of {risk.n_features} features", bundle.n_features)
     search = _Search(risk, float(C), tol, bundle, line_search)
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         search.run(watch, max_iter, None if w0 is None else np.asarray(w0, dtype=np.float64))
     if search.best is None:
-        raise KeyboardInterrupt  # there is nothing yet to hand back
+        raise KeyboardInterrupt  # nothing to return yet
     certificate = search.certificate()
     if search.stopped:
         warn_not_converged("minimize_bundle", certificate, tol, search.stopped)
@@ -242,7 +242,7 @@ def minimize_path(
     monitor: Watch | None = None,
     max_planes: int | None = None,
 ) -> Iterator[BundleSolution]:
-    """Solutions for each C in the order given; all share one bundle, so each starts where the one before ended."""
+    """Solutions for each C in the order given; all share one bundle, so each starts where the previous one ended."""
     bundle = Bundle(risk.n_features, max_planes)
     for C in Cs:
         solution = minimize_bundle(risk, C, tol=tol, max_iter=max_iter, bundle=bundle, monitor=monitor)
@@ -252,7 +252,7 @@ def minimize_path(
 
 
 class _Search:
-    """One run of the bundle method. ``best`` and ``dual`` are valid at any moment, so a run may end anywhere."""
+    """One run of the bundle method. ``best`` and ``dual`` are valid at any time, so a run can stop anywhere."""
 
     def __init__(self, risk: Risk, C: float, tol: float, bundle: Bundle, line_search: bool):
         self.risk, self.C, self.tol, self.bundle, self.line_search = risk, C, tol, bundle, line_search
@@ -260,9 +260,9 @@ class _Search:
         self.dual = 0.0
         self.n_iter = 0
         self.converged = False
-        self.stopped = ""  # why, where the run ended by itself short of the tolerance
-        self.expected = 1.0  # length of a step, as a part of the way to the minimiser of the model
-        self.rho = 0.0  # chosen at its first use
+        self.stopped = ""  # why the run stopped short of the tolerance
+        self.expected = 1.0  # step length, as a fraction of the way to the minimiser of the model
+        self.rho = 0.0  # chosen at first use
         self.near_alpha = np.zeros(0)
 
     def certificate(self) -> Certificate:
@@ -294,7 +294,7 @@ class _Search:
             self._advance(model, reached)
 
     def _final(self) -> bool:
-        """Whether a point within the tolerance is one to hand back.
+        """Whether a point within the tolerance can be returned.
 
         Its risk must come from the data, and for a tiny C it must not be the start at 0, which ranks nothing.
         """
@@ -307,18 +307,18 @@ class _Search:
         with np.errstate(over="ignore"):
             square = float(gradient @ gradient)
         if not (math.isfinite(value) and math.isfinite(square)):
-            raise DataError("the risk is not finite where training starts; are the features scaled sensibly?")
+            raise DataError("the risk is not finite at the start of training; are the features scaled sensibly?")
         self.n_iter += 1
         self.bundle.add(gradient, value - float(gradient @ w))
         self._accept(Point(w, value, scores, True))
 
     def _accept(self, point: Point) -> None:
-        """Keep the point if it is at least as good. Ties go to the newer one, which leaves 0 where C is tiny."""
+        """Keep the point if it is at least as good. Ties go to the newer one, so that a tiny C leaves 0."""
         if self.best is None or point.objective(self.C) <= self.best.objective(self.C):
             self.best = self.bundle.anchor = point
 
     def _accuracy(self) -> float:
-        """Of the small problems, in units of the risk."""
+        """The accuracy of the small problems, in units of the risk."""
         return ACCURACY_OF_QP * self.tol * self.certificate().primal / self.C
 
     def _bound(self) -> Array:
@@ -329,9 +329,9 @@ class _Search:
         return model
 
     def _advance(self, model: Array, confirm: bool) -> None:
-        """One stream over the data: a new plane, and the best point of a line search.
+        """One pass over the data: a new plane, and the best point of a line search.
 
-        ``confirm``: the gap is small enough, but the best point was found on a line; look at the data there.
+        ``confirm``: the gap is small enough, but the best point comes from a line search; evaluate it on the data.
         """
         assert self.best is not None
         near = self.n_iter % 2 == 0
@@ -364,17 +364,17 @@ class _Search:
             self.expected = 0.5 * (self.expected + step / longest) if step > 0 else 0.5 * self.expected
 
     def _near(self) -> Array:
-        """The minimiser of the model with a pull towards the best point; its weights bound the minimum, too.
+        """The minimiser of the model with a pull towards the best point; its weights also bound the minimum.
 
-        Where C·‖g‖² is so large that the model itself cannot be minimised to all digits, theirs is the better bound.
+        If C·‖g‖² is too large to minimise the model itself to all digits, this bound is the better one.
         """
         assert self.best is not None
         n = self.bundle.n_planes
         if self.rho == 0.0:
-            # As hard as makes the first step about as long as the steepest plane needs to come down to zero.
+            # A pull that makes the first step about as long as the steepest plane needs to reach zero.
             self.rho = max(1.0, self.C * self.bundle.steepness() / max(self.best.risk, TINY))
         alpha = np.zeros(n + 1)
-        start = self.near_alpha if len(self.near_alpha) <= n else self.bundle.alpha[:n]  # where planes were dropped
+        start = self.near_alpha if len(self.near_alpha) <= n else self.bundle.alpha[:n]  # if planes were dropped
         alpha[: len(start)] = start
         self.near_alpha = alpha[:n]
         trial, bound = self.bundle.minimise_near(self.C, self._accuracy(), self.best.w, self.rho, alpha)
@@ -384,8 +384,8 @@ class _Search:
     def _search_line(self, point: Point, longest: float) -> float:
         """Accept the best point found on the ray from the best point through ``point``; returns t, 1 for ``point``.
 
-        On the ray the objective is a known parabola plus C times a convex function of t. Planes and the evaluations
-        made so far bound it from below; each evaluation is where that bound is lowest.
+        On the ray the objective is a known parabola plus C times a convex function of t. Planes and previous
+        evaluations bound it from below; each evaluation is at the minimum of that bound.
         """
         assert self.best is not None
         best, C = self.best, self.C

@@ -3,18 +3,18 @@
     maximise  φ(α) = b·α − (C/2) α'Gα    over  α ≥ 0, Σ α = 1
 
 G is the Gram matrix of the planes. The *last* plane is the zero plane (the risk is never negative): its row of G and
-its entry of b are 0, and it has the weight that the others leave.
+its entry of b are 0, and it takes the remaining weight.
 
 The maximum over the planes of the *active set*, signs aside, is one Cholesky factorisation of C·G + σee' over the set.
 Adding σee' changes nothing where Σ α = 1, and removes the one dependency that more planes than dimensions must have. A
 plane that depends on those before it (a duplicate, a zero gradient, more planes than features) stops the factorisation:
-weight moves along the dependency, which changes only the linear part of φ, until some plane is empty and leaves the
-set. Optimality is measured by the exact gap of the problem, max_j p_j − α·p with p = b − C·Gα, so the factor may be
-inaccurate without harm: what it cannot finish, pairwise exact steps do.
+weight moves along the dependency, which changes only the linear part of φ, until some plane has no weight and leaves
+the set. Optimality is measured by the exact gap of the problem, max_j p_j − α·p with p = b − C·Gα, so an inaccurate
+factor does no harm: exact pairwise steps finish what it cannot.
 
-The problems are small (tens of planes in use) and a good start leaves few changes, so this is NumPy and LAPACK, and
-every change factors afresh: compiling it took longer than most fits. Only the pairwise steps are compiled, on the first
-problem that is hard enough to need them.
+The problems are small (tens of planes in use) and a good start needs few changes, so this is NumPy and LAPACK, and
+every change factors from scratch: compiling it took longer than most fits. Only the pairwise steps are compiled, on the
+first problem hard enough to need them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from gainful.data.rows import Array
 
-DEPENDENT = 1e-13  # a pivot this small beside its diagonal is rounding
-PATIENCE = 3  # planes that entered without ascent
-SETTLED = 1e-3  # of the gap: where the heights of the planes in use differ by less, the set is not what is amiss
+DEPENDENT = 1e-13  # a pivot this small relative to its diagonal is rounding
+PATIENCE = 3  # maximum planes that enter without ascent
+SETTLED = 1e-3  # of the gap: if the heights of the planes in use differ by less, the set is not the problem
 MOST_STEPS = 100  # of a line search
-AGREE = 1e-12  # part by which heights differ that rounding may have parted
+AGREE = 1e-12  # relative difference of heights that rounding may cause
 
 
 def solve_simplex_qp(
@@ -38,14 +38,14 @@ def solve_simplex_qp(
 ) -> tuple[float, int, int]:
     """Improve ``alpha`` in place; returns (gap of φ reached, changes of the active set, pairwise steps).
 
-    Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding forbids further ascent.
+    Stops at a gap of at most ``tol`` (absolute, in units of b), or when rounding prevents further ascent.
     """
     _make_feasible(alpha)
-    p, gap, value = _look(G, b, C, alpha)
+    p, gap, value = _heights_and_gap(G, b, C, alpha)
     if not gap > tol:
         return gap, 0, 0
     start, first = alpha.copy(), (gap, value)
-    with np.errstate(all="ignore"):  # a factor without digits may overflow: the check of the value mends that
+    with np.errstate(all="ignore"):  # an inaccurate factor may overflow: the check of the value catches that
         gap, value, changes = _ascend(G, b, C, alpha, p, gap, tol, max_changes)
     if not value >= first[1]:
         alpha[:], gap = start, first[0]
@@ -53,22 +53,22 @@ def solve_simplex_qp(
         return gap, changes, 0
     from gainful.solvers.bundle_qp_kernels import ascend_by_pairs
 
-    p, planes = _look(G, b, C, alpha)[0], slice(len(b) - 1)
+    p, planes = _heights_and_gap(G, b, C, alpha)[0], slice(len(b) - 1)
     pairs = ascend_by_pairs(np.ascontiguousarray(G[planes, planes]), p[planes], C, alpha[planes], tol, max_pairs)
     _make_feasible(alpha)
-    return _look(G, b, C, alpha)[1], changes, pairs
+    return _heights_and_gap(G, b, C, alpha)[1], changes, pairs
 
 
 def _make_feasible(alpha: Array) -> None:
-    np.fmax(alpha, 0.0, out=alpha)  # also what is not a number
+    np.fmax(alpha, 0.0, out=alpha)  # NaN too
     total = float(alpha[:-1].sum())
     alpha[-1] = max(0.0, 1.0 - total)
     if total > 1.0:
         alpha /= total
 
 
-def _look(G: Array, b: Array, C: float, alpha: Array) -> tuple[Array, float, float]:
-    """p = b − C·Gα, the height of every plane at the point that α stands for; the gap; and 2φ."""
+def _heights_and_gap(G: Array, b: Array, C: float, alpha: Array) -> tuple[Array, float, float]:
+    """p = b − C·Gα, the height of every plane at the point given by α; the gap; and 2φ."""
     p = G @ alpha
     p *= -C
     p += b
@@ -81,8 +81,8 @@ def _ascend(
 ) -> tuple[float, float, int]:
     """Change the set until the gap is at most ``tol``; returns the gap, 2φ and the number of changes.
 
-    ``p`` and ``gap`` are those of the start. Where the start is the maximum over its set, as after a plane was added to
-    a problem that was solved, the best plane enters at once.
+    ``p`` and ``gap`` are those of the start. If the start is the maximum over its set, as after adding a plane to a
+    solved problem, the best plane enters at once.
     """
     squares = C * G.diagonal()
     inside = alpha.nonzero()[0]
@@ -96,7 +96,7 @@ def _ascend(
             p[inside] = -math.inf
             entering = int(p.argmax())
             if not p[entering] > level:
-                break  # what gap is left is rounding
+                break  # the remaining gap is rounding
             inside = np.concatenate((inside, [entering]))
         change += 1
         emptied = _move(G, b, C, sigma, steepest, inside, alpha)
@@ -104,22 +104,22 @@ def _ascend(
         if not settled:
             inside = np.concatenate((inside[:emptied], inside[emptied + 1 :]))
             continue
-        p, gap, value = _look(G, b, C, alpha)
+        p, gap, value = _heights_and_gap(G, b, C, alpha)
         idle = 0 if value > highest else idle + 1
         highest = max(highest, value)
         if not gap > tol or idle > PATIENCE:
             break
     _make_feasible(alpha)
     if not settled or value == -math.inf:
-        _, gap, value = _look(G, b, C, alpha)
+        _, gap, value = _heights_and_gap(G, b, C, alpha)
     return gap, value, change
 
 
 def _move(G: Array, b: Array, C: float, sigma: float, steepest: float, inside: Array, alpha: Array) -> int:
-    """Move to the maximum over the active set, as far as no weight falls below 0.
+    """Move towards the maximum over the active set until a weight would fall below 0.
 
-    Returns the position in the set of a plane that is empty now and leaves it, or −1. ``steepest`` is the largest entry
-    on the diagonal of C·G + σee'.
+    Returns the position in the set of a plane that lost its weight and leaves the set, or −1. ``steepest`` is the
+    largest entry on the diagonal of C·G + σee'.
     """
     M = G[inside[:, None], inside]
     M *= C
@@ -143,7 +143,7 @@ def _move(G: Array, b: Array, C: float, sigma: float, steepest: float, inside: A
 
 
 def _move_along(L: Array, M: Array, heights: Array, k: int, inside: Array, alpha: Array) -> int:
-    """Move weight along the dependency of plane k of the set on those before it, upwards, until a plane is empty."""
+    """Move weight along the dependency of plane k of the set on those before it, uphill, until a plane is empty."""
     direction = np.zeros(len(inside))
     direction[k] = 1.0
     if k > 0:
@@ -173,8 +173,8 @@ def lowest_on_line(
     """(t, value) at the minimum of linear·t + square·t²/2 + C·max(0, max_i heights_i + slopes_i·t), 0 ≤ t ≤ longest.
 
     An interval shrinks around the minimum, by the sign of the derivative. The next t is where the highest lines at its
-    two ends have their minimum: when no other line is higher there, that is all. Near t = 0, where all heights almost
-    agree, the steepest of the highest counts, and where rounding still puts t outside the interval its middle does.
+    two ends have their minimum; if no other line is higher there, the search ends. Near t = 0, where all heights almost
+    agree, the steepest of the highest lines counts. If rounding still puts t outside the interval, take its middle.
     """
 
     def highest(t: float) -> tuple[float, float]:

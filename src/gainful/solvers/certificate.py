@@ -1,4 +1,4 @@
-"""What every solver hands back: a point, and how far from the minimum it can be at most."""
+"""What every solver returns: a point, and a bound on its distance from the minimum."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ FEATURES = {"standard": "on standardised features", None: "on the features as gi
 
 @dataclass(frozen=True)
 class Certificate:
-    """dual ≤ minimum ≤ primal, where ``primal`` is the objective at the point handed back.
+    """dual ≤ minimum ≤ primal, where ``primal`` is the objective at the point returned.
 
-    ``scale`` says which problem that is: "standard" penalises the weights of features divided by their standard
+    ``scale`` names the problem: "standard" penalises the weights of features divided by their standard
     deviations, None those of the features as given.
 
     >>> print(Certificate(primal=2.0, dual=1.999))
@@ -40,7 +40,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap divided by the size of the primal value; 0 where both are 0."""
+        """The gap divided by the absolute primal value; 0 if both are 0."""
         return self.gap / max(abs(self.primal), TINY)
 
     def __str__(self) -> str:
@@ -50,9 +50,9 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Solution:
-    """The best point found. ``n_iter`` counts iterations, each of about one stream over the data.
+    """The best point found. ``n_iter`` counts iterations, each about one pass over the data.
 
-    ``interrupted``: a monitor ended the run; else it has ``converged``, or a :class:`ConvergenceWarning` was given.
+    ``interrupted``: a monitor ended the run; otherwise it ``converged``, or issued a :class:`ConvergenceWarning`.
     """
 
     w: Array
@@ -63,7 +63,7 @@ class Solution:
 
 
 class Watch(Protocol):
-    """What a solver needs of a monitor."""
+    """What a solver needs from a monitor."""
 
     def __enter__(self) -> Any: ...
 
@@ -74,10 +74,10 @@ class Watch(Protocol):
     def step(self, *, objective: float | None = None, gap: float | None = None) -> bool: ...
 
 
-class Unwatched:
-    """Stands in for a monitor where there is none: never stops, lets every exception through."""
+class NullMonitor:
+    """A null monitor: never stops, lets every exception through."""
 
-    def __enter__(self) -> Unwatched:
+    def __enter__(self) -> NullMonitor:
         return self
 
     def __exit__(
@@ -90,7 +90,7 @@ class Unwatched:
 
 
 def warn_not_converged(solver: str, certificate: Certificate, tol: float, why: str) -> None:
-    """Say how far the solver came. ``why`` completes "stopped …"."""
+    """Warn how far the solver got. ``why`` completes "stopped …"."""
     gap = f" at a relative gap of {certificate.relative_gap:.2g}" if math.isfinite(certificate.dual) else ""
     warnings.warn(
         f"{solver} stopped {why}{gap}, tol is {tol:.2g}",
@@ -100,7 +100,7 @@ def warn_not_converged(solver: str, certificate: Certificate, tol: float, why: s
 
 
 def check_settings(owner: str, *, C: float, tol: float, max_iter: int) -> None:
-    """The settings all solvers share."""
+    """Check the settings that all solvers share."""
     if not (math.isfinite(C) and C > 0):
         raise ParameterError.of(owner, "C", "a number > 0", C)
     if not (math.isfinite(tol) and tol >= 0):

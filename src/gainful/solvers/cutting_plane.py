@@ -5,9 +5,9 @@ The dual has one variable per ranking that was ever the most violated one of its
     maximise  b·α − ½‖Σ α v‖²   over  α ≥ 0, Σ_{columns of q} α ≤ C·ω_q.
 
 Chapelle, Le and Smola, "Large margin optimization of ranking measures" (2007), algorithm 1, with the variations of
-section 3.2: the weights of the round before are the start; columns without weight go; the quadratic programme is solved
-inexactly, and leaves out what has become inactive; a new column is first optimised alone; and the programme is solved
-after every query, after a batch, or after a pass.
+section 3.2: each round starts from the weights of the previous one; columns without weight are dropped; the quadratic
+programme is solved inexactly, and skips inactive columns; a new column is first optimised alone; and the programme is
+solved after every query, after a batch, or after a pass.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.solvers.certificate import (
     Certificate,
+    NullMonitor,
     Solution,
-    Unwatched,
     Watch,
     check_settings,
     warn_not_converged,
 )
 from gainful.solvers.risk import ColumnRisk
 
-# Limits on the work for one quadratic programme; what is left then is left for the next pass.
+# Limits on the work for one quadratic programme; the next pass does the rest.
 MOST_ROUNDS = 20
 SWEEPS = 20
 FACES = 20
@@ -37,7 +37,7 @@ MOST_CONJUGATE = 200
 
 @dataclass(frozen=True)
 class CuttingPlaneSolution(Solution):
-    """A solution with the number of columns at the end."""
+    """A solution with the final number of columns."""
 
     n_columns: int
 
@@ -60,13 +60,13 @@ def minimize_cutting_plane(
 
     Parameters
     ----------
-    max_iter : passes over the queries
-    schedule : after how many queries w changes: "query", a number of queries, or "pass" (all are asked at the same w,
-        which gives the objective there at no extra cost; else each pass costs another stream over the data)
-    drop_inactive : remove columns that had no weight after ``drop_after`` passes in a row
-    inner_tol : a quadratic programme is solved to this part of the present gap
-    single_variable_update : between passes make one exact step for each new column; else solve the whole programme
-    active_set : leave a column that lost its weight out of the programme until its ranking is found again
+    max_iter : maximum passes over the queries
+    schedule : after how many queries w changes: "query", a number of queries, or "pass" (all are evaluated at the same
+        w, which gives the objective there at no extra cost; otherwise each pass needs another pass over the data)
+    drop_inactive : remove columns without weight for ``drop_after`` passes in a row
+    inner_tol : solve each quadratic programme to this fraction of the current gap
+    single_variable_update : between passes make one exact step per new column; else solve the whole programme
+    active_set : exclude a column that lost its weight from the programme until its ranking is found again
     """
     check_settings("minimize_cutting_plane", C=C, tol=tol, max_iter=max_iter)
     if not 0 < inner_tol < 1:
@@ -75,10 +75,10 @@ def minimize_cutting_plane(
         raise ParameterError.of("minimize_cutting_plane", "drop_after", "an integer ≥ 1", drop_after)
     batch = _batch(schedule, risk.n_queries)
     run = _CuttingPlanes(risk, float(C), tol, inner_tol, single_variable_update, active_set)
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         run.solve(watch, max_iter, batch, drop_after if drop_inactive else 0)
     if run.n_iter == 0:
-        raise KeyboardInterrupt  # there is nothing yet to hand back
+        raise KeyboardInterrupt  # nothing to return yet
     certificate = run.certificate()
     if run.stopped:
         warn_not_converged("minimize_cutting_plane", certificate, tol, run.stopped)
@@ -137,7 +137,7 @@ class _Columns:
 
 
 class _CuttingPlanes:
-    """One run. ``best`` with its objective and ``dual`` are valid at any moment, so a run may end anywhere."""
+    """One run. ``best`` with its objective and ``dual`` are valid at any time, so a run can stop anywhere."""
 
     def __init__(
         self, risk: ColumnRisk, C: float, tol: float, inner_tol: float, single_variable_update: bool, active_set: bool
@@ -189,7 +189,7 @@ class _CuttingPlanes:
             self.best, self.primal = w, primal
 
     def _pass(self, batch: int) -> float:
-        """Ask every query once; returns Σ cap_q L_q, which is C·R(w) when w did not change on the way."""
+        """Evaluate every query once; returns Σ cap_q L_q, which is C·R(w) if w did not change during the pass."""
         from gainful.solvers.cutting_plane_kernels import admit, improve_queries
 
         total = 0.0
@@ -227,12 +227,12 @@ class _CuttingPlanes:
         return self.primal if np.isfinite(self.primal) else self.C
 
     def _least(self) -> float:
-        """Violations below this cannot keep the gap above the tolerance."""
+        """Violations below this cannot hold the gap above the tolerance."""
         known = self.primal if np.isfinite(self.primal) else 0.0
         return 0.25 * self.tol * known / max(float(self.caps.sum()), np.finfo(np.float64).tiny)
 
     def _optimise(self, tol: float) -> None:
-        """The quadratic programme over all columns; raises the lower bound."""
+        """Solve the quadratic programme over all columns; raises the lower bound."""
         from gainful.solvers.cutting_plane_kernels import ascend
 
         store = self.columns
@@ -262,10 +262,10 @@ class _CuttingPlanes:
         self._resum()
 
     def _follow_face(self) -> bool:
-        """Conjugate gradients over the columns in use, sums at their caps staying there; True when a bound was met.
+        """Conjugate gradients over the columns in use, keeping sums that are at their caps; True if a bound was hit.
 
-        Steps within single queries find out which columns matter; where queries pull against each other, they converge
-        slowly, and this does the rest (Moré and Toraldo, "On the solution of large quadratic programming problems with
+        Steps within single queries identify the columns that matter; where queries compete, they converge slowly, and
+        this does the rest (Moré and Toraldo, "On the solution of large quadratic programming problems with
         bound constraints", 1991, alternate in the same way).
         """
         n, store = self.columns.n, self.columns
@@ -312,7 +312,7 @@ class _CuttingPlanes:
         return met
 
     def _resum(self) -> None:
-        """w and the loads from the weights, free of accumulated rounding; the dual value from feasible weights."""
+        """Recompute w and the loads without accumulated rounding, and the dual value from feasible weights."""
         n, store = self.columns.n, self.columns
         alpha, query = store.alpha[:n], store.query[:n]
         load = np.bincount(query, weights=alpha, minlength=len(self.caps))
@@ -328,7 +328,7 @@ class _CuttingPlanes:
 
 
 def _room(alpha: Array, direction: Array, query: Array, slack: Array, tight: Array) -> tuple[float, int]:
-    """How far ``direction`` may be followed, and which weight is zero then (−1: a sum is at its cap)."""
+    """How far the step along ``direction`` can go, and which weight is zero then (−1: a sum is at its cap)."""
     down = np.flatnonzero(direction < 0)
     limits = alpha[down] / -direction[down]
     length, blocking = np.inf, -1

@@ -6,12 +6,12 @@ Conventions
 -----------
 Column i is ``V[i]`` (d,), ``b[i]``, with weight ``alpha[i]``. The columns of query q form a chain: ``head[q]``, then
 ``link[i]``, and −1 at its end. ``load[q]`` is the sum of its weights; cap − load is the weight of a column of zeros,
-which every query has for free. ``asleep[i]`` leaves a column out. Its *slope* b_i − w·v_i is how far it is violated.
+which every query has for free. ``asleep[i]`` excludes a column. Its *slope* b_i − w·v_i is how far it is violated.
 
-One step moves weight between two columns of one query, from the lowest slope in use to the highest, exactly as far as
-pays. While a cap does not bind, one of the two is the column of zeros and the step is a coordinate step.
+One step moves weight between two columns of one query, from the lowest slope in use to the highest, by the exact
+optimum. While a cap does not bind, one of the two is the column of zeros and the step is a coordinate step.
 
-The compiler's cache looks at this file only, so every helper of an entry point lives here.
+The compiler's cache checks this file only, so every helper of an entry point lives here.
 """
 # mypy: ignore-errors
 
@@ -91,9 +91,9 @@ def _improve(q, V, b, alpha, head, link, asleep, active_set, caps, load, w, tol,
 
 @kernel
 def admit(queries, found, offsets, w, V, b, head, link, asleep, caps, least):
-    """Whether each found column is news: its slope exceeds that of its query's columns at w by more than ``least``.
+    """Whether each column found is new: its slope exceeds that of its query's columns at w by more than ``least``.
 
-    A known column that is as good is woken instead. Also returns Σ cap_q·L_q(w) over these queries.
+    Otherwise wakes the known column that is as good. Also returns Σ cap_q·L_q(w) over these queries.
     """
     news = np.zeros(queries.shape[0], dtype=np.bool_)
     total = 0.0
@@ -124,9 +124,9 @@ def improve_queries(queries, V, b, alpha, head, link, asleep, active_set, caps, 
 
 @kernel
 def ascend(V, b, alpha, head, link, asleep, active_set, caps, load, w, tol, max_sweeps, order):
-    """Sweeps over all queries until what they contribute to the gap sums to at most ``tol``; returns (gap, sweeps).
+    """Sweep over all queries until their contributions to the gap sum to at most ``tol``; returns (gap, sweeps).
 
-    A query that contributed next to nothing is visited only every eighth sweep.
+    A query that contributes almost nothing is visited only every eighth sweep.
     """
     m = head.shape[0]
     share = tol / m

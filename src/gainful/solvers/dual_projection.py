@@ -1,14 +1,14 @@
 """Stochastic gradient projection in the dual of a loss over pairs (Agarwal and Collins 2010, sections 3.1 and 3.3).
 
-A random query takes the step α ← P(α + (η0/√t)·∇) on its pairs' variables, and P projects on
+A random query takes the step α ← P(α + (η0/√t)·∇) on its pairs' variables, and P projects onto
 
 - *box*, for the mean over pairs: 0 ≤ α_jk ≤ C ω_q/|R_q|, with w = Σ α_jk (x_j − x_k);
-- *ball*, for the largest mean over the documents preferred to one: 0 ≤ α_jk ≤ γ_k, Σ_k γ_k ≤ C ω_q, with
+- *ball*, for the largest mean over the documents preferred to a document: 0 ≤ α_jk ≤ γ_k, Σ_k γ_k ≤ C ω_q, with
   w = Σ α_jk (x_j − x_k)/|P_k|: the non-negative part of an l1,∞ ball (:func:`project_nonnegative_l1_inf`).
 
-The variables of one query are as many as its pairs, those of all queries far too many to keep. What they are follows
-from the levels at which the query took its steps, n numbers a step, so these are kept and the steps taken again when
-its turn comes; a query whose steps would fill more memory than its pairs keeps its pairs instead.
+A query has one variable per pair, and those of all queries are far too many to store. They follow from the levels at
+which the query took its steps, n numbers per step, so these are stored and the steps replayed when the query comes up
+again. If the steps would take more memory than the pairs, the pairs are stored instead.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def minimize_dual_projection(
 
     Parameters
     ----------
-    learning_rate : η0; by default the reciprocal of the largest curvature met in some queries
+    learning_rate : η0; by default the reciprocal of the largest curvature in a sample of queries
     n_steps : steps, one query each; by default 20 times the number of queries
-    tol : relative gap that ends it earlier
-    on_round : given the point and its certificate after every round of as many steps as queries
+    tol : relative gap at which to stop early
+    on_round : called with the point and its certificate after every round of as many steps as queries
     """
     if constraint not in CONSTRAINTS:
         expected = " or ".join(map(repr, CONSTRAINTS))
@@ -97,7 +97,7 @@ class ProjectionRule:
         return self._replay(q)[0]
 
     def _replay(self, q: int) -> tuple[Array, Array]:
-        """α and c after the steps since α was last kept, or since the beginning."""
+        """α and c after the steps since α was last stored, or since the beginning."""
         from gainful.solvers import dual_projection_kernels as kernels
 
         kept = self.alpha.get(q)
@@ -113,8 +113,8 @@ class ProjectionRule:
 def project_nonnegative_l1_inf(groups: Any, radius: float) -> list[Array]:
     """The nearest point, in Euclidean distance, of {v ≥ 0, Σ_k max_j v_jk ≤ radius} to these groups of numbers.
 
-    Negatives are clipped first; the projection onto the l1,∞ ball then keeps the signs, so that the result is in both
-    sets and nearest. (Projecting on the ball first and clipping after is not the projection onto the intersection.)
+    Negatives are clipped first; the projection onto the l1,∞ ball then keeps the signs, so the result is in both
+    sets and nearest. (Projecting onto the ball first and then clipping does not project onto the intersection.)
 
     >>> [v.tolist() for v in project_nonnegative_l1_inf([[3.0, 1.0], [2.0, -5.0]], 2.0)]
     [[1.5, 1.0], [0.5, 0.0]]

@@ -1,7 +1,7 @@
 """Compiled steps of gradient projection for one query's pairs.
 
-Documents stand the preferred first; document k has the pairs (j, k) with j < ``preferred[k]``, whose variables lie
-together, those of the first document with any first. t are the levels: a pair's gradient is t_k − t_j.
+Documents are sorted with preferred ones first; document k has the pairs (j, k) with j < ``preferred[k]``, whose
+variables are contiguous, in the order of the documents. t are the levels: a pair's gradient is t_k − t_j.
 """
 # mypy: ignore-errors
 
@@ -80,8 +80,8 @@ def _sums(preferred, alpha, by_preferred, c):
 def project(values, sizes, radius, gamma):
     """The nearest point of {0 ≤ v_jk ≤ γ_k, Σ_k γ_k ≤ radius}, in place; ``gamma`` is filled.
 
-    With negatives clipped first, groups are cut at γ_k so that each loses the same θ = Σ_j (v_jk − γ_k)_+ or is zero
-    altogether. Σ_k γ_k is convex and decreasing in θ, and each γ_k in the same way: two nested Newton iterations from
+    After clipping negatives, groups are cut at γ_k so that each loses the same θ = Σ_j (v_jk − γ_k)_+ or becomes
+    zero. Σ_k γ_k is convex and decreasing in θ, and each γ_k in the same way: two nested Newton iterations from
     the left, which end exactly because both functions are piecewise linear.
     """
     total, start, sum_of_means, sum_of_shares = 0.0, 0, 0.0, 0.0
@@ -113,7 +113,7 @@ def project(values, sizes, radius, gamma):
         if further == theta:
             break
         theta = further
-    if total > radius:  # the last digits: inside rather than outside
+    if total > radius:  # rounding: stay inside rather than outside
         for k in range(len(sizes)):
             gamma[k] *= radius / total * (1.0 - np.finfo(np.float64).eps)
     start = 0
@@ -142,7 +142,7 @@ def _cap(row, level):
 def _cut(row, level, theta):
     """γ with Σ (v − γ)_+ = θ and the number of entries above it, from a first guess; (0, 0) where Σ v ≤ θ.
 
-    A Newton step leads to the left of γ from either side, and from there on upwards.
+    A Newton step from either side lands to the left of γ, and later steps increase.
     """
     count = 0.0
     for step in range(MOST_STEPS):
@@ -153,8 +153,8 @@ def _cut(row, level, theta):
         if new <= 0.0:
             if level == 0.0:
                 return 0.0, 0.0
-            new = 0.0  # all that is positive counts: if that is still too little, the group goes
-        if new == level or (step > 0 and new <= level):  # what does not rise any more is rounding
+            new = 0.0  # all positive entries count: if that is still too little, the group becomes zero
+        if new == level or (step > 0 and new <= level):  # no further increase: the rest is rounding
             break
         level = new
     return level, count
@@ -162,7 +162,7 @@ def _cut(row, level, theta):
 
 @helper
 def _largest(row):
-    """Sum and number of the entries equal to the largest."""
+    """Sum and number of the entries equal to the largest one."""
     top, count = row[0], 0.0
     for j in range(len(row)):
         top = row[j] if row[j] > top else top

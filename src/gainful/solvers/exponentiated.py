@@ -2,8 +2,8 @@
 
 The variables of a query are a distribution over its pairs and one "no pair": α_0 + Σ α_jk = 1, with
 w = C Σ_q ω_q Σ α_jk (x_j − x_k). A random query takes the step α_jk ← α_jk exp(η0 (t_k − t_j))/Z, where t are the
-levels. From a uniform start that is α_jk ∝ exp(z_k − z_j) with z = η0 Σ t over the query's steps: n numbers stand for
-n² variables, and sums over them come from running sums over the documents, the preferred first: O(n) a step.
+levels. From a uniform start that is α_jk ∝ exp(z_k − z_j) with z = η0 Σ t over the query's steps: n numbers represent
+n² variables, and sums over them come from running sums over the documents, preferred ones first: O(n) per step.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def minimize_exponentiated(
 
     Parameters
     ----------
-    learning_rate : η0, the same for all steps; by default the reciprocal of the largest C ω_q ‖x_j − x_k‖² met in some
-        queries
+    learning_rate : η0, the same for all steps; by default the reciprocal of the largest C ω_q ‖x_j − x_k‖² in a sample
+        of queries
     n_steps : steps, one query each; by default 20 times the number of queries
-    tol : relative gap that ends it earlier
-    on_round : given the point and its certificate after every round of as many steps as queries
+    tol : relative gap at which to stop early
+    on_round : called with the point and its certificate after every round of as many steps as queries
     """
     if learning_rate is None:
         curvature = C * largest_pair(risk, seed)
@@ -48,7 +48,7 @@ def minimize_exponentiated(
 
 
 class ExponentiatedRule:
-    """The distribution of every query, as one number z for each document."""
+    """The distribution of every query, as one number z per document."""
 
     def __init__(self, risk: PairDual, C: float, learning_rate: float):
         self.risk, self.learning_rate, self.limits = risk, learning_rate, C * risk.weights
@@ -73,6 +73,6 @@ class ExponentiatedRule:
 
 
 def largest_pair(risk: PairDual, seed: int) -> float:
-    """The largest ω_q ‖x_j − x_k‖² among some queries, or somewhat more."""
+    """A bound of the largest ω_q ‖x_j − x_k‖² in a sample of queries."""
     queries = some_queries(risk, np.random.default_rng(seed))
     return max((float(risk.weights[q]) * risk.widest_pair(int(q)) for q in queries), default=0.0)

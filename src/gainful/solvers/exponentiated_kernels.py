@@ -12,8 +12,8 @@ from gainful.compute.compiled import helper, kernel
 def marginals(z, preferred, c):
     """c_i = Σ_k α_ik − Σ_j α_ji; returns α_0.
 
-    Documents stand the preferred first. Logarithms of sums over the places before (of exp(−z)) and after (of exp(z)) a
-    document are kept up to date, so nothing overflows however far apart the z are.
+    Documents are sorted with preferred ones first. Running logarithms of sums over the places before (of exp(−z)) and
+    after (of exp(z)) a document avoid overflow however far apart the z are.
     """
     n = len(z)
     lower = np.empty(n)  # log Σ_{j preferred to k} exp(z_k − z_j)

@@ -1,4 +1,4 @@
-"""SciPy's L-BFGS for smooth objectives, with a callback per iteration and a gap to stop at.
+"""SciPy's L-BFGS for smooth objectives, with a callback per iteration and a gap as the stopping rule.
 
 An objective ½‖w‖² + (something convex) is 1-strongly convex, so no point is more than ½‖∇‖² above the minimum: the
 gradient is a certificate. SciPy's own stopping rules are switched off.
@@ -15,8 +15,8 @@ from gainful.data.rows import Array
 from gainful.errors import DataError
 from gainful.solvers.certificate import Certificate, Solution, check_settings, warn_not_converged
 
-MEMORY = 20  # corrections kept
-PATIENCE = 5  # iterations without a worthwhile decrease, where there is no certificate
+MEMORY = 20  # corrections stored
+PATIENCE = 5  # iterations without a sufficient decrease before stopping, if there is no certificate
 
 Visit = Callable[[Array, float, float | None], bool]
 
@@ -38,10 +38,10 @@ def minimize_lbfgs(
 
     Parameters
     ----------
-    tol : relative gap at which to stop; where ``strongly_convex`` is False, the relative decrease below which five
-        iterations in a row end the run
+    tol : relative gap at which to stop; if ``strongly_convex`` is False, stop after five iterations in a row with a
+        smaller relative decrease
     strongly_convex : whether ``fun`` minus ½‖w‖² is convex, which makes ½‖∇‖² a bound of the gap
-    visit : called with (w, objective, relative gap or None) after each iteration; True stops. The array is its to keep
+    visit : called with (w, objective, relative gap or None) after each iteration; True stops. It may keep the array
     """
     check_settings("minimize_lbfgs", C=1.0, tol=tol, max_iter=max_iter)
     run = _Run(fun, np.array(w0, dtype=np.float64), tol, max_iter, strongly_convex, visit)
@@ -65,7 +65,7 @@ class _Run:
         self.w = w
         self.value, self.gradient = fun(w)
         if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
-            raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+            raise DataError("the objective is not finite at the start of training; are the features scaled sensibly?")
         self.last: tuple[Array, float, Array] = (w, self.value, self.gradient)
         self.n_iter, self.small, self.converged, self.stopped = 0, 0, False, ""
 
@@ -79,10 +79,12 @@ class _Run:
         options = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter + 100, "maxcor": MEMORY, "ftol": 0.0,
                    "gtol": 0.0, "maxls": 40}  # fmt: skip
         try:
-            minimize(self._evaluate, self.w, jac=True, method="L-BFGS-B", callback=self._iterated, options=options)
+            minimize(
+                self._evaluate, self.w, jac=True, method="L-BFGS-B", callback=self._after_iteration, options=options
+            )
         except _Stop:
             return
-        if self.n_iter == 0:  # no step went down: the minimum to all digits, or there are no digits left
+        if self.n_iter == 0:  # no step decreases: this is the minimum to all digits, or no digits are left
             self._finish_at_start()
         elif self.n_iter >= self.max_iter:
             self.stopped = f"after {self.max_iter} iterations"
@@ -110,7 +112,7 @@ class _Run:
     def _gap(self) -> float | None:
         return self.certificate().relative_gap if self.strongly_convex else None
 
-    def _iterated(self, w: Array) -> None:
+    def _after_iteration(self, w: Array) -> None:
         before = self.value
         if not np.array_equal(w, self.last[0]):
             self._evaluate(w)

@@ -1,11 +1,11 @@
 """Gradient descent with momentum for objectives that are not convex, or whose gradient is not a derivative.
 
 Steps are those of Adam (Kingma and Ba, ICLR 2015) with full gradients: every coordinate moves by about the step length,
-so one length serves all features once they are measured in units of their spread. What makes it safe: the point of
-lowest objective is remembered, and when none lower has been found for a while the descent returns there with half the
-step, until the step is a small part of the first one. Nothing is drawn at random.
+so one length suits all features once they are in units of their standard deviations. As a safeguard, the descent
+remembers the point of lowest objective; if it finds none lower for a while, it returns there with half the step, until
+the step is a small fraction of the first one. Nothing is random.
 
-Where the objective changes from one iteration to the next its values do not compare, so there is no point of lowest
+If the objective changes from one iteration to the next, its values are not comparable and there is no point of lowest
 objective to return to: :func:`descend_stages` runs through all stages, with steps that shrink to nothing over the last
 quarter.
 """
@@ -24,8 +24,8 @@ from gainful.solvers.lbfgs import Visit
 
 FIRST_MOMENT, SECOND_MOMENT = 0.9, 0.99
 PATIENCE = 10  # iterations without a lower objective before the step is halved
-SMALLEST_STEP = 1e-3  # of the first one
-LAST_PART = 0.25  # of the iterations through stages: there steps shrink
+SMALLEST_STEP = 1e-3  # fraction of the first step at which to stop
+LAST_PART = 0.25  # last fraction of the iterations through stages, in which steps shrink
 
 
 Objective = Callable[[Array], tuple[float, Array]]
@@ -38,7 +38,7 @@ class _Moments:
         self.mean, self.square, self.age = np.zeros_like(like), np.zeros_like(like), 0
 
     def step(self, gradient: Array) -> Array:
-        """By which to go down, each coordinate of size about 1."""
+        """The amount to subtract, each coordinate of size about 1."""
         self.age += 1
         self.mean = FIRST_MOMENT * self.mean + (1 - FIRST_MOMENT) * gradient
         self.square = SECOND_MOMENT * self.square + (1 - SECOND_MOMENT) * gradient**2
@@ -57,16 +57,16 @@ def minimize_momentum(
     count_start: bool = True,
     visit: Visit | None = None,
 ) -> Solution:
-    """Descend from ``w0``; the point handed back has the lowest objective seen.
+    """Descend from ``w0``; the point returned has the lowest objective seen.
 
     Parameters
     ----------
     fun : w ↦ (objective, gradient (d,))
     step : length of the first steps, one number or one per coordinate
-    tol : relative decrease that counts as one
-    count_start : whether the objective at ``w0`` compares with that elsewhere. It does not where it depends on a
+    tol : smallest relative decrease that counts
+    count_start : whether the objective at ``w0`` is comparable with that elsewhere. It is not if it depends on a
         ranking and all scores are equal at the start
-    visit : called with (w, objective, None) after each iteration; True stops. The array is its to keep
+    visit : called with (w, objective, None) after each iteration; True stops. It may keep the array
     """
     check_settings("minimize_momentum", C=1.0, tol=tol, max_iter=max_iter)
     w = np.array(w0, dtype=np.float64)
@@ -99,14 +99,14 @@ def descend_stages(
     max_iter: int = 300,
     visit: Visit | None = None,
 ) -> Solution:
-    """Descend from ``w0`` along an objective that changes; the point handed back is the last one.
+    """Descend from ``w0`` along an objective that changes; the point returned is the last one.
 
     Parameters
     ----------
     stage : m ↦ the objective of iteration m = 1 … ``max_iter``, as :func:`minimize_momentum` takes it
     step : length of the steps, one number or one per coordinate; over the last quarter it shrinks evenly to nothing
-    visit : called with (w, objective, None) after each iteration, the objective being that of the stage which follows,
-        or of the last one; True stops. The array is its to keep
+    visit : called with (w, objective, None) after each iteration, with the objective of the next stage, or of the last
+        one; True stops. It may keep the array
     """
     check_settings("descend_stages", C=1.0, tol=0.0, max_iter=max_iter)
     w = np.array(w0, dtype=np.float64)
@@ -118,7 +118,7 @@ def descend_stages(
         w = w - min(1.0, left / LAST_PART) * step * moments.step(gradient)
         value, gradient = stage(min(n_iter + 1, max_iter))(w)
         if not (math.isfinite(value) and np.isfinite(gradient).all()):
-            raise DataError("the objective became infinite during training; take a smaller learning_rate")
+            raise DataError("the objective became infinite during training; use a smaller learning_rate")
         interrupted = visit is not None and visit(w.copy(), value, None)
     return Solution(w, Certificate(value, 0.0), n_iter, n_iter == max_iter, interrupted)
 
@@ -126,5 +126,5 @@ def descend_stages(
 def _first(fun: Objective, w: Array) -> tuple[float, Array]:
     value, gradient = fun(w)
     if not (math.isfinite(value) and np.isfinite(gradient).all()):
-        raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+        raise DataError("the objective is not finite at the start of training; are the features scaled sensibly?")
     return value, gradient

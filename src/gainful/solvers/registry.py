@@ -1,4 +1,4 @@
-"""Which solvers there are, what each needs, and which of them a loss gets."""
+"""The solvers, what each needs, and the choice of a solver for a loss."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gainful.losses import Loss
 
 @dataclass(frozen=True)
 class Solver:
-    """What a solver needs of a loss and of the data.
+    """What a solver needs from a loss and from the data.
 
     ``needs`` are properties of the loss, "convex" or "smooth". ``staged``: it can follow a loss that changes from one
     iteration to the next. ``validates``: every iterate can be validated, so early stopping works. ``by_query``: it
-    visits one query after the other, so it needs all data in one place and writes no checkpoints. ``tol`` is the
-    tolerance it usually stops at.
+    visits queries one by one, so it needs all data in one place and writes no checkpoints. ``tol`` is its default
+    tolerance.
     """
 
     needs: tuple[str, ...] = ()
@@ -41,13 +41,13 @@ SOLVERS = {
     "cutting_plane": Solver(needs=("convex",), validates=False, by_query=True),
     "stochastic": Solver(needs=("convex",), by_query=True),
 }
-AUTOMATIC = ("lbfgs", "bundle", "gradient")  # the first that takes the loss
+AUTOMATIC = ("lbfgs", "bundle", "gradient")  # the first that accepts the loss
 
 
 def choose_solver(
     owner: str, loss: Loss, solver: str, *, early_stopping: bool = False, among: Sequence[str] = AUTOMATIC
 ) -> str:
-    """The solver asked for, or for "auto" the first that takes the loss; an error names those that would do."""
+    """The requested solver, or for "auto" the first that accepts the loss; an error names those that would work."""
     chosen = solver
     if solver == "auto":
         chosen = next(name for name in among if SOLVERS[name].takes(loss))
@@ -56,12 +56,12 @@ def choose_solver(
     able = " or ".join(repr(name) for name in among if SOLVERS[name].takes(loss, early_stopping))
     needs, lacks = (" and ".join(words) for words in (SOLVERS[chosen].needs, SOLVERS[chosen].lacks(loss)))
     if loss.staged:
-        why = f"cannot follow {loss}, which changes from one iteration to the next; take solver={able}"
+        why = f"cannot follow {loss}, which changes from one iteration to the next; use solver={able}"
     elif lacks:
-        why = f"needs a {needs} loss, and {loss} is not {lacks}; take solver={able}"
+        why = f"needs a {needs} loss, but {loss} is not {lacks}; use solver={able}"
     else:
         raise ParameterError(
-            f"{owner}: early_stopping goes with solver={able}; the {chosen} solver, which minimises {loss} here, stops "
+            f"{owner}: early_stopping needs solver={able}; the {chosen} solver, which minimises {loss} here, stops "
             "at its gap"
         )
     raise ParameterError(f"{owner}: solver='{chosen}' {why}")

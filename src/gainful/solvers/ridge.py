@@ -1,7 +1,7 @@
-"""Ridge regression in one pass of blocks over X, or by conjugate gradients where features are too many for that.
+"""Ridge regression in one blockwise pass over X, or by conjugate gradients if there are too many features for that.
 
-scikit-learn's ``Ridge`` centres a copy of X; here only the (d, d) normal matrix is kept, in float64, so a memory-mapped
-X of any length and float32 storage cost nothing extra.
+scikit-learn's ``Ridge`` centres a copy of X; here only the (d, d) normal matrix is kept, in float64, so a
+memory-mapped X of any length and float32 storage cost nothing extra.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gainful.data.rows import Array, row_chunks
 from gainful.data.spread import Spread, feature_spread
 
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
-MOST_REFINEMENTS = 8  # of conjugate gradients; two or three are usual
-ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # by how much of their length weights move: at which to stop, and above which to warn
+MOST_REFINEMENTS = 8  # of conjugate gradients; two or three usually suffice
+ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # relative change of the weights: at which to stop, and above which to warn
 
 Each = Callable[..., list[Any]]
 Targets = Callable[[Array], Array]
@@ -28,7 +28,7 @@ Targets = Callable[[Array], Array]
 def solve_ridge(
     X: Any, t: Array, *, alpha: float, weights: Array | None = None, scale: str | None = None
 ) -> tuple[Array, float, float]:
-    """(w, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖²; the shortest v where many do.
+    """(w, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖²; the shortest such v.
 
     v = w, or with ``scale="standard"`` w times the features' standard deviations. X is dense or CSR, (n, d). Features
     are centred before the products are formed, and scaled to unit length while solving, so that large offsets and
@@ -45,7 +45,7 @@ def solve_ridge(
 def solve_ridge_of_sums(each: Each, spread: Spread, scale: str | None, alpha: float) -> tuple[Array, float, float]:
     """(v, b, objective) for data in blocks: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of all.
 
-    One pass over the data, or many where there are too many features for a normal matrix.
+    One pass over the data, or many if there are too many features for a normal matrix.
     """
     x_mean, scales = spread.mean, spread.scales(scale)
     t_mean = sum(each(_sum_of_targets)) / spread.total
@@ -67,7 +67,7 @@ def _sum_of_targets(X: Any, t: Array, omega: Array) -> float:
 def _second_moments(
     X: Any, t: Array, omega: Array, x_mean: Array, scales: Array, t_mean: float
 ) -> tuple[Array, Array, float]:
-    """Σ ω zz', Σ ω z t and Σ ω t² with z = (x − mean)/scale and t from its mean: (d, d), (d,) and a number."""
+    """Σ ω zz', Σ ω z t and Σ ω t² with z = (x − mean)/scale and t centred: (d, d), (d,) and a number."""
     gram, moment = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     for rows in row_chunks(*X.shape):
         block = X[rows]
@@ -83,7 +83,7 @@ def _second_moments(
 def _solve(gram: Array, moment: Array, alpha: float) -> Array:
     """The shortest minimiser of w'Gw − 2 m'w + alpha w'w.
 
-    With w = S⁻¹u and S the lengths of the features, the system in u is well conditioned whatever their units are.
+    With w = S⁻¹u and S the lengths of the features, the system in u is well conditioned whatever their units.
     """
     scale = np.sqrt(np.diag(gram))
     scale[scale == 0] = 1.0
@@ -92,7 +92,7 @@ def _solve(gram: Array, moment: Array, alpha: float) -> Array:
         try:
             factor = scipy.linalg.cho_factor(scaled + np.diag(alpha / scale**2))
         except scipy.linalg.LinAlgError:
-            pass  # alpha vanishes beside rounding: as good as 0
+            pass  # alpha is below rounding: effectively 0
         else:
             return np.asarray(scipy.linalg.cho_solve(factor, target) / scale)
     values, vectors = scipy.linalg.eigh(scaled)
@@ -107,15 +107,15 @@ def _solve(gram: Array, moment: Array, alpha: float) -> Array:
 def _solve_by_conjugate_gradients(
     each: Each, alpha: float, x_mean: Array, scales: Array, t_mean: float, total: float
 ) -> tuple[Array, float]:
-    """The same minimum from products with the blocks, none of which brings anything as long as the data.
+    """The same minimum from products with the blocks; nothing as long as the data is transferred.
 
-    The normal equations square the condition of X. So they are solved only for what is still missing: the gradient of
-    the objective is computed afresh from the residuals of the rows, which loses no more digits than X itself, and the
-    next solution is added to the sum of those before.
+    The normal equations square the condition number of X. So they are solved only for the remaining correction: the
+    gradient of the objective is recomputed from the residuals of the rows, which loses no more digits than X itself,
+    and the next solution is added to the sum of the previous ones.
 
-    Without a penalty, or with fewer rows than features, the steps are plain: from 0 they stay in the span of the rows,
-    where the shortest minimiser is, and a penalty is the same number in all other directions. Otherwise each feature is
-    scaled to unit length, which makes up for different units.
+    Without a penalty, or with fewer rows than features, the steps are unscaled: from 0 they stay in the span of the
+    rows, which contains the shortest minimiser, and a penalty is the same number in all other directions. Otherwise
+    each feature is scaled to unit length, which compensates for different units.
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
@@ -131,7 +131,7 @@ def _solve_by_conjugate_gradients(
         return np.asarray((sum(each(_normal_product, x_mean, u / scales)) / scales + alpha * u) / lengths)
 
     def missing(v: Array) -> tuple[Array, float]:
-        """Half the gradient downhill, and the objective."""
+        """Half the negative gradient, and the objective."""
         parts = each(_residual_products, x_mean, t_mean, v / scales)
         gradient = sum(part[0] for part in parts) / scales - alpha * v
         return gradient, float(sum(part[1] for part in parts)) + alpha * float(v @ v)
@@ -139,7 +139,7 @@ def _solve_by_conjugate_gradients(
     operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
     w = np.zeros(d)
     gradient, objective = missing(w)
-    # what is left of constant targets is rounding
+    # the rest of constant targets is rounding
     constant = objective <= total * (8 * np.finfo(np.float64).eps * t_mean) ** 2
     left = 0.0 if constant or not gradient.any() else np.inf
     for _ in range(MOST_REFINEMENTS if left else 0):
@@ -147,15 +147,15 @@ def _solve_by_conjugate_gradients(
         found = w + step / lengths
         gradient, lower = missing(found)
         moved = float(np.linalg.norm(found - w)) / max(float(np.linalg.norm(found)), np.finfo(np.float64).tiny)
-        if moved >= left or lower > objective * (1 + 1e-9):  # what is left is rounding
+        if moved >= left or lower > objective * (1 + 1e-9):  # the rest is rounding
             break
         w, objective, left = found, lower, moved
         if failed or left <= ENOUGH:
             break
     if left > LEAST_DIGITS:
         warnings.warn(
-            f"ridge regression on {d:,} features stopped where its weights still moved by {left:.1g} of their length; "
-            "a larger alpha, or features of similar scale, converge faster",
+            f"ridge regression on {d:,} features stopped while its weights still moved by {left:.1g} of their length; "
+            "a larger alpha or features of similar scale converge faster",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -163,7 +163,7 @@ def _solve_by_conjugate_gradients(
 
 
 def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int, Array]:
-    """The number of rows, and Σ ω x² from the means."""
+    """The number of rows, and Σ ω x² of the centred features."""
     squares = np.zeros(X.shape[1])
     for rows in row_chunks(*X.shape):
         block = X[rows]
@@ -177,14 +177,14 @@ def _squared_lengths(X: Any, t: Array, omega: Array, x_mean: Array) -> tuple[int
 
 
 def _residual_products(X: Any, t: Array, omega: Array, x_mean: Array, t_mean: float, w: Array) -> tuple[Array, float]:
-    """Σ ω x r and Σ ω r² of the residuals r, with x and t from their means."""
+    """Σ ω x r and Σ ω r² of the residuals r, with x and t centred."""
     r = (t - t_mean) - (_forward(X, w) - float(x_mean @ w))
     weighted = omega * r
     return np.asarray(_backward(X, weighted) - x_mean * weighted.sum()), float(weighted @ r)
 
 
 def _normal_product(X: Any, t: Array, omega: Array, x_mean: Array, v: Array) -> Array:
-    """Σ ω x x'v, with x from its mean."""
+    """Σ ω x x'v, with x centred."""
     r = omega * (_forward(X, v) - float(x_mean @ v))
     return np.asarray(_backward(X, r) - x_mean * r.sum())
 

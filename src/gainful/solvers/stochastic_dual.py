@@ -1,9 +1,9 @@
-"""Stochastic ascent in the dual of a loss over pairs: the loop that the rules of its steps share.
+"""Stochastic ascent in the dual of a loss over pairs: the loop that all step rules share.
 
 The primal is ½‖w‖² + C Σ_q ω_q L_q(w), where L_q is made of pair losses [t_k − t_j]_+ with levels t_i = w·x_i − g_i and
 j preferred to k. Every dual point gives each pair a weight β_jk ≥ 0 and w = Σ β_jk (x_j − x_k); summed by document,
-c_i = Σ_k β_ik − Σ_j β_ji, it is w = Σ_i c_i x_i, and the dual value is Σ_i c_i g_i − ½‖w‖². So the loop needs nothing
-but c: one number for each document.
+c_i = Σ_k β_ik − Σ_j β_ji, it is w = Σ_i c_i x_i, and the dual value is Σ_i c_i g_i − ½‖w‖². So the loop needs only
+c: one number per document.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Protocol
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
+from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
 from gainful.solvers.risk import Risk
 
-SAMPLED = 30  # queries looked at to choose a step
+SAMPLED = 30  # queries sampled to choose a step
 POWER_STEPS = 8
 STEPS_PER_QUERY = 20
 
 
 class PairDual(Risk, Protocol):
-    """A risk over pairs whose queries can be asked one by one. Documents of a query stand the preferred first."""
+    """A risk over pairs that can be evaluated query by query. Each query lists its preferred documents first."""
 
     @property
     def n_queries(self) -> int: ...
@@ -37,11 +37,11 @@ class PairDual(Risk, Protocol):
         ...
 
     def places(self, q: int) -> tuple[int, int]:
-        """First and last + 1 of the query's documents in arrays over all of them."""
+        """Start and end of the query's documents in arrays over all documents."""
         ...
 
     def preferred(self, q: int) -> Array:
-        """For each document, how many are preferred to it: those at the places before that number."""
+        """For each document, the number of documents preferred to it; these occupy the first places."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class PairDual(Risk, Protocol):
         ...
 
     def levels(self, w: Array, q: int) -> Array:
-        """t of a query's documents at w."""
+        """The levels t of a query's documents at w."""
         ...
 
     def add_documents(self, q: int, c: Array, w: Array) -> None:
@@ -74,11 +74,11 @@ class Rule(Protocol):
     """How one query's dual variables move."""
 
     def start(self, q: int) -> Array:
-        """c of a query before its first step, (n,)."""
+        """The c of a query before its first step, (n,)."""
         ...
 
     def step(self, q: int, t: Array, number: int) -> Array:
-        """c of the query after a step at levels t; ``number`` counts all steps from 1."""
+        """The c of the query after a step at levels t; ``number`` counts all steps from 1."""
         ...
 
 
@@ -94,22 +94,21 @@ def ascend(
     monitor: Watch | None,
     on_round: Callable[[Array, Certificate], None] | None,
 ) -> Solution:
-    """Steps at random queries, in rounds of as many steps as there are queries with pairs.
+    """Take steps at random queries, in rounds of as many steps as there are queries with pairs.
 
-    After each round the primal value, the dual value and w are computed afresh from c; ``on_round`` gets the point
-    and its certificate, and so does the monitor. Returns the point of the last round, with the best of the lower
-    bounds.
+    After each round the primal value, the dual value and w are recomputed from c; ``on_round`` gets the point and its
+    certificate, and so does the monitor. Returns the point of the last round, with the best lower bound.
     """
     check_settings(solver, C=C, tol=tol, max_iter=1)
     queries = np.flatnonzero((risk.n_pairs > 0) & (risk.weights > 0))
     run = _Ascent(risk, float(C), rule, queries, on_round)
     total = STEPS_PER_QUERY * max(1, len(queries)) if n_steps is None else n_steps
     interrupted = False
-    with Unwatched() if monitor is None else monitor as watch:
-        interrupted = True  # unless the block is left in order
+    with NullMonitor() if monitor is None else monitor as watch:
+        interrupted = True  # unless the block ends normally
         interrupted = run.rounds(watch, total, tol, np.random.default_rng(seed))
     if run.certificate is None:
-        raise KeyboardInterrupt  # there is nothing yet to hand back
+        raise KeyboardInterrupt  # nothing to return yet
     converged = run.certificate.relative_gap <= tol
     if not (converged or interrupted or n_steps is not None):
         warn_not_converged(solver, run.certificate, tol, f"after {total} steps")
@@ -117,7 +116,7 @@ def ascend(
 
 
 class _Ascent:
-    """One run. ``point`` and ``certificate`` are those of the last finished round."""
+    """One run. ``point`` and ``certificate`` belong to the last finished round."""
 
     def __init__(
         self,
@@ -139,7 +138,7 @@ class _Ascent:
         self.n_rounds = self.n_steps = 0
 
     def rounds(self, watch: Watch, total: int, tol: float, rng: np.random.Generator) -> bool:
-        """True when the monitor ended them."""
+        """Run the rounds; True if the monitor ended them."""
         while True:
             for _ in range(min(len(self.queries), total - self.n_steps)):
                 self._step(int(rng.choice(self.queries)))
@@ -159,7 +158,7 @@ class _Ascent:
         self.c[lo:hi] = new
 
     def _evaluate(self) -> None:
-        self.w = self.risk.sum_of_documents(self.c)  # without the rounding of many small changes
+        self.w = self.risk.sum_of_documents(self.c)  # recomputed, free of accumulated rounding
         square = float(self.w @ self.w)
         primal = 0.5 * square + self.C * self.risk.value_and_gradient(self.w)[0]
         dual = best_multiple(self.risk.sum_of_margins(self.c), square)
@@ -177,7 +176,7 @@ def best_multiple(linear: float, square: float) -> float:
 
 
 def some_queries(risk: PairDual, rng: np.random.Generator) -> Array:
-    """A sample of the queries that count."""
+    """A sample of the queries with weight and pairs."""
     queries = np.flatnonzero((risk.n_pairs > 0) & (risk.weights > 0))
     return queries if len(queries) <= SAMPLED else np.sort(rng.choice(queries, SAMPLED, replace=False))
 
@@ -185,7 +184,8 @@ def some_queries(risk: PairDual, rng: np.random.Generator) -> Array:
 def largest_curvature(risk: PairDual, *, by_preferred: bool, seed: int) -> float:
     """An estimate of the largest ‖Σ β_jk (x_j − x_k)‖² over ‖β‖ = 1 among the queries (β_jk/|P_k| ``by_preferred``).
 
-    Power iterations on a sample of queries; a gradient step of its reciprocal is a descent step of one query.
+    Power iterations on a sample of queries. A gradient step of the reciprocal length decreases the objective of a
+    query.
     """
     rng = np.random.default_rng(seed)
     queries = some_queries(risk, rng)
@@ -208,7 +208,7 @@ def _curvature(risk: PairDual, q: int, u: Array, by_preferred: bool) -> float:
         own = scale * (before * s - sums[before])  # Σ over the preferred of (s_k − s_j), scaled
         counts = np.bincount(before, weights=scale, minlength=len(s) + 1)
         totals = np.bincount(before, weights=scale * s, minlength=len(s) + 1)
-        # place j is preferred to every document whose number of preferred ones exceeds j
+        # place j is preferred to every document with more than j preferred documents
         own += s * (counts.sum() - np.cumsum(counts))[: len(s)] - (totals.sum() - np.cumsum(totals))[: len(s)]
         found = float(s @ own)
         u = np.zeros(risk.n_features)

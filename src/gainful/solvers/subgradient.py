@@ -1,9 +1,9 @@
 """Steepest subgradient and conjugate-gradient descent with a backtracking line search.
 
 For objectives that are convex but not smooth (Chapelle, Le and Smola 2007, section 3.3.1) and for the smooth or
-piecewise linear, non-convex bounds of their section 4. Such a method has no lower bound of its own: the certificate is
-against the one given, and it stops where no step along its directions decreases the objective, which on a kink need not
-be the minimum.
+piecewise linear, non-convex bounds of their section 4. Such a method has no lower bound of its own: the certificate
+uses the one given. It stops where no step along its directions decreases the objective, which at a kink need not be the
+minimum.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError
-from gainful.solvers.certificate import Certificate, Solution, Unwatched, Watch, check_settings, warn_not_converged
+from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
 
-SUFFICIENT = 1e-4  # part of the decrease a straight line promises that a step must bring (Armijo)
-GROWTH = 2.0  # of the first step tried, after a step that was taken at once
+SUFFICIENT = 1e-4  # fraction of the decrease of a linear model that a step must achieve (Armijo)
+GROWTH = 2.0  # growth of the first trial step, after a step accepted at once
 SHRINK = 0.5
-MOST_TRIALS = 60  # halvings, about what the digits of a number allow
-PATIENCE = 5  # iterations of too small a decrease
+MOST_TRIALS = 60  # maximum halvings, about what floating point allows
+PATIENCE = 5  # iterations with too small a decrease before stopping
 
 METHODS = ("steepest", "conjugate")
 
@@ -36,22 +36,22 @@ def minimize_subgradient(
     monitor: Watch | None = None,
     lower_bound: float | Callable[[], float] | None = 0.0,
 ) -> Solution:
-    """Descend from ``w0``; the point handed back is the best one seen.
+    """Descend from ``w0``; the point returned is the best one seen.
 
     Parameters
     ----------
     fun : w ↦ (objective, a subgradient (d,))
-    method : "steepest", or "conjugate" (Polak-Ribière, started afresh where it would not descend)
-    tol : stop when the objective falls by less than this part of itself, five iterations in a row, or when its gap to
-        ``lower_bound`` is at most this part of it
-    lower_bound : of the objective, or a function that gives the best one known by now; with it comes the certificate.
-        None where there is none to speak of: no gap is reported
+    method : "steepest", or "conjugate" (Polak-Ribière, restarted if it would not descend)
+    tol : stop when the relative decrease of the objective is smaller for five iterations in a row, or when its relative
+        gap to ``lower_bound`` is at most this
+    lower_bound : of the objective, or a function that returns the best one so far; gives the certificate. None: no gap
+        is reported
     """
     check_settings("minimize_subgradient", C=1.0, tol=tol, max_iter=max_iter)
     if method not in METHODS:
         raise ParameterError.of("minimize_subgradient", "method", " or ".join(map(repr, METHODS)), method)
     descent = _Descent(fun, np.array(w0, dtype=np.float64), method == "conjugate", tol, lower_bound)
-    with Unwatched() if monitor is None else monitor as watch:
+    with NullMonitor() if monitor is None else monitor as watch:
         descent.run(watch, max_iter)
     certificate = descent.certificate()
     if descent.stopped:
@@ -61,7 +61,7 @@ def minimize_subgradient(
 
 
 class _Descent:
-    """One run: it only ever moves to a lower point, so the present point is the best one."""
+    """One run: it only moves to lower points, so the current point is the best one."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Descent:
         self.w = w
         self.value, self.gradient = fun(w)
         if not (math.isfinite(self.value) and np.isfinite(self.gradient).all()):
-            raise DataError("the objective is not finite where training starts; are the features scaled sensibly?")
+            raise DataError("the objective is not finite at the start of training; are the features scaled sensibly?")
         self.direction = -self.gradient
         self.length = self._first_length()
         self.n_iter = 0
@@ -83,7 +83,7 @@ class _Descent:
         self.stopped = ""
 
     def _first_length(self) -> float:
-        """Where a straight line would reach the lower bound, or a unit step where that says nothing."""
+        """The step at which a linear model would reach the lower bound, or a unit step if that is useless."""
         square = float(self.gradient @ self.gradient)
         room = self.value - (self.lower_bound if isinstance(self.lower_bound, (int, float)) else 0.0)
         return room / square if square > 0 and math.isfinite(room) and room > 0 else 1.0
@@ -101,7 +101,7 @@ class _Descent:
             now = self.certificate()
             stop = watch.step(objective=now.primal, gap=None if self.lower_bound is None else now.relative_gap)
             small = small + 1 if before - self.value <= self.tol * abs(before) else 0
-            # On a kink every way a subgradient points may lead up: that is where this method ends.
+            # At a kink every subgradient direction may lead uphill: the method ends there.
             if not moved or small >= PATIENCE or now.relative_gap <= self.tol:
                 self.converged = True
                 return
@@ -112,7 +112,7 @@ class _Descent:
                 return
 
     def _move(self) -> bool:
-        """One step down: along the present direction, else along the steepest one; False where neither descends."""
+        """One step down: along the current direction, else along the steepest one; False if neither descends."""
         old = self.gradient
         if not self._search() and (self._is_steepest() or not self._restart()):
             return False
@@ -134,7 +134,7 @@ class _Descent:
         return direction if float(direction @ self.gradient) < 0 else -self.gradient
 
     def _search(self) -> bool:
-        """Backtrack from the present length until the step pays; on success the point, gradient and length are new."""
+        """Backtrack from the current length until the step is accepted; then update the point, gradient and length."""
         slope = float(self.direction @ self.gradient)
         if not slope < 0:
             return False

@@ -1,8 +1,8 @@
 """Gradient descent with truncation towards zero, for losses whose weights move with the point.
 
 The loss is L(u) = Σ w(u) φ(u), where the weights w jump as ranks change; its gradient is taken with the weights
-frozen at the present point. A truncation shrinks every coordinate by (step length · l1) and stops it at zero, so that
-coordinates are exactly zero (Langford, Li and Zhang 2008). With l1 = 0 this is plain descent.
+frozen at the current point. A truncation moves every coordinate towards zero by (step length · l1) and stops there, so
+that coordinates become exactly zero (Langford, Li and Zhang 2008). With l1 = 0 this is plain descent.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import DataError
 
-GROWTH = 1.5  # of the step, while the objective falls
-SHRINK = 0.5  # of the step, where it is too long, or where new ranks raised the objective
-MOST_TRIALS = 60  # halvings, about what the digits of a number allow
-MEMORY = 5  # objectives; a step that ends above all of them was too long
-WINDOW = 10  # iterations over which the objective has to fall
+GROWTH = 1.5  # growth of the step while the objective falls
+SHRINK = 0.5  # factor of the step if it is too long, or if new ranks raise the objective
+MOST_TRIALS = 60  # maximum halvings, about what floating point allows
+MEMORY = 5  # recent objectives; a step that ends above all of them was too long
+WINDOW = 10  # iterations over which the objective must fall
 
 
 class MovingLoss(Protocol):
-    """A loss with weights that depend on the point. ``at`` gives an object with ``loss``, ``gradient``, ``scores``."""
+    """A loss with weights that depend on the point. ``at`` returns ``loss``, ``gradient`` and ``scores``."""
 
     def scores(self, u: Array) -> Array:
         """Scores of all rows at u: a pass over the data."""
         ...
 
     def at(self, scores: Array) -> Any:
-        """Loss and gradient by u, weights at these scores: another pass."""
+        """Loss and gradient by u, with the weights at these scores: another pass."""
         ...
 
-    def frozen(self, look: Any, scores: Array) -> float:
+    def frozen_loss(self, look: Any, scores: Array) -> float:
         """The loss of other scores with the weights of ``look``."""
         ...
 
@@ -81,18 +81,17 @@ def descend_fixed(
 def descend_safeguarded(
     loss: MovingLoss, u0: Array, *, l1: float = 0.0, truncate_every: int = 1, tol: float = 1e-4
 ) -> Iterator[Iterate]:
-    """The same with a step that needs no tuning; ends when the best objective has fallen by less than ``tol`` of itself
-    over ten iterations.
+    """The same with a step that needs no tuning; stops after ten iterations with a relative decrease below ``tol``.
 
-    A step of length η is taken when, *with the weights frozen*, the quadratic model with curvature 1/η lies above
+    A step of length η is accepted if, *with the weights frozen*, the quadratic model with curvature 1/η lies above
     the loss at the new point: then the frozen objective falls. η is halved until that holds. New ranks bring new
-    weights, and the objective may rise by them: above its last five values, the next step is tried at half the
+    weights, which may raise the objective: if it exceeds its last five values, the next step is tried at half the
     length, otherwise at one and a half times. So steps shrink where ranks only flicker.
     """
     u = np.array(u0, dtype=np.float64)
     look = loss.at(loss.scores(u))
     if not (math.isfinite(look.loss) and np.isfinite(look.gradient).all()):
-        raise DataError("the loss is not finite where training starts; are the features scaled sensibly?")
+        raise DataError("the loss is not finite at the start of training; are the features scaled sensibly?")
     square = float(look.gradient @ look.gradient)
     eta = look.loss / square if square > 0.0 else 1.0
     value = look.loss + l1 * float(np.abs(u).sum())
@@ -114,14 +113,14 @@ def descend_safeguarded(
 
 
 def _step(loss: MovingLoss, look: Any, u: Array, eta: float, l1: float) -> tuple[Array, Array, float]:
-    """The truncated step of the largest length η, η/2, … at which the frozen objective is sure to fall."""
+    """The truncated step of the largest length η, η/2, … at which the frozen objective is guaranteed to fall."""
     slack = 1e-12 * abs(look.loss)
     for _ in range(MOST_TRIALS):
         new = truncate(u - eta * look.gradient, eta * l1)
         scores = loss.scores(new)
         away = new - u
         model = look.loss + float(look.gradient @ away) + float(away @ away) / (2.0 * eta)
-        if loss.frozen(look, scores) <= model + slack:
+        if loss.frozen_loss(look, scores) <= model + slack:
             return new, scores, eta
         eta *= SHRINK
     return u, look.scores, eta

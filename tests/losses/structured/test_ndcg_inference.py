@@ -261,14 +261,14 @@ def test_the_same_call_gives_the_same_bits(rng):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"k": 0}, "k of RankingProblem must be an integer from 1, or None, was 0"),
+        ({"k": 0}, "k of RankingProblem must be an integer ≥ 1, or None, was 0"),
         ({"k": True}, "k of RankingProblem"),
         ({"gain": "cubic"}, "gain of RankingProblem must be 'exp2' or 'linear', was 'cubic'"),
         ({"ties": "worst"}, "ties of RankingProblem"),
         ({"position_weights": []}, "position_weights of RankingProblem"),
-        ({"position_weights": [1.0, 2.0]}, "none larger than the one before"),
-        ({"position_weights": [1.0, -1.0]}, "none negative"),
-        ({"position_weights": [0.0]}, "above 0 at the first position"),
+        ({"position_weights": [1.0, 2.0]}, "numbers that never increase"),
+        ({"position_weights": [1.0, -1.0]}, "non-negative numbers"),
+        ({"position_weights": [0.0]}, "a first entry above 0"),
         ({"discount": [1.0, np.nan]}, "discount of RankingProblem"),
         ({"offsets": [0, 2]}, "offsets of RankingProblem"),
     ],

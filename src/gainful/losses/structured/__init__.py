@@ -1,7 +1,7 @@
 """Loss-augmented ranking: the inner problem of every structured ranking loss.
 
-:class:`RankingProblem` holds what does not depend on the scores; :func:`fill_bound` makes a loss of it. The compiler is
-loaded by the first call, not by this import.
+:class:`RankingProblem` holds what does not depend on the scores; :func:`fill_bound` makes a loss of it. The
+first call loads the compiler, not this import.
 """
 
 from gainful.losses.structured.problem import RankingProblem

@@ -9,21 +9,21 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.losses.structured.problem import RankingProblem
 
-LARGEST = 1e300  # scores beyond it would overflow
-DEEPEST = 64  # halvings of the range of other documents
+LARGEST = 1e300  # larger scores would overflow
+DEEPEST = 64  # maximum halvings of the range of other documents
 
 
 def fill_violations(
     problem: RankingProblem, scores: Array, first: int, last: int, tight: bool, xi: Array, c: Array
 ) -> None:
-    """ξ of the queries first…last − 1 into ``xi``, the gradient by score of their rows into ``c``.
+    """Write ξ of the queries first…last − 1 to ``xi``, and the gradient by score of their rows to ``c``.
 
     ξ_q = max_y [Δ(y) + Ψ(y)·s] − (Ψ(target)·s, or max_y Ψ(y)·s for the tight loss). ``scores`` and ``c`` hold the rows
     of these queries only.
     """
     kernels = _kernels()
     usable = _usable(problem, scores, first, last)
-    rows, before = _ranked(problem, scores, first, last, usable)
+    rows, before = _sort_and_count(problem, scores, first, last, usable)
     losses, parts = np.empty(last - first), (problem.offsets, problem.blocks, problem.starts, usable, rows)
     c[:] = 0.0
     xi[first:last] = np.where(problem.active[first:last] & ~usable, np.nan, 0.0)
@@ -33,9 +33,9 @@ def fill_violations(
 
 
 def fill_rankings(problem: RankingProblem, scores: Array, first: int, last: int, ranks: Array) -> None:
-    """The rank of each row in its loss-augmented ranking into ``ranks``, from 1; 0 in a query that is not active."""
+    """Write the rank of each row in its loss-augmented ranking to ``ranks``, from 1; 0 in an inactive query."""
     usable = _usable(problem, scores, first, last)
-    rows, before = _ranked(problem, scores, first, last, usable)
+    rows, before = _sort_and_count(problem, scores, first, last, usable)
     ranks[:] = 0
     _kernels().rankings(first, last, problem.offsets, problem.blocks, problem.starts, usable, rows, before, ranks)
 
@@ -47,8 +47,10 @@ def _usable(problem: RankingProblem, scores: Array, first: int, last: int) -> Ar
         return np.asarray(problem.active[first:last] & (np.add.reduceat(np.abs(scores), begins) < LARGEST))
 
 
-def _ranked(problem: RankingProblem, scores: Array, first: int, last: int, usable: Array) -> tuple[Array, Array]:
-    """The rows of each kind by falling score, and how many relevant ones stand before each other one."""
+def _sort_and_count(
+    problem: RankingProblem, scores: Array, first: int, last: int, usable: Array
+) -> tuple[Array, Array]:
+    """The rows of each kind by decreasing score, and the number of relevant rows before each other row."""
     kernels, longest = _kernels(), int(np.diff(problem.offsets[first : last + 1]).max())
     rows, spare = np.empty(len(scores), np.int64), np.empty(longest, np.int64)
     before, stack = np.empty(len(scores), np.int64), np.empty((2 * DEEPEST, 4), np.int64)
@@ -59,7 +61,7 @@ def _ranked(problem: RankingProblem, scores: Array, first: int, last: int, usabl
 
 
 def _kernels() -> Any:
-    """The compiled module, loaded on use."""
+    """The compiled module, loaded on first use."""
     from gainful.losses.structured import average_precision_kernels
 
     return average_precision_kernels

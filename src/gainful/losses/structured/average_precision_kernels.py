@@ -1,20 +1,20 @@
 """Compiled stages of loss-augmented ranking for average precision. Loaded on the first inference, with the compiler.
 
-One query, R relevant documents with scores s_1 ≥ … ≥ s_R, N others with t_1 ≥ … ≥ t_N. Both kinds stand in score order
-in an optimal ranking, so a ranking is the number a_j of relevant documents before each other one, non-decreasing in j.
+One query, R relevant documents with scores s_1 ≥ … ≥ s_R, N others with t_1 ≥ … ≥ t_N. In an optimal ranking both kinds
+are in score order, so a ranking is the number a_j of relevant documents before each other one, non-decreasing in j.
 Moving the j-th other document before the i-th relevant one changes the objective by
 
     gain_j(i) = i / (R (i + j − 1)(i + j)) − 2 (s_i − t_j) / (R N),
 
-whatever the rest does, as Σ_i i/(i + n_i) telescopes over the n_i others before the i-th relevant document. So a_j
-maximises Σ_{i > a} gain_j(i) by itself; gain_j(i) falls with j, hence the a_j come out in order, and a middle j halves
-the range of those before and after it: O((R + N) log N) after sorting.
+regardless of the rest, because Σ_i i/(i + n_i) telescopes over the n_i others before the i-th relevant document. So a_j
+maximises Σ_{i > a} gain_j(i) independently; gain_j(i) decreases with j, hence the a_j come out in order, and a middle j
+bounds the range of those before and after it: O((R + N) log N) after sorting.
 
 Conventions
 -----------
-A call treats the queries ``first`` to ``last − 1`` that are ``active``. All arrays over rows begin at row
+A call processes the queries ``first`` to ``last − 1`` that are ``active``. All arrays over rows begin at row
 offsets[first], ``active`` and ``losses`` at query ``first``. ``rows`` are the sorted rows of each query, relevant ones
-first, counted from offsets[first]; ``before`` has a_j where the j-th other document stands in ``rows``.
+first, counted from offsets[first]; ``before`` has a_j at the position of the j-th other document in ``rows``.
 """
 # mypy: ignore-errors
 
@@ -63,7 +63,7 @@ def sort_rows(scores, first, last, offsets, order, blocks, starts, active, rows,
 
 @kernel
 def count_before(scores, first, last, offsets, blocks, starts, active, rows, before, stack):
-    """How many relevant documents stand before each other one in the loss-augmented ranking."""
+    """How many relevant documents come before each other one in the loss-augmented ranking."""
     base = offsets[first]
     for q in range(first, last):
         if not active[q - first]:
@@ -108,7 +108,7 @@ def fill_violations(scores, first, last, offsets, blocks, starts, active, rows, 
         for j in range(at, end):
             c[rows[j]] = unit * (R - before[j])
         losses[q - first] = loss / R
-        if tight:  # ``take_by_score`` comes next and sums up
+        if tight:  # ``take_by_score`` comes next and finishes the sum
             continue
         value, middle = loss / R, scores[rows[lo]]  # the coefficients sum to 0
         for i in range(lo, end):
@@ -118,7 +118,7 @@ def fill_violations(scores, first, last, offsets, blocks, starts, active, rows, 
 
 @kernel
 def take_by_score(scores, first, last, offsets, blocks, starts, active, rows, losses, xi, c):
-    """Take the coefficients of the ranking by score, tied scores in row order, from ``c``, and its product from ξ."""
+    """Subtract the coefficients of the ranking by score (ties in row order) from ``c``, and its product from ξ."""
     base = offsets[first]
     for q in range(first, last):
         if not active[q - first]:

@@ -27,7 +27,7 @@ def _bind_map(bound: str, params: Mapping[str, Any], y: Array, offsets: Array) -
 
 NDCG_PAPER = "Chapelle, Le and Smola 2007, Large margin optimization of ranking measures"
 MAP_PAPER = "Yue, Finley, Radlinski and Joachims 2007, A support vector method for optimizing average precision"
-# Δ is at most 1: the larger A(r) = weight·(k + 1 − r), the smaller the scores that satisfy the bound.
+# Δ is at most 1: a larger A(r) = weight·(k + 1 − r) lets smaller scores satisfy the bound.
 NDCG = {"k": Parameter(Integer(low=1), 10), "weight": Parameter(Real(low=0, open_low=True), 1.0)}
 MAP = {"relevant": Parameter(Real(), 1.0)}
 STRUCTURED = (
@@ -41,7 +41,7 @@ STRUCTURED = (
     ),
     LossEntry(
         "structured-ndcg-tight",
-        "The tighter bound: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s, less max over y of Ψ(y)·s.",
+        "The tighter bound: max over rankings y of 1 − NDCG@k(y) + Ψ(y)·s, minus max over y of Ψ(y)·s.",
         partial(_bind_ndcg, "tight"),
         parameters=NDCG,
         paper=NDCG_PAPER,
@@ -50,7 +50,8 @@ STRUCTURED = (
         "structured-ndcg-slack",
         "Rescaled slack: max over rankings y of (1 − NDCG@k(y))·(1 + Ψ(y)·s − Ψ(perfect)·s), by a local search.",
         partial(_bind_ndcg, "slack"),
-        convex=True,
+        # The maximum is convex, but a local search that misses it returns less: such values need not be convex.
+        convex=False,
         parameters=NDCG,
         paper=NDCG_PAPER,
     ),
@@ -64,7 +65,7 @@ STRUCTURED = (
     ),
     LossEntry(
         "structured-map-tight",
-        "The tighter bound: max over rankings y of 1 − AP(y) + Ψ(y)·s, less max over y of Ψ(y)·s.",
+        "The tighter bound: max over rankings y of 1 − AP(y) + Ψ(y)·s, minus max over y of Ψ(y)·s.",
         partial(_bind_map, "tight"),
         parameters=MAP,
         paper=MAP_PAPER,

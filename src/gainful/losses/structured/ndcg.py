@@ -26,10 +26,10 @@ def fill_violations(
     c: Array,
     method: str = "automatic",
 ) -> None:
-    """ξ of the queries first…last − 1 into ``xi``, the gradient by score of their rows into ``c``.
+    """Write ξ of the queries first…last − 1 to ``xi``, and the gradient by score of their rows to ``c``.
 
     ``scores`` and ``c`` hold the rows of these queries only. ``method`` is for tests: ``"paths"``, ``"counts"`` and
-    ``"square"`` (where all documents are placed) give the same values.
+    ``"square"`` (if all documents are placed) give the same values.
     """
     run = Run(problem, scores, first, last, method)
     run.rank(run.way, run.top, run.part.gains, prices)
@@ -41,7 +41,7 @@ def fill_violations(
 
 
 def fill_rankings(problem: RankingProblem, scores: Array, first: int, last: int, ranks: Array) -> None:
-    """The rank of each row in its loss-augmented ranking into ``ranks``: 1…depth, 0 below."""
+    """Write the rank of each row in its loss-augmented ranking to ``ranks``: 1…depth, 0 below."""
     run = Run(problem, scores, first, last)
     run.rank(run.way, run.top, run.part.gains)
     ranks[:] = 0
@@ -56,9 +56,9 @@ def fill_rankings(problem: RankingProblem, scores: Array, first: int, last: int,
 def fill_slack_violations(problem: RankingProblem, scores: Array, first: int, last: int, xi: Array, c: Array) -> None:
     """As :func:`fill_violations`, for rescaled slacks.
 
-    The largest product Δ·margin is searched for from the best corner of the hull of all (Δ, margin), and from three
-    plain rankings: perfect, lowest grades first, and by score. A corner can be a local maximum: where w satisfies most
-    constraints, the largest product lies one move from a perfect ranking.
+    A local search for the largest product Δ·margin starts from the best corner of the hull of all (Δ, margin), and from
+    three plain rankings: perfect, lowest grades first, and by score. A corner can be a local maximum: if w satisfies
+    most constraints, the largest product is one move away from a perfect ranking.
     """
     run = Run(problem, scores, first, last)
     of_target = run.of_target()
@@ -77,7 +77,7 @@ def fill_slack_violations(problem: RankingProblem, scores: Array, first: int, la
 def _best_corners(run: Run) -> Array:
     """The grades of the ranking with the largest product among the corners of the hull of all (Δ, margin).
 
-    The product is largest near where a line of slope −margin/Δ touches the hull. Two corners enclose it, at first the
+    The product is largest near where a line of slope −margin/Δ touches the hull. Two corners bracket it, at first the
     rankings with the largest margin and the largest loss; the corner farthest above their chord replaces one of them.
     """
     n, counts = len(run.way), run.part.counts
@@ -117,14 +117,14 @@ def _best_corners(run: Run) -> Array:
 
 @dataclass(frozen=True)
 class Part:
-    """What is known of a run of queries before any score; kept with the problem, as every pass asks for it again."""
+    """What does not depend on the scores of a run of queries; kept with the problem because every pass needs it."""
 
     first: int
     last: int
     counts: Array  # rows of each query
     lows: Array  # the first row of each query, counted from the first of all
-    ways: Array  # how to rank each query
-    kinds: frozenset[int]  # the ways there are
+    ways: Array  # the way to rank each query
+    kinds: frozenset[int]  # the ways in use
     states: int
     slots: int  # of the longest query
     longest: int
@@ -153,10 +153,10 @@ class Part:
 
 
 class Run:
-    """A run of queries on its way through the stages: candidates, a sequence of grades, sums.
+    """The state of a run of queries across the stages: candidates, a sequence of grades, sums.
 
-    The layout of the arrays is that of :mod:`gainful.losses.structured.ndcg_kernels`. ``way`` is NO_WAY for a
-    query that is not active or has a score that is not finite.
+    The arrays are laid out as in :mod:`gainful.losses.structured.ndcg_kernels`. ``way`` is NO_WAY for an
+    inactive query and for one with a non-finite score.
     """
 
     def __init__(self, problem: RankingProblem, scores: Array, first: int, last: int, method: str = "automatic"):
@@ -181,12 +181,12 @@ class Run:
             kernels.sorted_candidates(*about, *into, spare[0], spare[1])
 
     def _about(self, gains: Array) -> tuple[Any, ...]:
-        """What the stages after the candidates begin with."""
+        """The leading arguments of the stages after the candidates."""
         p, part = self.problem, self.part
         return part.first, part.last, p.offsets, p.blocks, gains, p.position_weights, p.discounts
 
     def rank(self, way: Array, top: Array, gains: Array, prices: Array | None = None) -> None:
-        """The best sequence of grades of each query into ``slots``, for these scores and gains of the candidates."""
+        """Write each query's best sequence of grades to ``slots``, for these scores and gains of the candidates."""
         kernels, p, kinds = _kernels(), self.problem, self.part.kinds
         args = (*self._about(gains), way, top, self.ends, self.slots)
         if PATHS in kinds:
@@ -198,7 +198,7 @@ class Run:
             kernels.rank_square(*args, start, base, self.reals, self.ints)
 
     def sums(self, c: Array, target: Array, way: Array | None = None) -> tuple[Array, Array]:
-        """Δ(y) and (Ψ(y) − target)·s of the ranking in ``slots``; the gradient of the latter by score into ``c``."""
+        """Δ(y) and (Ψ(y) − target)·s of the ranking in ``slots``; the gradient of the latter by score goes to ``c``."""
         losses, margins = np.empty(len(self.way)), np.empty(len(self.way))
         _kernels().ranking_sums(
             *self._about(self.part.gains), self.way if way is None else way, self.rows, self.top, self.ends, self.slots,
@@ -213,7 +213,7 @@ class Run:
         return np.asarray(np.add.reduceat(centred * self.part.target, self.part.lows))
 
     def best(self, c: Array) -> Array:
-        """max_y Ψ(y)·s of each query; the weights of the ranking by score are taken off ``c``."""
+        """max_y Ψ(y)·s of each query; subtracts the weights of the ranking by score from ``c``."""
         p, sums = self.problem, np.zeros(len(self.way))
         _kernels().best_sums(
             self.part.first, self.part.last, p.offsets, p.blocks, p.position_weights, self.way, self.rows, self.top,
@@ -222,7 +222,7 @@ class Run:
         return sums
 
     def climb(self, slots: Array, of_target: Array) -> tuple[Array, Array]:
-        """The ranking and product that moves from ``slots`` lead to."""
+        """The ranking and product that the moves starting at ``slots`` reach."""
         products = np.zeros(len(self.way))
         _kernels().climb(
             *self._about(self.part.gains), self.way, self.top, self.ends, slots, of_target,
@@ -251,20 +251,20 @@ class Run:
         return rankings
 
     def fill(self, xi: Array, values: Array) -> None:
-        """The values of these queries into ``xi``: NaN where a score is not finite, 0 for a query without a loss."""
+        """Write the values of these queries to ``xi``: NaN if a score is not finite, 0 for a query without a loss."""
         xi[self.part.first : self.part.last] = values
         if not math.isfinite(self.centres.sum()):
             xi[self.part.first : self.part.last][np.isnan(self.centres) & (self.part.ways > NO_WAY)] = np.nan
 
     def grade_starts(self, q: int) -> Array:
-        """Where the candidates of each grade of a query begin, and where the last ones end."""
+        """Where the candidates of each grade of a query begin, and where the last grade ends."""
         blocks = self.problem.blocks
         a, b = (int(blocks[self.part.first + q + i] - blocks[self.part.first]) for i in (0, 1))
         return np.asarray(self.part.lows[q] + np.concatenate([[0], self.ends[a:b]]))
 
 
 def _kernels() -> Any:
-    """The compiled module, loaded on use."""
+    """The compiled module, loaded on first use."""
     from gainful.losses.structured import ndcg_kernels
 
     return ndcg_kernels

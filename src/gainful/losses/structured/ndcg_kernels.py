@@ -1,31 +1,31 @@
 """Compiled stages of loss-augmented ranking for NDCG. Loaded on the first inference, because it imports the compiler.
 
-One query, m = min(depth, n) slots. All slots are filled, so the ranking sought maximises
+One query, m = min(depth, n) slots. All slots are filled, so the optimal ranking maximises
 
     Σ_r A(r) s(document at r) − D(r) γ(document at r),    γ = φ(g) / N_q.
 
 Inside one grade γ is constant and A does not increase: the documents placed are the best-scored of their grade, in
 score order. So a ranking is a sequence of grades, ``slots``, and only the first min(m, size) documents of each grade,
-the *candidates*, can be placed. Three exact ways to find the sequence, each a kernel that is compiled when it is first
+the *candidates*, can be placed. There are three exact ways to find the sequence; each is a kernel, compiled when first
 needed:
 
-- :func:`rank_by_counts`: dynamic programme over how many of each grade are placed; for two grades.
-- :func:`rank_by_paths`: shortest augmenting paths, one slot after the other. The documents placed so far are the first
-  ones of each grade and only these have a price, so a search looks at them and at the next document of each grade.
-- :func:`rank_square`: all n documents are placed. Shortest augmenting paths, one document after the other, from any
-  prices of the slots: those of the last call, or of a greedy ranking. Not for m < n: a price may then only belong to a
-  slot or document that is taken.
+- :func:`rank_by_counts`: dynamic programming over the number of documents placed per grade; for two grades.
+- :func:`rank_by_paths`: shortest augmenting paths, slot by slot. The documents placed so far are the first ones of each
+  grade and only these have a price, so a search visits only them and the next document of each grade.
+- :func:`rank_square`: all n documents are placed. Shortest augmenting paths, document by document, starting from any
+  slot prices: those of the last call, or of a greedy ranking. Not valid for m < n, where only slots and documents
+  that are taken may have a price.
 
 Conventions
 -----------
-The arrays of :class:`gainful.losses.structured.problem.RankingProblem`, read-only. A call treats the queries ``first``
-to ``last − 1``. Arrays over rows begin at the row ``base`` = offsets[first], those over grades at the block
+The arrays of :class:`gainful.losses.structured.problem.RankingProblem`, read-only. A call processes the queries
+``first`` to ``last − 1``. Arrays over rows begin at the row ``base`` = offsets[first], those over grades at the block
 blocks[first], those over queries at ``first``; only ``xi`` has all queries. In a query's part of ``rows`` and ``top``
-its candidates stand one grade after the other; grade g ends at ``ends[g]``, counted from the query's first. Slot r of
-query q is ``slots[q − first, r]``. ``way[q − first]`` says how to rank the query; 0 leaves it out. Scores are centred
-per query before anything is summed, which changes no ranking and keeps digits.
+its candidates are stored grade by grade; grade g ends at ``ends[g]``, counted from the query's first. Slot r of query q
+is ``slots[q − first, r]``. ``way[q − first]`` says how to rank the query; 0 skips it. Scores are centred per query
+before anything is summed, which preserves digits and changes no ranking.
 
-The compiler's cache looks at this file only, so every helper of an entry point lives here.
+The compiler's cache checks this file only, so every helper of an entry point lives here.
 """
 # mypy: ignore-errors
 
@@ -39,7 +39,7 @@ from gainful.compute.kernels import sort_falling
 from gainful.losses.structured.problem import COUNTS, PATHS, SQUARE
 
 INSERTION_DEPTH = 32  # up to this many candidates, insertion into a short list beats sorting the grade
-LARGEST = 1e300  # scores beyond it would overflow
+LARGEST = 1e300  # larger scores would overflow
 
 # -- candidates --------------------------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ LARGEST = 1e300  # scores beyond it would overflow
 def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, centres, rows, top, ends):
     """The best min(m, size) rows of each grade, ties in row order, with centred scores; by insertion.
 
-    Where a score is not finite or far too large, the centre becomes NaN and the query is left out from here on.
+    If a score is not finite or far too large, the centre becomes NaN and later stages skip the query.
     """
     base, depth = offsets[first], len(A)
     for q in range(first, last):
@@ -88,7 +88,7 @@ def _centre(scores, lo, n):
 
 @helper
 def _insert(x, row, lowest, j, top, rows):
-    """Put a score and its row where they belong among ``lowest`` … j, what is lower one place down."""
+    """Insert a score and its row in order among ``lowest`` … j; lower scores move down one place."""
     while j > lowest and x > top[j - 1]:
         top[j] = top[j - 1]
         rows[j] = rows[j - 1]
@@ -131,11 +131,11 @@ def sorted_candidates(
 
 @kernel
 def rank_by_paths(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, reals, ints):
-    """Shortest augmenting paths of m slots against the candidates, cold.
+    """Shortest augmenting paths of m slots against the candidates, from scratch.
 
     reals: prices of slots (0) and of documents (1), distances (2), scores (3) and gains (4) of the documents placed.
-    ints: their slots (0), the document at each slot (1), the way back (2), documents not yet reached (3), grades (4);
-    next candidate of each grade (5), grades with one left (6).
+    ints: their slots (0), the document at each slot (1), the predecessors (2), documents not yet reached (3), grades
+    (4); next candidate of each grade (5), grades with one left (6).
     """
     depth = len(A)
     for q in range(first, last):
@@ -240,7 +240,7 @@ def rank_by_counts(first, last, offsets, blocks, gains, A, D, way, top, ends, sl
 
 @helper
 def _greedy_prices(top, t0, ends, e0, gains, G, A, D, n, prices, p0, ints):
-    """Prices that hold a greedy ranking in place: whoever loses most by moving down one slot goes first."""
+    """Prices that support a greedy ranking: the document that loses most by moving down one slot goes first."""
     for g in range(G):
         ints[0, g] = 0 if g == 0 else ends[e0 + g - 1]
     a, d, s, gain = 0.0, 0.0, 0.0, 0.0
@@ -263,7 +263,7 @@ def _greedy_prices(top, t0, ends, e0, gains, G, A, D, n, prices, p0, ints):
 def _cheapest_slots(top, t0, a, b, gain, A, D, n, prices, p0, ints):
     """The cheapest slot of each document a…b − 1 of one grade into ints[4].
 
-    A lower score never asks for a higher slot, so documents in the middle bound those between them.
+    A lower score never prefers a higher slot, so the documents in the middle bound those between them.
     """
     size = b - a
     step = 1
@@ -286,9 +286,9 @@ def _cheapest_slots(top, t0, a, b, gain, A, D, n, prices, p0, ints):
 def rank_square(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, prices, price_base, reals, ints):
     """Shortest augmenting paths of n documents against n slots, from ``prices`` of the slots, which are updated.
 
-    Prices that are all 0 start from a greedy ranking. reals: distances (0), gains of the documents (1). ints: the
-    document at each slot (0), the slot of each (1), the way back (2), slots reached (3), cheapest slots (4), documents
-    that wait (5).
+    If all prices are 0, start from a greedy ranking. reals: distances (0), gains of the documents (1). ints: the
+    document at each slot (0), the slot of each (1), the predecessors (2), slots reached (3), cheapest slots (4),
+    waiting documents (5).
     """
     for q in range(first, last):
         if way[q - first] != SQUARE:
@@ -364,9 +364,9 @@ def ranking_sums(
     first, last, offsets, blocks, gains, A, D, way, rows, top, ends, slots, head, scores, centres, target, losses,
     margins, c,
 ):  # fmt: skip
-    """Δ(y) = 1 − Σ_r D(r) γ, Ψ(y)·s − target·s, and its gradient: A at the rows placed, less the target.
+    """Δ(y) = 1 − Σ_r D(r) γ, Ψ(y)·s − target·s, and its gradient: A at the rows placed, minus the target.
 
-    All are 0 where there is no ranking.
+    All are 0 if there is no ranking.
     """
     depth = len(A)
     for q in range(first, last):
@@ -394,7 +394,7 @@ def ranking_sums(
 
 @kernel
 def best_sums(first, last, offsets, blocks, A, way, rows, top, ends, head, sums, c):
-    """max_y Ψ(y)·s, which the ranking by score attains, ties in row order; its A is taken off ``c``."""
+    """max_y Ψ(y)·s, which the ranking by score attains, ties in row order; subtracts its A from ``c``."""
     depth = len(A)
     for q in range(first, last):
         if way[q - first] == 0:
@@ -425,10 +425,10 @@ MOST_MOVES = 200
 
 @kernel
 def climb(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, of_target, at, head, products):
-    """Moves until none improves Δ(y)·(1 + Ψ(y)·s − Ψ(target)·s); the grades in ``slots``, the product in ``products``.
+    """Move until no move improves Δ(y)·(1 + Ψ(y)·s − Ψ(target)·s); fills ``slots`` and ``products``.
 
-    A move swaps two slots, or a slot with the next document of another grade; the best one is taken. After each, the
-    documents of a grade are put in score order again.
+    A move swaps two slots, or a slot with the next document of another grade; each step takes the best move and then
+    restores the score order within each grade.
     """
     depth = len(A)
     for q in range(first, last):
@@ -452,7 +452,7 @@ def climb(first, last, offsets, blocks, gains, A, D, way, top, ends, slots, of_t
             best, one, other = loss * margin, -1, -1
             for r in range(m):
                 g = slots[s0, r]
-                for h in range(-m, G):  # below 0 the slot h + m
+                for h in range(-m, G):  # if negative, the slot h + m
                     if h < 0:
                         r2 = h + m
                         if r2 <= r or slots[s0, r2] == g:

@@ -34,16 +34,16 @@ from gainful.losses.gains import exponential_gain, linear_gain, perfect_sums
 
 OWNER = "RankingProblem"
 Measure = Literal["ndcg", "average_precision"]
-NO_WAY, PATHS, COUNTS, SQUARE = 0, 1, 2, 3  # ways to rank a query for NDCG; see ndcg_kernels
-MOST_STATES = 1 << 20  # of the count programme; beyond, paths
+NO_WAY, PATHS, COUNTS, SQUARE = 0, 1, 2, 3  # ways to rank a query for NDCG: see ndcg_kernels
+MOST_STATES = 1 << 20  # maximum states of rank_by_counts; beyond that, rank_by_paths
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingProblem:
-    """Rankings of a training set, the loss of each, and the target: made once, read by every inference.
+    """The rankings of a training set, the loss of each, and the target: built once, read by every inference.
 
-    Build it with :meth:`ndcg` or :meth:`average_precision`. All arrays are read-only; the conventions are on top of
-    this module.
+    Build it with :meth:`ndcg` or :meth:`average_precision`. All arrays are read-only; the conventions are at the top
+    of this module.
     """
 
     measure: Measure
@@ -82,10 +82,10 @@ class RankingProblem:
         ``discount`` gives D(1), D(2), …, 0 beyond its end and beyond k; None means 1/log2(1 + r). ``k=None`` is the
         length of the longest list. ``gain`` is ``"exp2"``, 2^g − 1, or ``"linear"``, g.
 
-        Many rankings are perfect where grades repeat. ``ties="average"`` takes the mean of Ψ over all of them as the
-        target, ``ties="random"`` the Ψ of one, drawn with ``seed``; rows that count from ``first_row`` draw what they
-        would as a part of all rows. A query without gain, or with a single grade, has no loss: it is not active, its
-        violation and its coefficients are 0.
+        If grades repeat, many rankings are perfect. With ``ties="average"`` the target is the mean of Ψ over all of
+        them; with ``ties="random"`` it is the Ψ of one, drawn with ``seed``. A block whose rows start at ``first_row``
+        draws the same as it would within all rows. A query without gain, or with a single grade, has no loss: it is
+        inactive, and its violation and coefficients are 0.
 
         Chapelle, Le and Smola, "Large margin optimization of ranking measures", 2007.
         """
@@ -94,16 +94,16 @@ class RankingProblem:
         if ties not in ("average", "random"):
             raise ParameterError.of(OWNER, "ties", "'average' or 'random'", ties)
         grades = check_grades(y)
-        ends = checked_offsets(offsets, len(grades))
+        ends = check_offsets(offsets, len(grades))
         longest = int(np.diff(ends).max())
-        depth = longest if k is None else checked_k(k)
+        depth = longest if k is None else check_k(k)
         D = (
             1.0 / np.log2(np.arange(2.0, min(depth, longest) + 2.0))
             if discount is None
-            else steps(discount, "discount")
+            else check_steps(discount, "discount")
         )
-        A = steps(position_weights, "position_weights")
-        A, D = same_length(A[:longest], D[: min(depth, longest)])
+        A = check_steps(position_weights, "position_weights")
+        A, D = pad_to_same_length(A[:longest], D[: min(depth, longest)])
         order, blocks, starts = by_grade(grades, ends)
         values = (exponential_gain if gain == "exp2" else linear_gain)(grades, ends)
         best = perfect_sums(values, order, ends, D)
@@ -120,16 +120,16 @@ class RankingProblem:
     def average_precision(cls, y: Any, offsets: Any, relevant: float = 1.0) -> RankingProblem:
         """Δ(y) = 1 − AP; a document is relevant when its grade is at least ``relevant``.
 
-        Ψ(x, y) = Σ over relevant i and other j of ±(x_i − x_j) / (n_relevant · n_other), + where i stands before j.
-        The target has every relevant document before every other one. A query where all or no documents are relevant
-        is not active.
+        Ψ(x, y) = Σ over relevant i and other j of ±(x_i − x_j) / (n_relevant · n_other), + if i comes before j.
+        The target has every relevant document before every other one. A query in which all or no documents are
+        relevant is inactive.
 
         Yue, Finley, Radlinski and Joachims, "A support vector method for optimizing average precision", SIGIR 2007.
         """
         if not np.isscalar(relevant) or not np.isfinite(relevant):
             raise ParameterError.of(OWNER, "relevant", "a finite grade", relevant)
         grades = check_grades(y)
-        ends = checked_offsets(offsets, len(grades))
+        ends = check_offsets(offsets, len(grades))
         is_relevant = (grades >= relevant).astype(np.float64)
         order, blocks, starts = by_grade(is_relevant, ends)
         active = np.diff(blocks) > 1
@@ -152,21 +152,21 @@ class RankingProblem:
 
     @property
     def depth(self) -> int:
-        """How many ranks matter to the loss or the score."""
+        """The number of ranks that affect the loss or the score."""
         return len(self.position_weights)
 
     @cached_property
     def parts(self) -> dict[Any, Any]:
-        """What inference keeps of runs of queries between calls."""
+        """What inference caches for runs of queries between calls."""
         return {}
 
     @cached_property
     def ways(self) -> tuple[Array, Array]:
-        """How to rank each query for NDCG, NO_WAY where it is not active; and the states of its count programme."""
+        """How to rank each query for NDCG (NO_WAY if inactive), and the number of states of rank_by_counts."""
         return self.ways_by(None)
 
     def ways_by(self, wanted: int | None) -> tuple[Array, Array]:
-        """The way wanted where it can be taken: COUNTS for two grades, SQUARE for whole lists; else PATHS."""
+        """The ``wanted`` way where it applies (COUNTS to two grades, SQUARE to whole lists), else PATHS."""
         n, n_grades = np.diff(self.offsets), np.diff(self.blocks)
         m = np.minimum(n, self.depth)
         candidates = np.minimum(np.diff(self.starts), np.repeat(m, n_grades))
@@ -187,22 +187,22 @@ class RankingProblem:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def checked_offsets(offsets: Any, n_rows: int) -> Array:
+def check_offsets(offsets: Any, n_rows: int) -> Array:
     ends = np.ascontiguousarray(offsets, dtype=np.int64)
     if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0 or ends[-1] != n_rows or np.any(np.diff(ends) <= 0):
         raise ParameterError.of(OWNER, "offsets", f"increasing from 0 to the number of rows ({n_rows})", offsets)
     return ends
 
 
-def checked_k(k: Any) -> int:
+def check_k(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ParameterError.of(OWNER, "k", "an integer from 1, or None", k)
+        raise ParameterError.of(OWNER, "k", "an integer ≥ 1, or None", k)
     return int(k)
 
 
-def steps(values: Any, name: str) -> Array:
+def check_steps(values: Any, name: str) -> Array:
     """A finite, non-negative, non-increasing array of at least one entry."""
-    expected = "a non-empty array of finite numbers, none negative, none larger than the one before"
+    expected = "a non-empty array of finite, non-negative numbers that never increase"
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -210,12 +210,12 @@ def steps(values: Any, name: str) -> Array:
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or array[-1] < 0 or np.any(np.diff(array) > 0):
         raise ParameterError.of(OWNER, name, expected, values)
     if array[0] <= 0.0:
-        raise ParameterError.of(OWNER, name, "above 0 at the first position", array[0])
+        raise ParameterError.of(OWNER, name, "a first entry above 0", array[0])
     return array
 
 
-def same_length(A: Array, D: Array) -> tuple[Array, Array]:
-    """Both cut or filled with zeros to the last rank where either is above 0."""
+def pad_to_same_length(A: Array, D: Array) -> tuple[Array, Array]:
+    """Both cut or padded with zeros to the last rank at which either is above 0."""
     depth = max(int(np.flatnonzero(A)[-1]), int(np.flatnonzero(D)[-1])) + 1
     longer = [np.zeros(depth), np.zeros(depth)]
     for to, values in zip(longer, (A, D), strict=True):
@@ -223,7 +223,7 @@ def same_length(A: Array, D: Array) -> tuple[Array, Array]:
     return longer[0], longer[1]
 
 
-# -- what is known before any score ------------------------------------------------------------------------------------
+# -- the target --------------------------------------------------------------------------------------------------------
 
 
 def target_weights(

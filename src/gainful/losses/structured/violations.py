@@ -5,15 +5,16 @@ With ỹ the ranking that attains the first maximum, the bound of a query is
 ========  ===================================================  ============================  ======
 "convex"  max_y [Δ(y) + Ψ(y)·s] − Ψ(target)·s                  convex
 "tight"   max_y [Δ(y) + Ψ(y)·s] − max_y Ψ(y)·s                 not convex, at most "convex"
-"slack"   max_y Δ(y)·(1 + Ψ(y)·s − Ψ(target)·s), as far found  convex                        NDCG
+"slack"   max_y Δ(y)·(1 + Ψ(y)·s − Ψ(target)·s), estimated    convex but for the search     NDCG
 ========  ===================================================  ============================  ======
 
 None is ever negative, and each is at least the loss of the ranking by score. The gradients by score are, for NDCG,
 c_i = A(ỹ_i) − target_i, A(ỹ_i) − A(ŷ_i) with ŷ the ranking by score (ties in row order), and Δ(ỹ)·(A(ỹ_i) − target_i).
 
-"slack" is a quadratic assignment, so a search: from the best corner of the hull of all (loss, margin) and from three
-plain rankings, by exchanges of two documents until none improves. It never exceeds the maximum; up to seven documents
-it was the maximum for 6,399 of 6,400 random queries (docs/decisions/0008-inference.md).
+"slack" is a quadratic assignment problem, so a local search estimates it: from the best corner of the hull of all
+(loss, margin) and from three plain rankings, it exchanges two documents until no exchange improves. The estimate never
+exceeds the maximum. With up to seven documents it was the maximum for 6,399 of 6,400 random queries
+(docs/decisions/0008-inference.md).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ BOUNDS = ("convex", "tight", "slack")
 def fill_bound(problem: RankingProblem, bound: str, prices: Array | None = None) -> Fill:
     """The bound of a run of queries.
 
-    ``prices``, (n_rows,) float64, start at 0 and are the caller's to keep between calls: where a list is no longer than
-    the depth of the problem they speed up the next inference with similar scores. They change no value.
+    ``prices``, (n_rows,) float64, start at 0, and the caller keeps them between calls: for lists no longer than the
+    depth of the problem they speed up the next inference with similar scores. They never change a value.
     """
     if bound not in BOUNDS:
         raise ParameterError.of("violations", "bound", "'convex', 'tight' or 'slack'", bound)
@@ -60,16 +61,16 @@ def violations(
     if prices is not None and (prices.shape != (problem.n_rows,) or prices.dtype != np.float64):
         raise ParameterError.of("violations", "prices", f"{problem.n_rows} float64 numbers", prices)
     fill = fill_bound(problem, bound, prices)
-    return values_and_gradient(fill, problem.offsets, _checked_scores(problem, scores), threads)
+    return values_and_gradient(fill, problem.offsets, _check_scores(problem, scores), threads)
 
 
 def augmented_rankings(problem: RankingProblem, scores: Any, *, threads: int | None = None) -> Array:
-    """The rank of each row in ỹ, (n_rows,) int32: 1…depth, and 0 below the depth or in a query that is not active.
+    """The rank of each row in ỹ, (n_rows,) int32: 1…depth, and 0 below the depth or in an inactive query.
 
     For average precision every row has a rank.
     """
     fill = ndcg.fill_rankings if problem.measure == "ndcg" else average_precision.fill_rankings
-    scores, ranks = _checked_scores(problem, scores), np.zeros(problem.n_rows, dtype=np.int32)
+    scores, ranks = _check_scores(problem, scores), np.zeros(problem.n_rows, dtype=np.int32)
 
     def piece(first: int, last: int) -> None:
         rows = slice(int(problem.offsets[first]), int(problem.offsets[last]))
@@ -79,7 +80,7 @@ def augmented_rankings(problem: RankingProblem, scores: Any, *, threads: int | N
     return ranks
 
 
-def _checked_scores(problem: RankingProblem, scores: Any) -> Array:
+def _check_scores(problem: RankingProblem, scores: Any) -> Array:
     array = read_only(np.ascontiguousarray(scores, dtype=np.float64))
     if array.shape != (problem.n_rows,):
         raise ParameterError.of("violations", "scores", f"{problem.n_rows} numbers", f"an array of shape {array.shape}")
