@@ -1,8 +1,8 @@
-"""Table 1 of Li, Burges and Wu 2007 on artificial data: McRank's three forms beside lambda gradients and smoothed DCG.
+"""Table 1 of Li, Burges and Wu 2007 on artificial data: McRank's three modes, lambda gradients and smoothed DCG.
 
-The paper's settings for this data: 1,000 iterations, 10 leaves, shrinkage 0.05; every ranker keeps the iteration that
-is best on the validation queries. NDCG is the paper's: gain 2^g − 1, discount 1 / log2(1 + rank). How the target was
-cut into grades is not said; by default all are equally likely.
+The paper's settings for this data: 1,000 iterations, 10 leaves, shrinkage 0.05; every ranker keeps its best iteration
+on the validation queries. NDCG is the paper's: gain 2^g − 1, discount 1 / log2(1 + rank). The paper does not say how
+the target was cut into grades; by default all are equally likely.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ TREES, LEAVES, RATE = 1_000, 10, 0.05
 
 
 class Artificial:
-    """The experiment, under way. :meth:`result` may be asked at any time and holds what is finished by then.
+    """The running experiment. Call :meth:`result` at any time for what is finished so far.
 
     Parameters
     ----------
     sizes : numbers of train, validation and test queries
-    rankers : as of :func:`gainful.compare`; a parameter set in a name goes before the paper's
+    rankers : as in :func:`gainful.compare`; a parameter set in a name overrides the paper's
     trees, leaves, rate : iterations, leaves and shrinkage of boosted trees
-    shares : probabilities of the five grades, lowest first; equal without
+    shares : probabilities of the five grades, lowest first; equal by default
     threads : of each training; LightGBM's trees depend on it
     seed : of the data and of the randomisation test
-    store : folder for results as they come; by default one in the user's cache, named after code and settings
+    store : folder for results as they arrive; by default one in the user's cache, named after code and settings
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Artificial:
 
 @dataclass(frozen=True)
 class ArtificialResult:
-    """What came out, read from a comparison: NDCG@10 beside the published figure."""
+    """The outcome, read from a comparison: NDCG@10 next to the published figure."""
 
     comparison: Comparison
 
@@ -125,9 +125,9 @@ class ArtificialResult:
 
     def figure(self, label: str) -> Figure:
         values = self.comparison.per_query(label, HEADLINE)
-        told = ARTIFICIAL.get(label)
+        published = ARTIFICIAL.get(label)
         mean = self.comparison.mean(label, HEADLINE)
-        return Figure(mean, standard_error(values), None if told is None else told.values[HEADLINE])
+        return Figure(mean, standard_error(values), None if published is None else published.values[HEADLINE])
 
     def deviation(self, label: str) -> float:
         """Standard deviation over the queries, which the paper gives instead of a standard error."""
@@ -141,9 +141,9 @@ class ArtificialResult:
 
     @property
     def remarks(self) -> list[str]:
-        told = list(self.comparison.remarks)
-        told += ["Interrupted: the rankers that are finished."] if self.comparison.interrupted else []
-        return told + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
+        remarks = list(self.comparison.remarks)
+        remarks += ["Interrupted: only the rankers that are finished."] if self.comparison.interrupted else []
+        return remarks + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
 
     def to_dict(self, command: str = "") -> dict[str, Any]:
         """Means, errors and tests as plain values."""
@@ -162,10 +162,10 @@ class ArtificialResult:
 
     def _ranker(self, label: str) -> dict[str, Any]:
         t = self.comparison.paired_tests.get((label, HEADLINE))
-        told = ARTIFICIAL.get(label)
+        published = ARTIFICIAL.get(label)
         return {
             HEADLINE: self.figure(label).to_dict() | {"standard_deviation": self.deviation(label)},
-            "published_standard_deviation": None if told is None else told.deviations.get(HEADLINE),
+            "published_standard_deviation": None if published is None else published.deviations.get(HEADLINE),
             "iterations": self.iterations(label),
             "seconds": round(self.comparison.fit_seconds(label), 1),
             "against_yardstick": None if t is None else {"difference": t.difference, "p": t.p, "p_holm": t.p_holm},

@@ -1,7 +1,7 @@
-"""OHSUMED of LETOR 3.0 under LETOR's protocol: every ranker tuned alike, beside what the papers print.
+"""OHSUMED of LETOR 3.0 under LETOR's protocol: every ranker tuned alike, next to the papers' figures.
 
-Five folds of 106 queries. Parameters are chosen on the validation queries of each fold, every ranker by the same number
-of trials; figures are means of the folds' means on the test queries, by the measure of LETOR 3.0's own script.
+Five folds of 106 queries. Parameters are chosen on the validation queries of each fold, with the same number of trials
+per ranker; figures are means of the folds' means on the test queries, with the measure of LETOR 3.0's own script.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from reproduction.published import CLAIMS, OHSUMED, TABLE_1, Claim, Published
 
 CONVENTION = "letor3"
 YARDSTICK = "lambdamart"
-TESTED = ("map", "ndcg@10")  # measures of the paired tests against the yardstick
-JUDGED = ("ndcg@1", "ndcg@5", "map")  # measures by which a ranker counts as reproduced
+TESTED = ("map", "ndcg@10")  # measures of the paired tests against the baseline
+JUDGED = ("ndcg@1", "ndcg@5", "map")  # measures that decide whether a ranker counts as reproduced
 MEASURES = tuple(dict.fromkeys((*TESTED, *JUDGED, *TABLE_1)))
 # Not tuned, as in the paper: steps between truncations, and l1 = 0 of the dense form; the sparse one has its own name.
 FIXED = {"rsrank": frozenset({"l1", "truncate_every"}), "rsrank-sparse": frozenset({"truncate_every"})}
@@ -40,17 +40,17 @@ QUERIES, FEATURES, FOLDS = 106, 45, 5
 
 
 class Ohsumed:
-    """The experiment, under way. :meth:`result` may be asked at any time and holds what is finished by then.
+    """The running experiment. Call :meth:`result` at any time for what is finished so far.
 
     Parameters
     ----------
     folder : the folder with ``Fold1`` … ``Fold5`` (LETOR 3.0, QueryLevelNorm)
-    rankers : as of :func:`gainful.compare`; LambdaMART, the yardstick, is added where it is missing
-    trials : parameters tried for each ranker and fold
-    select : measure that chooses among them on the validation queries
+    rankers : as in :func:`gainful.compare`; LambdaMART, the baseline, is added if it is missing
+    trials : trials per ranker and fold
+    select : measure that chooses the parameters on the validation queries
     jobs : trials run at once; no figure depends on it
     seed : of the search and of the randomisation test
-    store : folder for results as they come; by default one in the user's cache, named after data, code and settings
+    store : folder for results as they arrive; by default one in the user's cache, named after data, code and settings
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class Ohsumed:
 
 
 def default_store(splits: Sequence[Split], select: str, seed: int) -> Path:
-    """Where results are kept unless said otherwise: a folder that other data, code or settings do not share."""
+    """The default folder for results; other data, code or settings get another folder."""
     parts = [part for split in splits for part in (split.train, split.valid, split.test) if part is not None]
     return cache_folder(f"ohsumed-{select}-{seed}-{fingerprint(code_print(), *parts)[:12]}")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Our mean, its standard error over the queries, and the published mean where there is one."""
+    """Our mean, its standard error over the queries, and the published mean if there is one."""
 
     mean: float
     error: float
@@ -119,39 +119,39 @@ class Figure:
 
     @property
     def verdict(self) -> int:
-        """−1 where ours is more than one standard error below the published figure, +1 above, 0 within."""
+        """−1 if ours is more than one standard error below the published figure, +1 if above, 0 if within."""
         if self.difference is None or abs(self.difference) <= self.error:
             return 0
         return 1 if self.difference > 0 else -1
 
     def to_dict(self) -> dict[str, Any]:
-        told = {"mean": self.mean, "standard_error": self.error}
+        values = {"mean": self.mean, "standard_error": self.error}
         if self.published is None:
-            return told
-        return told | {"published": self.published, "difference": self.difference, "below": self.verdict < 0}
+            return values
+        return values | {"published": self.published, "difference": self.difference, "below": self.verdict < 0}
 
 
 @dataclass(frozen=True)
 class OhsumedResult:
-    """What came out, read from a comparison: figures beside the published ones, tests against the yardstick."""
+    """The outcome, read from a comparison: our figures, the published ones, and tests against the baseline."""
 
     comparison: Comparison
 
     @property
     def labels(self) -> list[str]:
-        """The best first, by the measure that chose the parameters."""
+        """The rankers, best first by the measure that chose the parameters."""
         return self.comparison.by_mean
 
     @property
     def published(self) -> dict[str, Published]:
-        """The papers' figures of the rankers that are here, in the papers' order."""
-        return {label: told for label, told in OHSUMED.items() if label in self.comparison.labels}
+        """The papers' figures for the rankers compared here, in the papers' order."""
+        return {label: published for label, published in OHSUMED.items() if label in self.comparison.labels}
 
     def figure(self, label: str, measure: str) -> Figure:
         values = self.comparison.per_query(label, measure)
         mean = self.comparison.mean(label, measure, average="folds")
-        told = OHSUMED.get(label)
-        return Figure(mean, standard_error(values), None if told is None else told.values.get(measure))
+        published = OHSUMED.get(label)
+        return Figure(mean, standard_error(values), None if published is None else published.values.get(measure))
 
     def kept(self, label: str) -> float | None:
         """The share of the features that a sparse ranker uses, mean over the folds."""
@@ -164,48 +164,48 @@ class OhsumedResult:
         return float(np.mean(shares))
 
     def seconds(self, label: str) -> float:
-        """Time of all trials and final trainings, all folds together, as if one after the other."""
+        """Total time of all trials and final trainings of all folds."""
         runs = self.comparison.runs[label]
         return float(sum(run.fit_seconds + sum(row["seconds"] for row in run.trials) for run in runs))
 
     def behind(self) -> list[str]:
-        """The rankers that are more than one standard error below a published figure that counts."""
+        """The rankers more than one standard error below a published figure of :data:`JUDGED`."""
         return [label for label in self.published if any(self.figure(label, measure).verdict < 0 for measure in JUDGED)]
 
-    def better_than_yardstick(self) -> dict[str, list[str]]:
-        """Measure → the rankers that are significantly better than the yardstick, after Holm's correction."""
+    def better_than_baseline(self) -> dict[str, list[str]]:
+        """Measure → the rankers significantly better than the baseline, after Holm's correction."""
         return {m: [label for label in self.labels if self.comparison.verdict(label, m) > 0] for m in TESTED}
 
     def claims(self) -> list[tuple[Claim, str, dict[str, tuple[float, float]]]]:
         """(claim, other ranker, measure → our mean difference and its standard error over the queries)."""
         here = set(self.comparison.labels)
         return [
-            (claim, other, {m: self._paired(claim.ranker, other, m) for m in TESTED})
+            (claim, other, {m: self._paired_difference(claim.ranker, other, m) for m in TESTED})
             for claim in CLAIMS
             for other in claim.others
             if {claim.ranker, other} <= here
         ]
 
-    def _paired(self, label: str, other: str, measure: str) -> tuple[float, float]:
+    def _paired_difference(self, label: str, other: str, measure: str) -> tuple[float, float]:
         d = self.comparison.differences(label, other, measure)
         return float(np.nanmean(d)), standard_error(d)
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader must know: other data, folds that are missing, rankers that failed."""
-        told = list(self.comparison.remarks)
+        """What a reader must know: different data, missing folds, rankers that failed."""
+        remarks = list(self.comparison.remarks)
         data, n = self.comparison.data, len(self.comparison.query_ids)
         if (n, data["features"], data["folds"]) != (QUERIES, FEATURES, FOLDS):
-            told.append(
-                f"{data['folds']} folds with {n} test queries and {data['features']} features are not OHSUMED of "
-                f"LETOR 3.0 ({FOLDS}, {QUERIES}, {FEATURES}) in full; the published figures belong to that."
+            remarks.append(
+                f"{data['folds']} folds with {n} test queries and {data['features']} features are not the full OHSUMED "
+                f"of LETOR 3.0 ({FOLDS}, {QUERIES}, {FEATURES}), for which the figures were published."
             )
         if self.comparison.interrupted:
-            told.append("Interrupted: the folds that every ranker has finished.")
-        return told + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
+            remarks.append("Interrupted: only the folds that every ranker has finished.")
+        return remarks + [f"{label} could not be trained: {why}." for label, why in self.comparison.failures.items()]
 
     def to_dict(self, command: str = "") -> dict[str, Any]:
-        """Means, errors and tests as plain values; nothing of single queries or rows."""
+        """Means, errors and tests as plain values; nothing about single queries or rows."""
         comparison = self.comparison
         return plain(  # type: ignore[no-any-return]
             {
@@ -223,26 +223,26 @@ class OhsumedResult:
                     for claim, other, found in self.claims()
                 ],
                 "below_published": self.behind(),
-                "better_than_yardstick": self.better_than_yardstick(),
+                "better_than_yardstick": self.better_than_baseline(),
                 "remarks": self.remarks,
             }
         )
 
     def _ranker(self, label: str) -> dict[str, Any]:
         comparison, runs = self.comparison, self.comparison.runs[label]
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "figures": {m: self.figure(label, m).to_dict() for m in (*MEASURES, *CURVE)},
             "chosen": [run.chosen for run in runs],
             "trials": [len(run.trials) for run in runs],
             "seconds": round(self.seconds(label), 1),
         }
         if label in OHSUMED:
-            told["source"] = OHSUMED[label].source
+            values["source"] = OHSUMED[label].source
         if self.kept(label) is not None:
-            told["features_kept"] = self.kept(label)
-            told["published_features_kept"] = OHSUMED[label].kept if label in OHSUMED else None
+            values["features_kept"] = self.kept(label)
+            values["published_features_kept"] = OHSUMED[label].kept if label in OHSUMED else None
         tests = {m: comparison.paired_tests.get((label, m)) for m in TESTED}
-        told["against_yardstick"] = {
+        values["against_yardstick"] = {
             m: {
                 "difference": t.difference,
                 "won": t.wins,
@@ -254,10 +254,10 @@ class OhsumedResult:
             for m, t in tests.items()
             if t is not None
         }
-        return told
+        return values
 
 
 def standard_error(values: Array) -> float:
-    """Of a mean over queries; those that the measure skips are left out."""
+    """The standard error of a mean over queries, without those that the measure skips."""
     known = values[~np.isnan(values)]
     return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else float("nan")

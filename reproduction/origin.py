@@ -1,4 +1,4 @@
-"""Where a table comes from: command, date, version, commit; and where results are kept until it is whole."""
+"""Where a table comes from (command, date, version, commit), and where results are stored until it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_TRAINING = ("cli", "comparison")  # folders that no trained model depends on
 
 
 def origin(command: str) -> dict[str, Any]:
-    """What stands under a table."""
+    """The facts printed under a table."""
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -28,7 +28,7 @@ def origin(command: str) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout, and whether the code has been changed since; None outside of git."""
+    """The commit of the checkout, and whether the code has changed since; None outside git."""
     try:
         found = _git("rev-parse", "--short", "HEAD")
         changed = _git("status", "--porcelain", "--", str(PACKAGE), str(HERE))
@@ -43,7 +43,7 @@ def _git(*arguments: str) -> str:
 
 
 def code_print() -> str:
-    """A short hash of the code that results depend on, so that no table mixes results of two states of it."""
+    """A short hash of the code that results depend on, so that no table mixes results of two versions."""
     digest = hashlib.blake2b(digest_size=6)
     for path in sorted(PACKAGE.rglob("*.py")):
         inside = path.relative_to(PACKAGE)
@@ -53,6 +53,6 @@ def code_print() -> str:
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of the user's cache (``XDG_CACHE_HOME``, or ``~/.cache``)."""
+    """A folder in the user's cache (``XDG_CACHE_HOME``, or ``~/.cache``)."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "gainful" / "reproduce" / name

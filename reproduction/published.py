@@ -1,7 +1,7 @@
-"""What the papers report, as they print it, and where.
+"""What the papers report, verbatim, and where.
 
 Two of the papers show their OHSUMED results as plots without numbers (Chapelle et al. 2007, figure 2; Agarwal and
-Collins 2010, figure 1). Nothing is read off a plot here: of those the sentences are kept, as :class:`Claim`.
+Collins 2010, figure 1). No number here is read off a plot; those papers appear only as sentences, as :class:`Claim`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLE_1 = ("ndcg@1", "ndcg@2", "ndcg@3", "ndcg@4", "ndcg@5", "p@1", "p@2", "p@3"
 class Published:
     """The figures of one ranker: measure → mean."""
 
-    called: str  # as the paper calls it
+    called: str  # the paper's name for it
     values: Mapping[str, float]
     source: str
     kept: float | None = None  # share of the features that a sparse ranker keeps
@@ -37,7 +37,7 @@ def _table_1(called: str, *values: float, ndcg10: float | None = None) -> Publis
     return Published(called, figures | {"ndcg@10": ndcg10}, f"{WU}; NDCG@10: {LETOR}")
 
 
-# Five folds of OHSUMED in LETOR 3.0, LETOR's own measure; by the name of our ranker.
+# Five folds of OHSUMED in LETOR 3.0, with LETOR's own measure; keys are our ranker names.
 OHSUMED: dict[str, Published] = {
     "rankboost": _table_1(
         "RankBoost", .4632, .4504, .4555, .4543, .4494, .5576, .5481, .5609, .5580, .5447, .4411, ndcg10=.4302
@@ -75,7 +75,7 @@ ARTIFICIAL: dict[str, Published] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence on OHSUMED without a number for each ranker: ``ranker`` stands above ``others``."""
+    """A sentence on OHSUMED without a number for each ranker: ``ranker`` ranks above ``others``."""
 
     ranker: str
     others: tuple[str, ...]

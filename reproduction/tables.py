@@ -1,4 +1,4 @@
-"""The tables of a reproduction: what stands in each cell, for the terminal and for Markdown."""
+"""The tables of a reproduction, for the terminal and for Markdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def terminal(result: Result) -> Any:
 def markdown(result: Result, command: str) -> str:
     """A page for docs/results: tables, notes, and where they come from."""
     title = "OHSUMED" if isinstance(result, OhsumedResult) else "Artificial data"
-    parts = [f"# {title}: our figures beside the published ones"]
+    parts = [f"# {title}: our figures next to the published ones"]
     tables = [*_tables(result), *([full_table(result)] if isinstance(result, OhsumedResult) else [])]
     for table in tables:
         parts += [f"## {table.title}", markdown_table(table)]
@@ -43,7 +43,7 @@ def markdown(result: Result, command: str) -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as it may be typed again."""
+    """The command, ready to be typed again."""
     return " ".join(["gainful", *(shlex.quote(argument) for argument in arguments)])
 
 
@@ -63,7 +63,7 @@ def _notes(result: Result) -> list[str]:
 
 
 def rankers_table(result: OhsumedResult) -> Table:
-    """All rankers: means with standard errors, differences from the yardstick with corrected p-values, time."""
+    """All rankers: means with standard errors, differences from the baseline with corrected p-values, time."""
     shown = tuple(dict.fromkeys((*TESTED, *JUDGED)))
     best = {m: max(result.figure(label, m).mean for label in result.labels) for m in shown}
     head = ["ranker", *(_name(m) for m in shown)]
@@ -86,7 +86,7 @@ def rankers_table(result: OhsumedResult) -> Table:
 
 
 def _features(result: OhsumedResult, label: str) -> Cell:
-    """The share of the features that is used, and the published one in brackets."""
+    """The share of features used, with the published share in brackets."""
     kept = result.kept(label)
     theirs = OHSUMED[label].kept if label in OHSUMED else None
     if kept is None:
@@ -114,7 +114,7 @@ def published_table(result: OhsumedResult) -> Table:
         for m in JUDGED:
             cells += _beside(result.figure(label, m))
         rows.append(tuple(cells))
-    return Table("Beside the published figures", tuple(head), tuple(rows))
+    return Table("Compared with the published figures", tuple(head), tuple(rows))
 
 
 def _beside(figure: Figure, scale: float = 1.0, digits: int = 4) -> list[Cell]:
@@ -127,25 +127,25 @@ def _beside(figure: Figure, scale: float = 1.0, digits: int = 4) -> list[Cell]:
 
 
 def full_table(result: OhsumedResult) -> Table:
-    """Every column of the papers' table: ours in one row, the published figure in the next."""
+    """Every column of the papers' table: our figures in one row, the published ones in the next."""
     measures = (*TABLE_1, "ndcg@10")
     rows = []
-    for label, told in result.published.items():
+    for label, paper in result.published.items():
         figures = [result.figure(label, m) for m in measures]
         rows.append((Cell(label), *(Cell(f"{f.mean:.4f}", f.mean, verdict=f.verdict) for f in figures)))
         theirs = [Cell("–" if f.published is None else f"{f.published:.4f}", f.published) for f in figures]
-        rows.append((Cell(f"{told.called} ({told.source})"), *theirs))
+        rows.append((Cell(f"{paper.called} ({paper.source})"), *theirs))
     return Table("All columns", ("ranker", *(_name(m) for m in measures)), tuple(rows))
 
 
 def claims_table(result: OhsumedResult) -> Table:
-    """What papers say of pairs of rankers without a number for each, and what we find."""
+    """What papers say about pairs of rankers without giving numbers, and what we find."""
     head = ("ranker", "against", *(f"Δ {_name(m)}" for m in TESTED), "the paper")
     rows = []
     for claim, other, found in result.claims():
-        ours = [Cell(_signed(d, error), d) for d, error in found.values()]
+        ours = [Cell(_format_signed(d, error), d) for d, error in found.values()]
         rows.append((Cell(claim.ranker), Cell(other), *ours, Cell(f"{claim.says} ({claim.source})")))
-    return Table("Sentences of papers that show OHSUMED as plots", head, tuple(rows))
+    return Table("Claims of papers that show OHSUMED only as plots", head, tuple(rows))
 
 
 def _ohsumed_notes(result: OhsumedResult) -> list[str]:
@@ -155,12 +155,12 @@ def _ohsumed_notes(result: OhsumedResult) -> list[str]:
         f"{comparison.data['folds']} folds, {len(comparison.query_ids)} test queries; LETOR 3.0's measure; means of "
         "the folds' means ± standard error over the queries. The papers give no errors.",
         f"Parameters chosen on the validation queries by {tuning['metric'].partition('(')[0]}, {tuning['trials']} "
-        f"trials a ranker and fold, seed {tuning['seed']}. Time is that of all trials and trainings, one by one.",
+        f"trials per ranker and fold, seed {tuning['seed']}. Time is the sum over all trials and trainings.",
         f"Δ and p: against {comparison.baseline}, randomisation test, Holm over the rankers; {MARKS[1]} significantly "
         f"better, {MARKS[-1]} worse at {comparison.alpha:g}.",
-        f"Beside published figures: {BESIDE}.",
+        f"Compared with published figures: {BESIDE}.",
     ]
-    for m, labels in result.better_than_yardstick().items():
+    for m, labels in result.better_than_baseline().items():
         lines.append(f"Significantly better than {comparison.baseline} in {_name(m)}: {', '.join(labels) or 'none'}.")
     behind = ", ".join(result.behind()) or "none"
     lines.append(f"Below a published {' or '.join(_name(m) for m in JUDGED)} by more than one error: {behind}.")
@@ -174,8 +174,8 @@ def artificial_table(result: ArtificialResult) -> Table:
     """NDCG@10 × 100 as in the paper: ours, theirs, the difference, spread, iterations, time."""
     comparison, rows = result.comparison, []
     for label in result.labels:
-        told = ARTIFICIAL.get(label)
-        theirs = None if told is None else told.deviations.get(HEADLINE)
+        published = ARTIFICIAL.get(label)
+        theirs = None if published is None else published.deviations.get(HEADLINE)
         t = comparison.paired_tests.get((label, HEADLINE))
         seconds = comparison.fit_seconds(label)
         cells = [Cell(label, label), *_beside(result.figure(label), 100.0, 2)]
@@ -199,15 +199,15 @@ def _artificial_notes(result: ArtificialResult) -> list[str]:
     return [
         f"{sizes} queries of 50 documents for training, validation and test (the paper: 10,000 / 5,000 / 10,000), five "
         f"grades, {shares}; seed {how['seed']}.",
-        f"{how['trees']:,} iterations of {how['leaves']} leaves, shrinkage {how['rate']:g}, the iteration that is best "
-        f"on validation; NDCG@10 × 100 ± standard error over the queries; {how['threads']} thread(s).",
-        f"Beside published figures: {BESIDE}. Against {result.comparison.baseline}: significant at "
+        f"{how['trees']:,} iterations of {how['leaves']} leaves, shrinkage {how['rate']:g}, best iteration on "
+        f"validation; NDCG@10 × 100 ± standard error over the queries; {how['threads']} thread(s).",
+        f"Compared with published figures: {BESIDE}. Against {result.comparison.baseline}: significant at "
         f"{result.comparison.alpha:g} after Holm.",
         *result.remarks,
     ]
 
 
-def _signed(difference: float, error: float) -> str:
+def _format_signed(difference: float, error: float) -> str:
     return f"{difference:+.4f} ± {error:.4f}"
 
 

@@ -40,6 +40,7 @@ def on_files(files: Any, *, config: Any) -> Any:
     made = {
         "index.md": pages.from_root("README.md"),
         "changes.md": pages.from_root("CHANGELOG.md"),
+        "architecture.md": pages.from_root("ARCHITECTURE.md"),
         "contributing.md": pages.from_root("CONTRIBUTING.md"),
         "decisions/index.md": pages.decisions_page(),
         "reference/rankers.md": pages.rankers_page(),

@@ -194,6 +194,7 @@ def from_root(name: str) -> str:
         "](docs/": "](",
         "](README.md": "](index.md",
         "](CHANGELOG.md": "](changes.md",
+        "](ARCHITECTURE.md": "](architecture.md",
         "](CONTRIBUTING.md": "](contributing.md",
     }.items():
         text = text.replace(old, new)

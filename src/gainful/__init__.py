@@ -21,11 +21,20 @@ __all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    module = _MODULE_OF.get(name) or _module_of_ranker(name)
+    if module is None:
         raise AttributeError(f"module 'gainful' has no attribute {name!r}")
-    value = getattr(_import_module(_MODULE_OF[name]), name)
+    value = getattr(_import_module(module), name)
     globals()[name] = value
     return value
+
+
+def _module_of_ranker(name: str) -> str | None:
+    """Where the class of a registered ranker is; the stub lists it for type checkers only."""
+    if not name[:1].isupper():
+        return None
+    entries = _import_module("gainful.rankers.registry").RANKERS.values()
+    return next((entry.module for entry in entries if entry.class_name == name), None)
 
 
 def __dir__() -> list[str]:

@@ -206,7 +206,7 @@ BAD_ADDRESSES = {
     "127.0.0.1": "must be the address of a scheduler",
     "tcp://:8786": "must be the address of a scheduler",
     "tcp://host:99999": "must be the address of a scheduler",
-    "tls://127.0.0.1:1": "wants certificates; name them in Dask's configuration",
+    "tls://127.0.0.1:1": "needs certificates; name them in Dask's configuration",
     "tcp://127.0.0.1:1": "no Dask scheduler answers at tcp://127.0.0.1:1: ",
 }
 

@@ -105,7 +105,7 @@ def test_a_number_of_the_row_as_query_id(artificial, look):
     (found,) = gainful.check_data(look(data))
     assert found.code == "one-row-queries"
     assert str(found) == (
-        "every query has one row, so there is nothing to rank; check the query ids (qid): is it a number of the row?"
+        "every query has one row, so there is nothing to rank; check the query ids (qid): is it a row number?"
     )
 
 
@@ -302,7 +302,7 @@ def test_a_very_wide_sparse_matrix_is_not_made_dense():
 def test_validation_queries_that_are_training_queries(artificial):
     (found,) = gainful.check_data(artificial, artificial[100:])
     assert found.code == "shared-queries"
-    assert str(found).startswith("20 of 20 validation queries are training queries too")
+    assert str(found).startswith("20 of 20 validation queries are also training queries")
 
 
 def test_ids_that_start_again_in_each_file_are_no_shared_queries():
@@ -390,7 +390,7 @@ def test_checked_data_are_not_checked_again(artificial):
 def test_advice_is_in_the_words_of_the_command_line(artificial):
     with command_line_words():
         (found,) = gainful.check_data(unranked(artificial))
-    assert found.advice == "check which column is the query (--read qid=…): is it a number of the row?"
+    assert found.advice == "check which column is the query (--read qid=…): is it a row number?"
 
 
 def test_only_ranking_data_is_checked():

@@ -108,7 +108,7 @@ def test_a_shard_may_weigh_nothing(suffix, data, tmp_path):
     found = gainful.RankSVM().fit(tmp_path)
     np.testing.assert_allclose(found.coef_, gainful.RankSVM().fit(weighted).coef_, rtol=1e-6)
     (tmp_path / f"b.{suffix}").unlink()
-    with pytest.raises(DataError, match="all queries weigh 0"):
+    with pytest.raises(DataError, match="all queries have weight 0"):
         gainful.open_shards(tmp_path)
     with pytest.raises(DataError, match="all queries of X have weight 0"):
         gainful.RankSVM().fit(tmp_path / f"a.{suffix}")
@@ -153,7 +153,7 @@ def many(data, tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
-@pytest.mark.parametrize(("soft", "hard", "told"), [(150, 2000, "200"), (150, 160, "allows a process 160; gainful")])
+@pytest.mark.parametrize(("soft", "hard", "told"), [(150, 2000, "200"), (150, 160, "allows 160 per process; gainful")])
 def test_more_files_than_a_process_may_open(many, soft, hard, told):
     done = subprocess.run(
         [sys.executable, "-c", MANY, str(many), str(soft), str(hard)], capture_output=True, text=True, timeout=100

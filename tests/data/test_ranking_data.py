@@ -119,7 +119,7 @@ def test_selection_by_position_mask_slice_and_id():
     [
         (lambda d: d[[0, 0]], "selected twice"),
         (lambda d: d[["a"]], "by id use .select"),
-        (lambda d: d[3:], "holds no query"),
+        (lambda d: d[3:], "has no queries"),
         (lambda d: d[np.array([True])], "needs 3 entries"),
         (lambda d: d.select(["zz"]), "no query 'zz'"),
     ],

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import gainful
+import gainful.exports
 from gainful import GainfulError
 
 TARGETS = {"onnx": {}, "elasticsearch": {}, "opensearch": {"format": "ranklib"}, "solr": {}, "json": {}}
@@ -59,7 +60,12 @@ def one_by_one(to, files, names, rows):
         return None if b'"kind": "net"' in content or b'"kind": "kernel"' in content else [
             plain_readers.plain(content, row) for row in rows
         ]  # fmt: skip
+    assert to in ("elasticsearch", "opensearch"), f"{to} has no plain reader; write one and call it here"
     return [plain_readers.plugin(files[1].read_bytes(), names, row) for row in rows]
+
+
+def test_every_target_is_tested():
+    assert set(TARGETS) == set(gainful.exports.TARGETS)
 
 
 @pytest.mark.parametrize("name", list(gainful.RANKERS))

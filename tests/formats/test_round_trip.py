@@ -134,7 +134,7 @@ def test_text_as_written(tmp_path: Path) -> None:
 def test_query_ids_that_text_cannot_hold(tmp_path: Path, query: str) -> None:
     ids = np.array([query, "x"], dtype=object)
     data = RankingData.trusted(X=np.ones((2, 1)), y=np.ones(2), offsets=np.array([0, 1, 2]), query_ids=ids)
-    with pytest.raises(FormatError, match=r"the query id .* (cannot stand in text|is not valid Unicode)"):
+    with pytest.raises(FormatError, match=r"the query id .* (cannot be written as text|is not valid Unicode)"):
         write(data, tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
 
@@ -145,7 +145,7 @@ def test_document_ids_that_text_cannot_hold(tmp_path: Path, document: str) -> No
     data = RankingData.trusted(
         X=np.ones((1, 1)), y=np.ones(1), offsets=np.array([0, 1]), query_ids=np.array([1]), doc_ids=ids
     )
-    with pytest.raises(FormatError, match=r"the document id .* (cannot stand in a comment|is not valid Unicode)"):
+    with pytest.raises(FormatError, match=r"the document id .* (cannot be written in a comment|is not valid Unicode)"):
         write(data, tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
 

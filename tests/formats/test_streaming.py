@@ -324,8 +324,8 @@ def test_single_and_double_shards_make_double(tmp_path: Path) -> None:
     ("files", "message"),
     [
         ({}, "no data files"),
-        ({"a.txt": "1 qid:1 1:1\n", "b.csv": "qid,y,a\n1,0,1\n"}, "b.csv: is of another format than a.txt"),
-        ({"a.csv": "qid,y,a\n1,0,1\n", "b.csv": "qid,y,b\n1,0,1\n"}, "b.csv: has other feature names than"),
+        ({"a.txt": "1 qid:1 1:1\n", "b.csv": "qid,y,a\n1,0,1\n"}, "b.csv: has a different format from a.txt"),
+        ({"a.csv": "qid,y,a\n1,0,1\n", "b.csv": "qid,y,b\n1,0,1\n"}, "b.csv: has different feature names than"),
         ({"a.csv": "qid,y,a\n1,0,1\n", "b.csv": "qid,y\n1,0\n"}, "b.csv: has 0 features, .*a.csv has 1"),
         ({"a.txt": "1 qid:1 1:1\n", "b.txt": "1 qid:2 1:x\n"}, "b.txt, line 1, column 11"),
         ({"a.txt": "1 qid:1 1:1\n", "b.txt": ""}, "b.txt: the file is empty"),

@@ -19,7 +19,7 @@ from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats import read, write
 from gainful.formats.binary import writer as binary_writer
-from gainful.formats.binary.reader import Opened, Writer
+from gainful.formats.binary.reader import BinaryFile, Writer
 from gainful.formats.binary.writer import Queries
 
 
@@ -107,7 +107,7 @@ def test_parts_of_a_file(folder: Path, data: RankingData, draw: st.DataObject) -
     write(data, folder / "o.gnf")
     first = draw.draw(st.integers(0, data.n_queries - 1))
     last = draw.draw(st.integers(first + 1, data.n_queries))
-    opened = Opened(folder / "o.gnf", mapped=draw.draw(st.booleans()))
+    opened = BinaryFile(folder / "o.gnf", mapped=draw.draw(st.booleans()))
     part = opened.part(first, last)
     opened.release()
     assert part.equals(data[first:last])
@@ -139,7 +139,7 @@ def test_wide_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = RankingData.from_rows(X, np.ones(4), [1, 1, 2, 2])
     with writer_for(data, tmp_path / "a.gnf") as writer:
         writer.append(data)
-    assert "indices" in Opened(tmp_path / "a.gnf").places
+    assert "indices" in BinaryFile(tmp_path / "a.gnf").places
     assert read(tmp_path / "a.gnf").equals(data)
 
 
@@ -160,22 +160,22 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     one = RankingData.from_rows([[1.0, 2.0]], [1], [1])
     wrong = {
         "has 3 features": one.replace(X=np.ones((1, 3))),
-        "other feature names": one.replace(feature_names=("a", "b")),
+        "different feature names": one.replace(feature_names=("a", "b")),
         "is float64, the file is float32": one,
         "one piece of the data is sparse": one.replace(X=sparse.csr_matrix(np.ones((1, 2)))),
         "query 1 is in two pieces": one.replace(X=one.X.astype(np.float32)),
-        "integers as query ids and others texts": one.replace(X=one.X.astype(np.float32), query_ids=np.array(["a"])),
+        "integer query ids, others texts": one.replace(X=one.X.astype(np.float32), query_ids=np.array(["a"])),
     }
     for message, piece in wrong.items():
         with pytest.raises(DataError, match=message):
             write_both(tmp_path / "a.gnf", one.replace(X=one.X.astype(np.float32)), piece)
     with pytest.raises(FormatError, match="no rows"), Writer(tmp_path / "a.gnf", 2):
         pass
-    with pytest.raises(DataError, match="no query yet"), Writer(tmp_path / "a.gnf", 2) as writer:
+    with pytest.raises(DataError, match="no query to continue"), Writer(tmp_path / "a.gnf", 2) as writer:
         writer.append(one, continues=True)
     with Writer(tmp_path / "a.gnf", 2) as writer:
         writer.append(one)
-        with pytest.raises(DataError, match="query 2 cannot go on from query 1"):
+        with pytest.raises(DataError, match="query 2 cannot continue query 1"):
             writer.append(one.replace(query_ids=np.array([2])), continues=True)
     (tmp_path / "a.gnf").unlink()
     with pytest.raises(ParameterError, match="dtype of Writer"):

@@ -81,7 +81,7 @@ def test_columns_by_name() -> None:
         from_frame(frame, qid="s", grade="g", features=["xx"])
     with pytest.raises(DataError, match="'s' cannot be a feature"):
         from_frame(frame, qid="s", grade="g", features=["s"])
-    with pytest.raises(DataError, match="'s' is named for two parts"):
+    with pytest.raises(DataError, match="'s' has two roles"):
         from_frame(frame, qid="s", grade="s")
     with pytest.raises(ParameterError, match="features of a table must be a list"):
         from_frame(frame, features="x")
@@ -91,7 +91,7 @@ def test_columns_by_name() -> None:
 
 def test_guesses_that_fail(tmp_path: Path) -> None:
     with pytest.raises(
-        FormatError, match=r"a\.csv: no column is known to be the qid; pass qid='…' with one of grade, x"
+        FormatError, match=r"a\.csv: cannot tell which column is the qid; pass qid='…' with one of grade, x"
     ):
         read(csv(tmp_path, "grade,x\n1,2\n"))
     with pytest.raises(FormatError, match="columns qid, Query could each be the qid; pass qid='…'"):

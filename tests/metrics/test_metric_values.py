@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gainful.data.dataset import RankingData
 from gainful.metrics import metric
+from gainful.metrics.conventions import KINDS
 
 SPECS = (
     "ndcg",
@@ -31,6 +32,12 @@ SPECS = (
     "wta",
 )
 SPECS += ("err", "err@2", "rbp", "rbp(0.35)", "rbp(0)")
+
+
+def test_every_kind_of_metric_is_tested():
+    assert {metric(spec).kind for spec in SPECS} == set(KINDS)
+
+
 GAIN_TABLE, DISCOUNT_TABLE = (0.0, 0.5, 4.0, 2.0, 9.0), (1.0, 0.75, 0.75, 0.1)
 OPTIONS = {
     "gain": ("exp2", "linear", GAIN_TABLE),
@@ -322,13 +329,14 @@ def test_arguments_stay_as_they_were():
         assert now.flags.writeable
 
 
-def test_pieces_on_threads_give_the_same_values(monkeypatch):
+def test_several_threads_give_the_same_values(monkeypatch):
+    from gainful.compute import query_loop
     from gainful.metrics import kernels
 
     scores, y, qid = random_rows(8, 300)
     whole = [m.per_query(scores, y, qid=qid) for m in ALL]
     monkeypatch.setattr(kernels, "ROWS_PER_THREAD", 100)
-    monkeypatch.setattr(kernels, "thread_count", lambda: 7)
+    monkeypatch.setattr(query_loop, "thread_count", lambda: 7)
     for m, expected in zip(ALL, whole, strict=True):
         np.testing.assert_array_equal(m.per_query(scores, y, qid=qid), expected)
 

@@ -100,7 +100,7 @@ def test_dimensions_are_read_as_they_are_written(text, expected):
         ("C=a..2", "C of --space must be LOW..HIGH"),
         ("C=1..2:lg", "C of --space must be LOW..HIGH"),
         ("C=2..1", "low < high"),
-        ("C=0..1:log", "low of Range must be a number > 0 where log=True, was 0"),
+        ("C=0..1:log", "low of Range must be a number > 0 if log=True, was 0"),
         ("C=-1..1", "C of ranksvm must be a number > 0"),
         ("max_iter=1..2.5", "max_iter of ranksvm must be an integer ≥ 1, was 2.5"),
         ("loss=hinge,hing", "loss of ranksvm must be 'hinge'"),

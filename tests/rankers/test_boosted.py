@@ -259,7 +259,7 @@ def test_a_tree_sees_the_queries_drawn_and_no_others(parts):
 
     model = BoostedRanker(loss=squared, n_trees=1, n_leaves=2, subsample=0.25, gradient_scale=1.0, n_jobs=1).fit(train)
     weight = model.booster_.dump_model()["tree_info"][0]["tree_structure"]["internal_weight"]
-    assert weight == 0.25 * train.n_queries * 20  # 20 documents a query, each of curvature 1
+    assert weight == 0.25 * train.n_queries * 20  # 20 documents per query, each of curvature 1
 
 
 def test_a_tree_without_a_split_is_no_end_where_the_next_sees_another_sample(rng):

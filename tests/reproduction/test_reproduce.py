@@ -98,7 +98,7 @@ def test_ohsumed_from_end_to_end(capsys, folder, tmp_path):
     written = ["--results", tmp_path / "results", "--report", tmp_path / "report"]
     code, out, err = call(capsys, *arguments, *written)
     assert code == 0
-    assert "are not OHSUMED of LETOR 3.0" in " ".join(out.split())
+    assert "are not the full OHSUMED of LETOR 3.0" in " ".join(out.split())
     assert f"results are stored in {tmp_path / 'store'}" in err
     assert "left" in err
     assert "Δ MAP" in out

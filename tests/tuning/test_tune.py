@@ -237,7 +237,7 @@ def test_parts_that_cannot_be_joined_are_refused_before_the_search(parts):
     train, valid, _ = parts
     named = valid.replace(feature_names=[f"f{i}" for i in range(valid.n_features)])
     events = []
-    with pytest.raises(GainfulError, match="other feature names"):
+    with pytest.raises(GainfulError, match="different feature names"):
         gainful.tune("regression", train, valid=named, refit="all", trials=2, progress=events.append)
     assert events == []
 

@@ -1,7 +1,7 @@
 """Blocks of whole queries on a Dask cluster.
 
-The same solvers, rankers and metrics as on one machine: only where a block's tasks run is decided here. Everything in
-this package needs the extra ``dask`` and is imported on use.
+Solvers, rankers and metrics are the same as on one machine; this package only decides where a block's tasks run. It
+needs the extra ``dask`` and is imported on use.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Every block, and every value kept with it, is a future. A task runs where its arguments are; the answers of all blocks
 come back together. When a worker is lost, Dask recomputes its futures on another one, from the file or graph they came
-from. What is kept is a function of the block alone, so it is never out of date. Sums are taken here, in the order of
-the blocks, so results depend neither on the number of workers nor on their speed.
+from. A kept value depends on its block alone, so it is never out of date. Sums are taken in this process, in block
+order, so results depend neither on the number of workers nor on their speed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gainful.formats.files import forget_pages
 
 LONG_ARGUMENTS = 1 << 16  # bytes: longer arguments are sent once and shared between workers, not sent once per block
 LOOK_SECONDS = 1.0  # between two checks of a cluster that has not answered
-PATIENCE_SECONDS = 30.0  # without any worker
+PATIENCE_SECONDS = 30.0  # to wait without any worker
 MOST_OF_MEMORY = 0.4  # of a worker's limit that pages of mapped files may take; Dask spills from 0.6 on
-BYTES_PER_ROW = 64  # about the memory of a block whose features stay in a file
+BYTES_PER_ROW = 64  # rough memory of a block whose features stay in a file
 LONGEST_HISTORY = 40  # additions after which a vector is recomputed from scratch
 LOST = (
     distributed.CancelledError,
@@ -64,7 +64,7 @@ class DaskBlocks:
         return answers, PerBlock(tuple(both))
 
     def _map(self, how: Callable[..., Any], task: Task, arguments: Sequence[Any]) -> list[Any]:
-        """One future for each block."""
+        """One future per block."""
         same, parts = _split(arguments)
         call = cloudpickle.dumps((task, same, self.threads))
         n = n_parts(arguments)
@@ -84,7 +84,7 @@ class DaskBlocks:
 
 
 def gather(client: Any, futures: list[Any]) -> list[Any]:
-    """The results, in this process. Tasks still pending when this ends, as after Ctrl-C, are cancelled."""
+    """The results, fetched to this process. Tasks still pending when this ends, as after Ctrl-C, are cancelled."""
     try:
         with plain_errors():
             answers: list[Any] = client.sync(_gather, client, futures)
@@ -95,9 +95,9 @@ def gather(client: Any, futures: list[Any]) -> list[Any]:
 
 
 async def _gather(client: Any, futures: list[Any]) -> list[Any]:
-    """The results of futures; an error if the cluster has no worker for too long."""
+    """The results of futures; raises if the cluster has no worker for too long."""
     waiting = asyncio.ensure_future(client.gather(futures, asynchronous=True))
-    waiting.add_done_callback(_mark_seen)  # it may be abandoned, and then ends when its futures are released
+    waiting.add_done_callback(_mark_seen)  # it may be abandoned; then it ends when its futures are released
     deserted = None
     while not (await asyncio.wait({waiting}, timeout=LOOK_SECONDS))[0]:
         there = await client.scheduler.ncores_running()
@@ -131,21 +131,21 @@ def plain_errors() -> Iterator[None]:
 def _plain_error(error: Exception) -> Exception:
     if isinstance(error, distributed.KilledWorker):
         return ClusterError(
-            f"the cluster gave up: workers died of the same task again and again, the last was "
-            f"{error.last_worker.address}; is there memory for a block?"
+            f"the cluster gave up: the same task killed several workers, most recently "
+            f"{error.last_worker.address}; do workers have enough memory for a block?"
         )
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "gainful":
-        return ClusterError("a worker of the cluster has no gainful, or another version; install the same everywhere")
+        return ClusterError("a worker has no gainful or a different version; install the same version everywhere")
     if isinstance(error, LOST):
         return ClusterError(f"the connection to the Dask cluster is lost: {first_line(error)}")
     return error
 
 
-# -- what is kept on workers -------------------------------------------------------------------------------------------
+# -- values kept on workers --------------------------------------------------------------------------------------------
 
 
 class MappedBlock(RankingData):
-    """A block whose features stay in a file that is mapped. Sent elsewhere, it is opened again there."""
+    """A block whose features stay in a mapped file. Sent to another process, it is opened again there."""
 
     opening: tuple[Any, ...]
     pages: Any
@@ -163,9 +163,9 @@ class MappedBlock(RankingData):
 
 
 class Rebuildable:
-    """The result of a task on a block. Sent elsewhere, it is rebuilt, as it may hold compiled loops or mapped files.
+    """The result of a task on a block. Another process rebuilds it, as it may hold compiled loops or mapped files.
 
-    Arrays can be sent as they are and are not wrapped.
+    Arrays can be sent unchanged and are not wrapped.
     """
 
     def __init__(self, value: Any, call: bytes, parts: tuple[Any, ...]):
@@ -188,7 +188,7 @@ class Both:
 
 @sizeof.register(RankingData)  # type: ignore[untyped-decorator]
 def _size_of_data(data: RankingData) -> int:
-    """Bytes in memory: Dask decides by it what to spill and move."""
+    """Bytes in memory: Dask uses this to decide what to spill and move."""
     X = data.X
     features = 0 if isinstance(data, MappedBlock) else X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
     return int(features + BYTES_PER_ROW * data.n_rows)
@@ -204,7 +204,7 @@ def _size_of_pair(pair: Both) -> int:
 
 @dataclass(frozen=True)
 class Slot:
-    """Stands for an argument that differs from block to block."""
+    """Placeholder for an argument that differs from block to block."""
 
     number: int
 
@@ -239,7 +239,7 @@ def _call(call: bytes, parts: tuple[Any, ...]) -> Any:
 
 
 def _unwrap(part: Any) -> Any:
-    """The value itself, without its wrappers."""
+    """The value without its wrappers."""
     if isinstance(part, Both):
         part = part.there
     return part.value if isinstance(part, Rebuildable) else part
@@ -293,7 +293,7 @@ def _resident() -> int:
 def threads_of_task(client: Any, n_blocks: int) -> int:
     """Threads for the loops inside a task: a worker's own, shared among the tasks it runs at once.
 
-    A constant of the data and the cluster it was opened on, since the last digits of a sum depend on it.
+    Fixed by the data and the cluster it was opened on, since the last digits of a sum depend on it.
     """
     threads: list[int] = list(client.nthreads().values()) or [1]
     at_once = -(-n_blocks // len(threads))

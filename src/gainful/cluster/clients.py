@@ -14,10 +14,8 @@ from gainful.errors import ClusterError, ParameterError
 CONNECT_SECONDS = 10.0
 WAIT_SECONDS = 30.0  # for a first worker: an adaptive cluster starts one only when there is work
 SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")  # of addresses with a port
-VERSION = (
-    "__import__('gainful').__version__"  # as text: a function of ours could not be unpickled where gainful is missing
-)
-_OPENED: dict[str, Any] = {}  # clients that were opened here, by address
+VERSION = "__import__('gainful').__version__"  # as text: a worker without gainful could not unpickle a function of ours
+_OPENED: dict[str, Any] = {}  # clients opened here, by address
 
 
 def client_of(cluster: Any) -> Any:
@@ -45,12 +43,12 @@ def close_clients() -> None:
 
 
 def current_client() -> Any:
-    """The client of this process, for data that do not name a cluster."""
+    """The client of this process, for data that does not name a cluster."""
     try:
         client = distributed.get_client()
     except ValueError:
         raise ClusterError(
-            "Dask arrays and frames are trained on by a cluster, and none is connected; start one first: "
+            "training on Dask arrays and frames needs a cluster, and none is connected; start one first: "
             "client = distributed.Client('tcp://scheduler:8786'), or distributed.Client() on this machine"
         ) from None
     check_workers(client)
@@ -64,7 +62,9 @@ def _client_at(address: str) -> Any:
     place = _place(address)
     try:
         if place is not None:
-            socket.create_connection(place, timeout=CONNECT_SECONDS).close()  # else Dask would retry for long
+            socket.create_connection(
+                place, timeout=CONNECT_SECONDS
+            ).close()  # otherwise Dask would retry for a long time
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ClusterError(
@@ -91,14 +91,14 @@ def _place(address: str) -> tuple[str, int] | None:
         raise ParameterError.of("open_shards", "cluster", expected, address) from None
     if scheme in ("tls", "wss") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
         raise ParameterError(
-            f"cluster {address} wants certificates; name them in Dask's configuration (distributed.comm.tls), or give "
-            "a distributed.Client that was made with security="
+            f"cluster {address} needs certificates; name them in Dask's configuration (distributed.comm.tls), or give "
+            "a distributed.Client made with security="
         )
     return None if scheme == "ucx" else (host, port)
 
 
 def check_workers(client: Any) -> None:
-    """Raise if there is no worker, or if gainful is missing on one or has another version."""
+    """Raise if there is no worker, or if gainful is missing or has a different version on one."""
     if client.status != "running":
         raise ClusterError(f"the client of the Dask cluster is {client.status}; connect again")
     if not client.nthreads():

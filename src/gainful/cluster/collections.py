@@ -17,7 +17,7 @@ from gainful.cluster.blocks import DaskBlocks, gather
 from gainful.cluster.clients import current_client, first_line
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
-from gainful.data.rows import Array, first_repeated
+from gainful.data.rows import Array, first_duplicate
 from gainful.data.sharded import BlockFacts, ShardedData
 from gainful.errors import DataError, GainfulError, ParameterError
 
@@ -27,7 +27,7 @@ CALLED = {GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight"}
 
 
 class ShuffledWarning(UserWarning):
-    """Rows were moved between partitions, so that each query is in one."""
+    """Rows were moved between partitions, so that each query is in one partition."""
 
 
 def is_collection(X: Any) -> bool:
@@ -47,10 +47,10 @@ def from_collections(X: Any, y: Any, qid: Any, sample_weight: Any = None, *, wha
     if qid is None:
         raise DataError("qid is missing; ranking needs the query id of every row, qid=…")
     if _is_frame(X):
-        return _of_frame(client, X, y, qid, sample_weight, what)
+        return _from_frame(client, X, y, qid, sample_weight, what)
     if not isinstance(X, da.Array):
         raise DataError(f"{what} must be a Dask array or frame where y or qid is one, was {type(X).__name__}")
-    return _of_arrays(client, X, {"y": y, "qid": qid, "sample_weight": sample_weight}, what)
+    return _from_arrays(client, X, {"y": y, "qid": qid, "sample_weight": sample_weight}, what)
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -68,10 +68,12 @@ def _load(client: Any, parts: Sequence[Any]) -> tuple[list[Any], list[BlockFacts
 
 def _split_query(facts: Sequence[BlockFacts]) -> Any:
     """A query with rows in two blocks, or None."""
-    return first_repeated(np.concatenate([one.query_ids for one in facts])) if len(facts) > 1 else None
+    return first_duplicate(np.concatenate([one.query_ids for one in facts])) if len(facts) > 1 else None
 
 
-def _sharded(client: Any, futures: list[Any], facts: list[BlockFacts], numbers: list[int], what: str) -> ShardedData:
+def _make_sharded(
+    client: Any, futures: list[Any], facts: list[BlockFacts], numbers: list[int], what: str
+) -> ShardedData:
     return ShardedData(DaskBlocks(client, futures), [f"partition {i} of {what}" for i in numbers], facts)
 
 
@@ -82,7 +84,7 @@ def _facts(block: RankingData | None) -> BlockFacts | None:
 # -- arrays ------------------------------------------------------------------------------------------------------------
 
 
-def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> ShardedData:
+def _from_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> ShardedData:
     if X.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {X.ndim}")
     X = _whole_rows(X)
@@ -104,10 +106,10 @@ def _of_arrays(client: Any, X: Any, columns: dict[str, Any], what: str) -> Shard
     if split is not None:
         places = [i for i, one in zip(numbers, facts, strict=True) if (one.query_ids == split).any()]
         raise DataError(
-            f"query {split!r} has rows in the chunks {places[0]} and {places[1]} of {what}; a query must not be split: "
-            "sort the rows by qid, or give a Dask frame, whose rows are moved by qid"
+            f"query {split!r} has rows in chunks {places[0]} and {places[1]} of {what}; a query must not be split: "
+            "sort the rows by qid, or give a Dask frame, whose rows gainful moves by qid"
         )
-    return _sharded(client, futures, facts, numbers, what)
+    return _make_sharded(client, futures, facts, numbers, what)
 
 
 def _lengths(facts: Sequence[BlockFacts], numbers: Sequence[int], count: int) -> tuple[int, ...]:
@@ -171,11 +173,11 @@ def _array_parts(X: Any, columns: dict[str, Any], what: str) -> list[Any]:
 
 
 def _query_ends(client: Any, X: Any, qid: Any) -> tuple[int, ...]:
-    """Chunk lengths close to the present ones, such that every chunk ends at the end of a query."""
+    """Chunk lengths close to the current ones, such that every chunk ends at the end of a query."""
     edges = gather(client, client.map(_edges, client.compute(list(qid.to_delayed(optimize_graph=False))), pure=False))
     lengths = list(X.chunks[0])
     last: Any = None
-    at = -1  # the chunk that the rows at the start of the next one may belong to
+    at = -1  # the chunk whose last query may continue in the next one
     for i, edge in enumerate(edges):
         if edge is None:
             continue
@@ -199,7 +201,7 @@ def _edges(qid: Any) -> tuple[Any, int, Any] | None:
 
 
 def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData | None:
-    """A partition as a block; None where it is empty."""
+    """A partition as a block; None if it is empty."""
     if not X.shape[0]:
         return None
     for column, values in {"y": y, "qid": qid, "sample_weight": sample_weight}.items():
@@ -217,10 +219,10 @@ def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingDat
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> ShardedData:
+def _from_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> ShardedData:
     frame, names = _one_frame(X, {GRADE: y, QUERY: qid, WEIGHT: sample_weight}, what)
     features = [name for name in frame.columns if name not in names.values()]
-    as_features(frame._meta[features], what)  # raises at what is not a number before anything is computed
+    as_features(frame._meta[features], what)  # raises for columns that are not numeric before anything is computed
     try:
         futures, facts, numbers = _load(client, _frame_parts(frame, names, features, what))
     except ValueError as error:
@@ -235,7 +237,7 @@ def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: s
         del futures
         warnings.warn(
             f"{n_split:,} queries have rows in several partitions of {what}; rows are moved so that each query is in "
-            "one (a frame that is partitioned by qid needs no such move)",
+            "one (partition the frame by qid to avoid this)",
             ShuffledWarning,
             stacklevel=5,
         )
@@ -243,11 +245,11 @@ def _of_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: s
         numbered = frame.map_partitions(_number_rows, meta=meta)
         moved = numbered.shuffle(on=names[QUERY])
         futures, facts, numbers = _load(client, _frame_parts(moved, names | {PLACE: PLACE}, features, what))
-    return _sharded(client, futures, facts, numbers, what)
+    return _make_sharded(client, futures, facts, numbers, what)
 
 
 def _one_frame(X: Any, columns: dict[str, Any], what: str) -> tuple[Any, dict[str, str]]:
-    """One frame with all columns, and the names of grade, query and weight in it."""
+    """One frame with all columns, and its names of the grade, query and weight columns."""
     columns = {role: column for role, column in columns.items() if column is not None}
     names = {role: column if isinstance(column, str) else role for role, column in columns.items()}
     for column in columns.values():
@@ -286,11 +288,11 @@ def _add_columns(part: Any, *columns: Any, roles: tuple[str, ...], what: str) ->
 
 
 def _frame_parts(frame: Any, names: dict[str, str], features: list[str], what: str) -> list[Any]:
-    rows = dask.delayed(_rows_of_frame, pure=False)
+    rows = dask.delayed(_rows_from_frame, pure=False)
     return [rows(f"partition {i} of {what}", part, names, features) for i, part in enumerate(frame.to_delayed())]
 
 
-def _rows_of_frame(name: str, part: Any, names: dict[str, str], features: list[str]) -> RankingData | None:
+def _rows_from_frame(name: str, part: Any, names: dict[str, str], features: list[str]) -> RankingData | None:
     if PLACE in names:
         part = part.sort_values(names[PLACE], kind="stable")
     weight = part[names[WEIGHT]] if WEIGHT in names else None

@@ -17,7 +17,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError
 from gainful.formats import format_of, read
-from gainful.formats.binary.reader import Opened
+from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.files import PathLike
 from gainful.formats.shards import shard_files
 
@@ -30,8 +30,8 @@ def open_on_cluster(
 ) -> ShardedData:
     """The files of a folder, a list or one file, each opened by a worker, spread evenly.
 
-    .gnf files are mapped, long ones as several blocks; other files are read, one block each. The
-    files alone decide where blocks end, so a training can resume from its checkpoint on a cluster of another size.
+    .gnf files are mapped, long ones as several blocks; other files are read, one block each. Block ends depend on the
+    files alone, so a training can resume from its checkpoint on a cluster of another size.
     """
     if isinstance(path, (str, os.PathLike)):
         listed: Any = os.path.abspath(path)  # workers have other working directories
@@ -59,9 +59,9 @@ def open_on_cluster(
 
 
 def _unbind(client: Any, keys: list[str]) -> None:
-    """Allow blocks on any worker once each has been given to its own.
+    """Allow blocks on any worker once each has been assigned to its own.
 
-    A task bound to workers waits for one of them, for ever if all are gone, even with ``allow_other_workers``.
+    A task bound to workers waits for one of them, forever if all are gone, even with ``allow_other_workers``.
     """
     end = monotonic() + UNBIND_SECONDS
     while keys and monotonic() < end:
@@ -83,14 +83,14 @@ def _is_mapped(path: str, format: str | None, options: dict[str, Any]) -> bool:
 def block_count(rows: float) -> int:
     """The number of blocks for files with this many rows: a power of two near √rows / 128.
 
-    Each block costs the scheduler some tasks per iteration, and a block is what one worker can take over from another.
-    So both number and length grow with the data, whatever the cluster.
+    Each block costs the scheduler some tasks per iteration, and workers take over work from each other in blocks. So
+    both number and length grow with the data, whatever the cluster.
     """
     return 1 << max(0, round(math.log2(max(1.0, rows) ** 0.5 / ROWS_OF_ROOT)))
 
 
 def _size(block: tuple[Any, ...]) -> float:
-    """The work of a block, relative to others; 1 for a file that is not opened yet."""
+    """The work of a block, relative to others; 1 for a file that is not open yet."""
     part = block[3]
     return 1.0 if part is None else float(part[2])
 
@@ -142,9 +142,9 @@ def open_block(
     return MappedBlock.wrap((open_block, path, format, options, part), opened.part(part[0], part[1]), opened.pages)
 
 
-def _open(path: str) -> Opened:
+def _open(path: str) -> BinaryFile:
     try:
-        return Opened(path)
+        return BinaryFile(path)
     except FormatError as error:
         raise _missing_error(path, error) from None
 
@@ -158,4 +158,4 @@ def _missing_error(path: str, error: FormatError) -> DataError:
         where = f"worker {distributed.get_worker().address}"
     except ValueError:
         where = "this machine"
-    return DataError(f"{path} is not there on {where}; shards must lie where all machines of the cluster see them")
+    return DataError(f"{path} does not exist on {where}; put shards where all machines of the cluster can read them")

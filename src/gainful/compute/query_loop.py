@@ -134,27 +134,27 @@ def risk_along(
 def apply_gradient(features: Features, coefficients: Array, *, threads: int | None = None) -> Array:
     """X'c in float64, (n_features,); rows where c is 0 are not read."""
 
-    def piece(lo: int, hi: int) -> Array:
+    def task(lo: int, hi: int) -> Array:
         gradient = np.zeros(features.n_features)
         features.add_gradient(coefficients[lo:hi], lo, hi, gradient)
         return gradient
 
     cuts = even_cuts(features.n_rows, threads_for(features.n_rows, threads))
-    return np.asarray(np.sum(run_each(piece, cuts), axis=0))
+    return np.asarray(np.sum(run_each(task, cuts), axis=0))
 
 
-# -- runs of queries and rows-------------------------------------------------------------------------------------------
+# -- runs of queries ---------------------------------------------------------------------------------------------------
 
 
 def threads_for(work: float, threads: int | None = None, per_thread: float = ROWS_PER_THREAD) -> int:
-    """How many threads the work is worth, in rows unless ``per_thread`` counts something else; or as many as asked."""
+    """One thread per ``per_thread`` units of work (by default rows), at most all; or ``threads`` if given."""
     return max(1, int(min(thread_count(), work // per_thread) if threads is None else min(threads, work)))
 
 
-def run_in_threads(offsets: Array, threads: int | None, piece: Callable[[int, int], Any]) -> list[Any]:
-    """``piece(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
+def run_in_threads(offsets: Array, threads: int | None, task: Callable[[int, int], Any]) -> list[Any]:
+    """``task(first, last)`` for runs of queries of about equally many rows, one per thread; results in order."""
     n_threads = threads_for(int(offsets[-1]), threads)
-    return [piece(0, len(offsets) - 1)] if n_threads == 1 else run_each(piece, cuts_of_equal_work(offsets, n_threads))
+    return [task(0, len(offsets) - 1)] if n_threads == 1 else run_each(task, cuts_of_equal_work(offsets, n_threads))
 
 
 def even_cuts(n: int, n_parts: int) -> list[int]:

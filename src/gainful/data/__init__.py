@@ -1,1 +1,1 @@
-"""Ranking data: rows grouped by query, in one block or many; checks, splits, and data made by hand."""
+"""Ranking data: rows grouped by query, in one block or many; checks, splits and synthetic data."""

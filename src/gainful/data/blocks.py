@@ -1,11 +1,11 @@
 """Blocks of whole queries, and tasks that run where a block is.
 
-Solvers see data only as blocks that answer tasks: functions of a block and of what is stored beside it, such as "value
+Solvers see data only as blocks that run tasks: functions of a block and of the values stored with it, such as "value
 and gradient at w" or "scores at w". One block in memory, many blocks of mapped files and the partitions of a cluster
-look the same to them. A query is never split between blocks. Whatever is as long as the data, such as scores, stays
-with the blocks; only what is as long as the weights comes back.
+look the same to them. A query is never split between blocks. Anything as long as the data, such as scores, stays with
+the blocks; only results as long as the weights come back.
 
-A task is a function at the top of a module, so that it can be sent elsewhere.
+Tasks are top-level functions, so that they can be sent to other processes.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from gainful.data.rows import Array, chunks, is_mapped, linear_scores
 if TYPE_CHECKING:
     from gainful.data.dataset import RankingData
 
-BLOCK_ROWS = 1 << 20  # of a mapped file: what is prepared for a block (sorting by grade) takes memory by the row
+BLOCK_ROWS = 1 << 20  # of a mapped file; work on a block, such as sorting by grade, takes memory per row
 Task = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class PerBlock:
-    """One value for each block, in the order of the blocks. A task that takes it receives the value of its block."""
+    """One value per block, in block order. A task that takes it receives the value of its own block."""
 
     parts: tuple[Any, ...]
 
 
 class Blocks(Protocol):
-    """Where the blocks are. A :class:`PerBlock` argument reaches a task value by value, any other as it is."""
+    """Where the blocks are. A task gets its block's value of each :class:`PerBlock` argument; others pass unchanged."""
 
     @property
     def data(self) -> PerBlock:
@@ -44,11 +44,11 @@ class Blocks(Protocol):
 
     @property
     def longest_history(self) -> float:
-        """Number of additions after which it pays to recompute a vector."""
+        """Number of additions after which recomputing a vector pays off."""
         ...
 
     def map(self, task: Task, *arguments: Any) -> list[Any]:
-        """Run the task on each block and bring the results here."""
+        """Run the task on each block and return the results."""
         ...
 
     def map_resident(self, task: Task, *arguments: Any) -> PerBlock:
@@ -56,12 +56,12 @@ class Blocks(Protocol):
         ...
 
     def map_both(self, task: Task, *arguments: Any) -> tuple[list[Any], PerBlock]:
-        """Run a task that returns a pair: the first halves come here, the second halves stay with the blocks."""
+        """Run a task that returns a pair: return the first halves, leave the second halves with the blocks."""
         ...
 
 
 class LocalBlocks:
-    """Blocks of this process, in memory or mapped from files; tasks run on one after the other."""
+    """Blocks in this process, in memory or mapped from files; tasks run on one block after another."""
 
     longest_history: float = math.inf  # vectors are plain arrays
 
@@ -83,12 +83,12 @@ class LocalBlocks:
 
 
 def n_parts(arguments: Sequence[Any]) -> int:
-    """How many times a task runs: the length of its PerBlock arguments."""
+    """Number of times a task runs: the length of its PerBlock arguments."""
     return next(len(argument.parts) for argument in arguments if isinstance(argument, PerBlock))
 
 
 def in_blocks(data: RankingData, rows: int = BLOCK_ROWS) -> list[RankingData]:
-    """The data itself; a long mapped file is cut into parts of about ``rows`` rows."""
+    """The data itself, or parts of about ``rows`` rows if it is mapped from a long file."""
     if not is_mapped(data.X) or data.n_rows <= rows:
         return [data]
     cuts = chunks(data.offsets, 0, data.n_queries, rows)
@@ -98,8 +98,8 @@ def in_blocks(data: RankingData, rows: int = BLOCK_ROWS) -> list[RankingData]:
 class RowVector:
     """One number per row, stored with the blocks. Vectors can be added, subtracted and scaled.
 
-    For scores X·w, ``weights`` is w. Some blocks remember how each vector was computed, to recompute one that is lost;
-    after ``longest_history`` additions (``age``) they compute it from the data instead.
+    For scores X·w, ``weights`` is w. Some blocks remember how each vector was computed, to recompute a lost one; after
+    ``longest_history`` additions (``age``) they compute it from the data instead.
     """
 
     __array_ufunc__ = None  # so that a NumPy number times a vector calls __rmul__
@@ -124,7 +124,7 @@ class RowVector:
         return Scaled(float(factor), self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """The whole vector, in memory here."""
+        """The whole vector, in this process's memory."""
         return np.concatenate(self.blocks.map(np.asarray, self.values)).astype(dtype or np.float64)
 
 

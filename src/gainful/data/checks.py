@@ -1,11 +1,11 @@
-"""One look at the data before training: what cannot be learned from, and what is likely a mistake.
+"""Check data before training: what cannot be learned from, and what is probably a mistake.
 
-Everything about features starts from a sample of at most ``SAMPLE_ROWS`` rows, spread evenly over the data. Only the
-columns that stand out there are then looked at in full, so that a check costs less than one pass over the matrix. Data
-in blocks (:class:`ShardedData`, Dask) are judged by one task per block, which sends its grades' summary and its share
-of the sample; what a sample cannot prove (constant and duplicate features, shuffled row numbers) is left out there.
+Checks of features start from a sample of at most ``SAMPLE_ROWS`` rows, spread evenly over the data. Only columns that
+look suspicious there are read in full, so that a check costs less than one pass over the matrix. For data in blocks
+(:class:`ShardedData`, Dask), one task per block sends a summary of its grades and its share of the sample; what a
+sample cannot prove (constant and duplicate features, shuffled row numbers) is not checked.
 
-Queries of weight 0 are passed over throughout: training does not see them either.
+Queries of weight 0 are ignored, as in training.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ from gainful.data.rows import Array, rows_of_queries
 from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, worded
 
 SAMPLE_ROWS = 4096
-SAMPLE_VALUES = 1 << 22  # of a sparse matrix, whose sample is made dense; a wider one gives fewer rows
-SAMPLE_QUERIES = 64  # whose first and last rows are compared
+SAMPLE_VALUES = 1 << 22  # in the dense sample of a sparse matrix; a wider matrix gives fewer rows
+SAMPLE_QUERIES = 64  # queries whose first and last rows are compared
 LEAST_ROWS = 12  # fewer rows than this fall into a pattern by chance
-BLOCK_ROWS = 1 << 15  # rows of a column looked at together
-MANY_GRADES, MANY_FRACTIONS = 100, 32  # more distinct grades than this are scores; fewer where they are not integers
+BLOCK_ROWS = 1 << 15  # rows of a column read at once
+MANY_GRADES, MANY_FRACTIONS = (
+    100,
+    32,
+)  # more distinct grades (integers, fractions) than this are scores
 HIGH_GRADE = 31  # 2^g − 1 of a higher grade outweighs any number of lower ones
 MOSTLY = 0.9  # "nearly all"
-UNIQUE_ROWS = 10_000  # so many integers that all differ are no count or price
-SHARED_QUERIES = 20  # of those with the same id in training and validation data, whose rows are compared
-NAMED = 3  # features that a message names
+UNIQUE_ROWS = 10_000  # this many distinct integers are not a count or price
+SHARED_QUERIES = 20  # queries with the same id in training and validation data whose rows are compared
+NAMED = 3  # features named in a message
 
 ID_NAME = re.compile(
     r"(?:.*[_\-. ])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)|(?:doc|document|query|row|product|item|user|url|u|q)id"
@@ -48,10 +51,10 @@ REDUNDANT = ("constant-features", "duplicate-features")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about the data that a person should know before training. ``str`` gives it in one line.
+    """Something about the data that you should know before training. ``str`` gives it in one line.
 
     ``code`` names the kind, ``message`` says what was found, ``advice`` what to do. ``features`` are the names of the
-    features concerned, or their numbers from 1 where they have no names.
+    features concerned, or their numbers from 1 if they have no names.
     """
 
     code: str
@@ -61,7 +64,7 @@ class Finding:
 
     @property
     def category(self) -> type[DataWarning]:
-        """The warning that ``fit`` gives."""
+        """The category of warning that ``fit`` issues."""
         return RedundantFeaturesWarning if self.code in REDUNDANT else DataWarning
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,10 +75,10 @@ class Finding:
 
 
 def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
-    """What is wrong with training data, or likely a mistake; an empty list where nothing is.
+    """Problems and probable mistakes in training data; an empty list if there are none.
 
-    ``valid`` is validation data; only queries that it shares with the training data are looked for in it. Queries of
-    weight 0 count in neither.
+    ``valid`` is validation data; it is only checked for queries that it shares with the training data. Queries of
+    weight 0 are ignored in both.
 
     >>> import gainful
     >>> data = gainful.make_artificial(50)
@@ -83,17 +86,17 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     []
     >>> rows = gainful.RankingData.from_rows(data.X, data.y, qid=range(data.n_rows))
     >>> print(gainful.check_data(rows)[0])
-    every query has one row, so there is nothing to rank; check the query ids (qid): is it a number of the row?
+    every query has one row, so there is nothing to rank; check the query ids (qid): is it a row number?
     """
     for name, given in (("data", data), ("valid", valid)):
         if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
     glance = _glance(data)
-    findings = [*_of_queries(glance), *_of_grades(glance)]
+    findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
-    findings += _of_features(glance, _Counted(cast(RankingData, data)) if in_one_piece else None)
+    findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
-        findings += _of_shared_queries(data, valid)
+        findings += _shared_query_findings(data, valid)
     return findings
 
 
@@ -104,7 +107,7 @@ _checked: ContextVar[bool] = ContextVar("gainful_data_checked", default=False)
 
 @contextmanager
 def skip_checks() -> Iterator[None]:
-    """Within this block, ``fit`` takes its data as they are: whoever trains many times on them has checked them."""
+    """Within this block ``fit`` does not check its data: callers that train on it many times have checked it once."""
     before = _checked.set(True)
     try:
         yield
@@ -113,9 +116,9 @@ def skip_checks() -> Iterator[None]:
 
 
 def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
-    """A warning for each finding, one line each; nothing within :func:`skip_checks`.
+    """Warn once per finding, in one line each; do nothing within :func:`skip_checks`.
 
-    It points to the caller of the decorated function that asks.
+    The warning points to the caller of the decorated function that calls this one.
     """
     if _checked.get():
         return
@@ -123,21 +126,21 @@ def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
         warnings.warn(str(finding), finding.category, stacklevel=stacklevel + 1)
 
 
-# -- what is looked at -------------------------------------------------------------------------------------------------
+# -- what the checks look at -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Glance:
-    """Counts over all rows, and a sample of them in the order in which they were given."""
+    """Counts over all rows, and a sample of the rows in input order."""
 
     n_rows: int
     n_queries: int
-    n_single: int  # queries of one row
+    n_single: int  # queries with one row
     n_mixed: int  # queries with two different grades
     highest: float
     names: tuple[str, ...] | None
     codes: bool  # features are codes of bins
-    X: Array  # (sample, n_features), dense; no row where the matrix is too wide to look at
+    X: Array  # (sample, n_features), dense; no rows if the matrix is too wide to check
     y: Array
 
     @property
@@ -148,13 +151,13 @@ class _Glance:
         return str(j + 1) if self.names is None else self.names[j]
 
 
-class _Counted:
-    """The queries of a block whose weight is not 0, and their rows; features are fetched when they are asked for."""
+class _CountedRows:
+    """The queries of a block whose weight is not 0, and their rows; features are fetched on demand."""
 
     def __init__(self, data: RankingData):
         self.X, self.is_sparse = data.X, data.is_sparse
         self.y, self.offsets, self.query_ids, self.input_order = data.y, data.offsets, data.query_ids, data.input_order
-        self._rows: Array | None = None  # which rows of X; None for all
+        self._rows: Array | None = None  # row numbers in X; None for all
         weights = data.query_weights
         if weights is not None and not weights.all():
             queries = np.flatnonzero(weights)
@@ -181,14 +184,14 @@ class _Counted:
         return _dense(self.X[rows][:, columns])
 
     def columns(self, columns: Any) -> Any:
-        """Whole columns, stored as X is."""
+        """Whole columns, stored in the form of X."""
         return self.X[:, columns] if self._rows is None else self.X[:, columns][self._rows]
 
     def column(self, j: int) -> Array:
         return _dense(self.columns([j])).ravel().astype(np.float64)
 
     def as_given(self, values: Array) -> Array:
-        """Values of all rows in the order in which the rows were given."""
+        """Values of all rows in input order."""
         return values if self.input_order is None else values[np.argsort(self.input_order)]
 
 
@@ -196,7 +199,7 @@ def _glance(data: Dataset) -> _Glance:
     n = SAMPLE_ROWS
     if data.is_sparse:
         n = min(n, SAMPLE_VALUES // max(1, data.n_features))
-        n = n if n >= LEAST_ROWS else 0  # too wide to look at
+        n = n if n >= LEAST_ROWS else 0  # too wide to check
     if data.whole is not None:
         found = _glance_of_block(data.whole, n)
         assert found is not None  # at least one query counts
@@ -218,8 +221,8 @@ def _glance(data: Dataset) -> _Glance:
 
 
 def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
-    """What is seen of a block with ``n`` rows for the sample; None where no query of it counts."""
-    counted = _Counted(data)
+    """The glance at one block, with ``n`` rows for the sample; None if none of its queries counts."""
+    counted = _CountedRows(data)
     if counted.n_queries == 0:
         return None
     starts = counted.offsets[:-1]
@@ -243,7 +246,7 @@ def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
 # -- queries and grades ------------------------------------------------------------------------------------------------
 
 
-def _of_queries(seen: _Glance) -> Iterator[Finding]:
+def _query_findings(seen: _Glance) -> Iterator[Finding]:
     ids = worded("the query ids (qid)", "which column is the query (--read qid=…)")
     grades = worded("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
     single = seen.n_single / seen.n_queries
@@ -251,7 +254,7 @@ def _of_queries(seen: _Glance) -> Iterator[Finding]:
         yield Finding(
             "one-row-queries",
             "every query has one row, so there is nothing to rank",
-            f"check {ids}: is it a number of the row?",
+            f"check {ids}: is it a row number?",
         )
     elif seen.n_mixed == 0:
         yield Finding(
@@ -262,18 +265,18 @@ def _of_queries(seen: _Glance) -> Iterator[Finding]:
     elif single >= MOSTLY and seen.n_queries >= LEAST_ROWS:
         yield Finding(
             "one-row-queries",
-            f"{seen.n_single:,} of {seen.n_queries:,} queries have one row, and nothing is learned from those",
+            f"{seen.n_single:,} of {seen.n_queries:,} queries have one row, and nothing can be learned from them",
             f"check {ids}",
         )
 
 
-def _of_grades(seen: _Glance) -> Iterator[Finding]:
+def _grade_findings(seen: _Glance) -> Iterator[Finding]:
     distinct = np.unique(seen.y)
     whole = bool((distinct == np.floor(distinct)).all())
     if len(distinct) > (MANY_GRADES if whole else MANY_FRACTIONS):
         yield Finding(
             "scores-as-grades",
-            f"the grades have {len(distinct):,} different values or more and look like scores",
+            f"the grades have at least {len(distinct):,} different values and look like scores",
             "map them to a few grades such as 0 to 4, or measure with a linear gain: ndcg@10(gain=linear)",
         )
     elif seen.highest > HIGH_GRADE:
@@ -287,19 +290,19 @@ def _of_grades(seen: _Glance) -> Iterator[Finding]:
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
-def _of_features(seen: _Glance, data: _Counted | None) -> Iterator[Finding]:
-    """Findings about columns; ``data`` where the columns themselves can be asked for."""
+def _feature_findings(seen: _Glance, data: _CountedRows | None) -> Iterator[Finding]:
+    """Findings about columns; ``data`` is given if whole columns can be read."""
     if len(seen.y) < LEAST_ROWS or seen.n_features == 0:
         return
     steady = (_same(seen.X, seen.X[:1])).all(axis=0)
-    leaks = [j for j in _following(seen.X, seen.y) if data is None or _following(data.column(j)[:, None], data.y)]
+    leaks = [j for j in _grade_copies(seen.X, seen.y) if data is None or _grade_copies(data.column(j)[:, None], data.y)]
     yield from _leaks(seen, leaks)
     others = np.setdiff1d(np.flatnonzero(~steady), leaks)
     yield from _identifiers(seen, data, others)
     if data is not None:
         constant = _constant(data, np.flatnonzero(steady))
         yield from _constants(seen, constant)
-        yield from _duplicates(seen, _repeated(data, seen.X, np.setdiff1d(np.arange(seen.n_features), constant)))
+        yield from _duplicates(seen, _duplicate_pairs(data, seen.X, np.setdiff1d(np.arange(seen.n_features), constant)))
 
 
 def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
@@ -309,11 +312,11 @@ def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
             found,
             "leak",
             "{features} {is} the grade itself, or {rises} or {falls} exactly with it",
-            "leave out what is not known when documents are ranked",
+            "leave out what is not known at ranking time",
         )
 
 
-def _identifiers(seen: _Glance, data: _Counted | None, columns: Array) -> Iterator[Finding]:
+def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> Iterator[Finding]:
     X = seen.X[:, columns]
     whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
     named = [j for j in whole if _is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
@@ -339,7 +342,7 @@ def _constants(seen: _Glance, found: Array) -> Iterator[Finding]:
             found,
             "constant-features",
             "{features} {has} the same value in every row and cannot help",
-            "this does no harm, but is it meant?",
+            "harmless, but is this intended?",
         )
 
 
@@ -351,7 +354,7 @@ def _duplicates(seen: _Glance, found: Sequence[tuple[int, int]]) -> Iterator[Fin
         yield Finding(
             "duplicate-features",
             f"{len(found):,} {repeats} another in every row ({pairs}{more})",
-            "this does no harm, but a linear ranker divides the weight between them; leave out the copies",
+            "harmless for trees, but a linear ranker splits the weight between them; leave out the copies",
             tuple(seen.name(j) for j, _ in found),
         )
 
@@ -372,12 +375,12 @@ def _is_id_name(name: str) -> bool:
 
 
 def _same(block: Array, row: Array) -> Array:
-    """Which values equal those of a row; missing equals missing."""
+    """Which values equal those of a row; missing values equal each other."""
     return np.asarray((block == row) | ((block != block) & (row != row)))
 
 
-def _following(X: Array, y: Array) -> list[int]:
-    """Columns that are a strictly monotone function of the grade, as the grade is of them."""
+def _grade_copies(X: Array, y: Array) -> list[int]:
+    """Columns that are strictly monotone functions of the grade, and the grade of them."""
     order = np.argsort(y, kind="stable")
     equal = np.diff(y[order]) == 0
     if equal.all():
@@ -388,10 +391,10 @@ def _following(X: Array, y: Array) -> list[int]:
     return [int(j) for j in np.flatnonzero(flat & (rises | falls))]
 
 
-def _numbering(seen: _Glance, data: _Counted | None, columns: Array) -> list[int]:
-    """Which columns of integers number the rows, or the queries.
+def _numbering(seen: _Glance, data: _CountedRows | None, columns: Array) -> list[int]:
+    """Which integer columns number the rows or the queries.
 
-    Counts and prices may all differ too. What they are not is a range without gaps, or rising or falling from each row
+    Counts and prices may all differ too, but they are not a range without gaps, nor do they rise or fall from each row
     to the next.
     """
     X = seen.X[:, columns]
@@ -407,18 +410,18 @@ def _numbering(seen: _Glance, data: _Counted | None, columns: Array) -> list[int
 
 
 def _is_monotone(X: Array) -> Any:
-    """Columns that rise from each row to the next, or fall."""
+    """Columns that rise, or fall, from each row to the next."""
     steps = np.diff(X, axis=0)
     return (steps > 0).all(axis=0) | (steps < 0).all(axis=0)
 
 
 def _all_differ(X: Array) -> Array:
-    """Columns without a value twice, and without a missing one."""
+    """Columns without repeated or missing values."""
     return np.asarray((np.diff(np.sort(X, axis=0), axis=0) > 0).all(axis=0))
 
 
-def _one_per_query(data: _Counted, columns: Array) -> Array:
-    """Columns whose first and last value of some queries agree, and differ from those of other queries."""
+def _one_per_query(data: _CountedRows, columns: Array) -> Array:
+    """Columns whose first and last values agree within each of some queries and differ between queries."""
     some = np.unique(np.linspace(0, data.n_queries - 1, min(SAMPLE_QUERIES, data.n_queries)).astype(np.int64))
     first, last = data.features(data.offsets[some]), data.features(data.offsets[some + 1] - 1)
     agree = np.equal(first[:, columns], last[:, columns]).all(axis=0)
@@ -447,8 +450,8 @@ def _dense(X: Any) -> Array:
     return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())
 
 
-def _constant(data: _Counted, columns: Array) -> Array:
-    """Which of the columns never change. A column of a sparse matrix that is never set is not a feature of the data."""
+def _constant(data: _CountedRows, columns: Array) -> Array:
+    """Which columns never change. A column of a sparse matrix that is never set is not a feature of the data."""
     if data.is_sparse:
         chosen = data.columns(columns).tocsc()
         full = np.diff(chosen.indptr) == data.n_rows
@@ -463,8 +466,8 @@ def _constant(data: _Counted, columns: Array) -> Array:
     return columns
 
 
-def _repeated(data: _Counted, sample: Array, columns: Array) -> list[tuple[int, int]]:
-    """Columns equal to an earlier one, with that one: alike in the sample, then in all rows by a hash of each block."""
+def _duplicate_pairs(data: _CountedRows, sample: Array, columns: Array) -> list[tuple[int, int]]:
+    """(column, earlier equal column) pairs: equal in the sample, then in all rows by a hash of each block."""
     if data.is_sparse:  # most columns of a sparse matrix are zero in a sample
         columns = columns[(sample[:, columns] != 0).any(axis=0)]
     keys: dict[int, tuple[int, ...]] = {int(j): (_print(sample[:, j]),) for j in columns}
@@ -491,7 +494,7 @@ def _print(values: Array) -> int:
 # -- validation data ---------------------------------------------------------------------------------------------------
 
 
-def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
+def _shared_query_findings(data: Dataset, valid: Dataset) -> Iterator[Finding]:
     mine = {query: q for q, query in _counted_ids(data)}
     theirs = _counted_ids(valid)
     shared = [(mine[query], q) for q, query in theirs if query in mine]
@@ -499,7 +502,7 @@ def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
         return
     if _restarts(data.query_ids) or _restarts(valid.query_ids):
         if data.whole is None or valid.whole is None:
-            return  # their rows are elsewhere
+            return  # their rows are not in this process
         some = [shared[i] for i in np.unique(np.linspace(0, len(shared) - 1, SHARED_QUERIES).astype(int))]
         same = sum(_rows_of(data.whole[a]) == _rows_of(valid.whole[b]) for a, b in some)
         if same == 0:
@@ -509,9 +512,9 @@ def _of_shared_queries(data: Dataset, valid: Dataset) -> Iterator[Finding]:
         count = f"{len(shared):,}"
     yield Finding(
         "shared-queries",
-        f"{count} of {len(theirs):,} validation queries are training queries too, so validation cannot tell when "
-        "training goes too far",
-        worded("divide the data by query, as gainful.split does", "divide the data by query"),
+        f"{count} of {len(theirs):,} validation queries are also training queries, so validation cannot "
+        "detect overfitting",
+        worded("split the data by query, as gainful.split does", "split the data by query"),
     )
 
 
@@ -522,7 +525,7 @@ def _counted_ids(data: Dataset) -> list[tuple[int, Any]]:
 
 
 def _restarts(ids: Array) -> bool:
-    """Whether ids are numbers counted from 0 or 1 in each file, so that equal ids do not mean equal queries."""
+    """Whether ids count from 0 or 1 in each file, so that equal ids do not mean equal queries."""
     return ids.dtype.kind in "iu" and bool(ids.min() >= 0) and int(ids.max()) <= 2 * len(ids)
 
 

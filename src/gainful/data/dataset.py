@@ -1,7 +1,7 @@
-"""``RankingData``: queries with their documents, in memory or mapped; and ``Dataset``, the interface of all data.
+"""``RankingData``: queries with their documents, in memory or mapped. ``Dataset``: the interface of all data.
 
 Rankers, metrics and checks take a :class:`Dataset`: blocks of whole queries, wherever they are. A :class:`RankingData`
-is a dataset of one block (several, where it is mapped from a long file); :class:`~gainful.data.sharded.ShardedData` has
+is a dataset of one block (several if it is mapped from a long file); :class:`~gainful.data.sharded.ShardedData` has
 many.
 
 Conventions of RankingData
@@ -17,7 +17,7 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 ``doc_ids``             (n_rows,) or None
 ``feature_names``       n_features strings or None
 ``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
-``input_order``         (n_rows,) int64 or None       where each row stood in the input; None when nothing moved
+``input_order``         (n_rows,) int64 or None       input position of each row; None if no row moved
 ======================  ============================  ==========================================================
 """
 
@@ -42,7 +42,7 @@ from gainful.data.rows import (
     check_grades,
     check_names,
     check_query_weights,
-    first_repeated,
+    first_duplicate,
     group_rows,
     join_optional,
     read_only,
@@ -82,7 +82,7 @@ class Dataset:
 
     @property
     def longest(self) -> int:
-        """Documents of the longest query."""
+        """Number of documents of the longest query."""
         raise NotImplementedError
 
     @property
@@ -105,7 +105,7 @@ class Dataset:
 
     @property
     def whole(self) -> RankingData | None:
-        """All of it as one RankingData, where it is one."""
+        """All of it as one RankingData, if it is one."""
         raise NotImplementedError
 
     def without_codes(self) -> Self:
@@ -119,7 +119,7 @@ class Dataset:
         @property
         def query_ids(self) -> Array: ...
         @property
-        def query_weights(self) -> Array | None: ...  # one per query, or None where all count the same
+        def query_weights(self) -> Array | None: ...  # one per query, or None if all count the same
 
     # -- what follows from the above -----------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Dataset:
 
     @property
     def total_weight(self) -> float:
-        """The sum of the query weights, each 1 where there are none."""
+        """The sum of the query weights; without weights each query counts 1."""
         return float(self.n_queries) if self.query_weights is None else float(self.query_weights.sum())
 
     @property
@@ -151,11 +151,11 @@ class Dataset:
 
     @property
     def first_rows(self) -> PerBlock:
-        """The number of the first row of each block, counted over all blocks."""
+        """The index of each block's first row, counted over all blocks."""
         return PerBlock(tuple(accumulate(self.rows_by_block[:-1], initial=0)))
 
     def map(self, task: Task, *arguments: Any) -> list[Any]:
-        """The results of ``task(block, *arguments)``, one for each block."""
+        """The results of ``task(block, *arguments)``, one per block."""
         return self.source.map(task, self.source.data, *arguments)
 
     def map_resident(self, task: Task, *arguments: Any) -> PerBlock:
@@ -163,7 +163,7 @@ class Dataset:
         return self.source.map_resident(task, self.source.data, *arguments)
 
     def blocks(self) -> Iterator[RankingData]:
-        """The data of each block. Blocks of a cluster are brought here one by one."""
+        """The data of each block. Blocks on a cluster are fetched one by one."""
         for part in self.source.data.parts:
             yield part if self.is_local else self.source.map(_itself, PerBlock((part,)))[0]
 
@@ -198,9 +198,9 @@ class RankingData(Dataset):
         query_ids = as_id_array(self.query_ids, "query_ids")
         if len(query_ids) != len(offsets) - 1:
             raise DataError(f"there are {len(query_ids)} query ids for {len(offsets) - 1} queries")
-        twice = first_repeated(query_ids)
+        twice = first_duplicate(query_ids)
         if twice is not None:
-            raise DataError(f"query id {twice!r} is given twice; rows in any order go through RankingData.from_rows")
+            raise DataError(f"query id {twice!r} is given twice; for rows in any order use RankingData.from_rows")
         refuse_infinite(X)
         self._fill(
             X=X,
@@ -226,8 +226,8 @@ class RankingData(Dataset):
     ) -> RankingData:
         """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
 
-        Queries stand in order of first appearance. ``sample_weight`` has one weight per row, equal within a query: it
-        is the query that is weighted. :meth:`to_input_order` maps results back to the order of the rows given.
+        Queries are in order of first appearance. ``sample_weight`` has one weight per row, equal within a query.
+        :meth:`to_input_order` maps results back to input order.
         """
         for what, given in {"y": y, "qid": qid, "doc_ids": doc_ids, "sample_weight": sample_weight}.items():
             refuse_dask(given, what)
@@ -255,7 +255,7 @@ class RankingData(Dataset):
 
     @classmethod
     def trusted(cls, **fields: Any) -> RankingData:
-        """Build without checks, from fields another RankingData has passed (slices, gainful's own files)."""
+        """Build without checks, from fields that are known to be valid (slices, gainful's own files)."""
         data = object.__new__(cls)
         defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order"))
         data._fill(**(defaults | fields))
@@ -281,12 +281,12 @@ class RankingData(Dataset):
 
     @cached_property
     def counts(self) -> Array:
-        """Documents of each query, (n_queries,) int64."""
+        """Number of documents of each query, (n_queries,) int64."""
         return np.diff(self.offsets)
 
     @property
     def longest(self) -> int:
-        """Documents of the longest query."""
+        """Number of documents of the longest query."""
         return int(self.counts.max())
 
     @property
@@ -308,7 +308,7 @@ class RankingData(Dataset):
 
     @property
     def row_weights(self) -> Array | None:
-        """The weight of each row's query, (n_rows,), or None where all queries count the same."""
+        """The weight of each row's query, (n_rows,), or None if all queries count the same."""
         return None if self.query_weights is None else np.repeat(self.query_weights, self.counts)
 
     @property
@@ -337,10 +337,10 @@ class RankingData(Dataset):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "source"}
 
-    # -- rows back in the order given ----------------------------------------------------------------------------------
+    # -- rows back in input order --------------------------------------------------------------------------------------
 
     def to_input_order(self, values: Any) -> Array:
-        """One value per row of this data, put back into the order in which the rows were given."""
+        """Values, one per row of this data, put back into the input order of the rows."""
         values = np.asarray(column_to_numpy(values))
         if values.ndim == 0 or len(values) != self.n_rows:
             raise DataError(f"values must have one entry per row ({self.n_rows}), had shape {values.shape}")
@@ -365,7 +365,7 @@ class RankingData(Dataset):
             chosen = self._positions(queries)
             rows = rows_of_queries(self.offsets, chosen)
         if len(chosen) == 0:
-            raise DataError("the selection holds no query")
+            raise DataError("the selection has no queries")
         return RankingData.trusted(
             X=self.X[rows],
             y=self.y[rows],
@@ -405,7 +405,7 @@ class RankingData(Dataset):
         for query in ids:
             key = query.item() if isinstance(query, np.generic) else query
             if key not in position:
-                raise DataError(f"there is no query {key!r} in this data")
+                raise DataError(f"this data has no query {key!r}")
             chosen.append(position[key])
         return self[chosen]
 
@@ -423,24 +423,24 @@ class RankingData(Dataset):
             if part.n_features != first.n_features:
                 raise DataError(f"part {i} has {part.n_features} features, part 0 has {first.n_features}")
             if part.feature_names != first.feature_names:
-                raise DataError(f"part {i} has other feature names than part 0")
+                raise DataError(f"part {i} has different feature names than part 0")
             if part.is_sparse != first.is_sparse:
                 raise DataError(f"part {i} is {'sparse' if part.is_sparse else 'dense'} and part 0 is not")
         query_ids = as_id_array([query for part in parts for query in part.query_ids.tolist()], "query_ids")
-        twice = first_repeated(query_ids)
+        twice = first_duplicate(query_ids)
         if twice is not None:
-            raise DataError(f"query {twice!r} is in two parts; give the queries of each part ids of their own")
+            raise DataError(f"query {twice!r} is in two parts; query ids must differ between parts")
         return join_pieces(parts).replace(query_ids=query_ids)
 
     def with_n_features(self, n_features: int) -> RankingData:
-        """The same data with zero columns added at the end: in LETOR text a feature not written is 0."""
+        """The same data with zero columns added at the end: in LETOR text an absent feature is 0."""
         extra = n_features - self.n_features
         if extra < 0:
             raise DataError(f"the data has {self.n_features} features, more than the {n_features} asked for")
         if extra == 0:
             return self
         if self.feature_names is not None:
-            raise DataError(f"the data names its {self.n_features} features, so {n_features} cannot be meant")
+            raise DataError(f"the data has {self.n_features} named features, so it cannot be widened to {n_features}")
         if self.is_sparse:
             wider = self.X.copy()
             wider.resize((self.n_rows, n_features))
@@ -450,14 +450,14 @@ class RankingData(Dataset):
         return self.replace(X=wider)
 
     def replace(self, **fields: Any) -> RankingData:
-        """A copy with some fields replaced, unchecked; for code that keeps the conventions itself."""
+        """A copy with some fields replaced, unchecked; for code that respects the conventions itself."""
         mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return RankingData.trusted(**(mine | fields))
 
-    # -- looking at it -------------------------------------------------------------------------------------------------
+    # -- inspection ----------------------------------------------------------------------------------------------------
 
     def equals(self, other: RankingData) -> bool:
-        """The same arrays, ids, names and weights (missing values equal each other). Row history is not compared."""
+        """Whether arrays, ids, names and weights are equal (NaN equals NaN). Input order is not compared."""
         if self.is_sparse != other.is_sparse or self.X.shape != other.X.shape or self.X.dtype != other.X.dtype:
             return False
         return (
@@ -471,7 +471,7 @@ class RankingData(Dataset):
         )
 
     def describe(self) -> Description:
-        """Counts and ranges that tell whether this is the data one meant."""
+        """Counts and ranges that show whether this is the data you expect."""
         return describe(self)
 
     def __repr__(self) -> str:
@@ -487,7 +487,7 @@ def _itself(data: RankingData) -> RankingData:
 
 
 def _read_only(value: Any) -> Any:
-    """A view that refuses writes; the caller's own array stays as it was."""
+    """A read-only view; the caller's own array is unchanged."""
     if isinstance(value, np.ndarray):
         return read_only(value)
     if hasattr(value, "indptr"):
@@ -501,9 +501,9 @@ def _read_only(value: Any) -> Any:
 def join_pieces(
     pieces: Sequence[RankingData], continues: Sequence[bool] | None = None, dtype: Any = None
 ) -> RankingData:
-    """All rows of pieces that agree on their features, without checks.
+    """All rows of pieces with the same features, without checks.
 
-    Where ``continues`` is true, the first query of the piece goes on from the last one of the piece before.
+    Where ``continues`` is true, the first query of the piece continues the last one of the previous piece.
     """
     old = [0] * len(pieces) if continues is None else [int(goes_on) for goes_on in continues]
     both = list(zip(pieces, old, strict=True))

@@ -1,4 +1,4 @@
-"""What a data set looks like: counts and ranges that tell whether it is the one that was meant."""
+"""What a data set looks like: counts and ranges that show whether it is the one you expect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """What :meth:`RankingData.describe` found. ``str`` gives a readable text, :meth:`to_dict` the values."""
+    """The result of :meth:`RankingData.describe`. ``str`` gives a readable text, :meth:`to_dict` the values."""
 
     queries: int
     documents: int
@@ -50,7 +50,7 @@ class Description:
             ("queries", f"{self.queries:,}" + (" (weighted)" if self.weighted else "")),
             ("documents", f"{self.documents:,}"),
             (
-                "documents a query",
+                "documents per query",
                 f"{per['min']:,.0f} to {per['max']:,.0f}, median {per['median']:,.0f}, mean {per['mean']:,.1f}",
             ),
             (
@@ -74,7 +74,7 @@ class Description:
 
 
 def describe(data: RankingData) -> Description:
-    """Look at everything once."""
+    """Describe the data in one pass."""
     values = np.unique(data.y)
     grades = None
     if len(values) <= 32:
@@ -118,7 +118,7 @@ def _count_constant(X: Any) -> int:
 
 
 def _count_varying(X: Any) -> int:
-    """Columns of a CSR matrix that hold two values, zeros not stored included; no array is as wide as the matrix."""
+    """Columns of a CSR matrix with at least two values, counting unstored zeros; no array is as wide as the matrix."""
     if X.nnz == 0:
         return 0
     order = np.argsort(X.indices, kind="stable")

@@ -1,4 +1,4 @@
-"""Feature matrices from whatever users hold them in: arrays, sparse matrices, pandas, polars and Arrow tables."""
+"""Feature matrices from whatever users have: arrays, sparse matrices, pandas, polars and Arrow tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CODES = (np.uint8, np.uint16)
 
 
 def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
-    """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names a frame brings.
+    """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names of a frame.
 
-    Dense uint8 and uint16 stay as they are: codes of bins, which only tree rankers compute with unchanged.
-    Nothing is copied when X already has that form. Frames keep their missing entries as NaN.
+    Dense uint8 and uint16 stay as they are: they are bin codes, which only tree rankers use directly. Nothing is copied
+    if X already has the right form. Missing entries of frames become NaN.
     """
     refuse_dask(X, what)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
@@ -36,16 +36,16 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
 
 
 def refuse_dask(values: Any, what: str) -> None:
-    """Raise where values are computed by Dask: to bring them here is for the user to decide, who knows their size."""
+    """Raise if values are a Dask collection: only the user knows its size, and so whether to compute it."""
     if hasattr(values, "__dask_graph__"):
         raise DataError(
-            f"{what} is a Dask {type(values).__name__}, which is not brought here unasked; call compute() on it where "
-            "it fits in memory. fit, predict and score take X, y and qid together as Dask arrays, or as a Dask frame"
+            f"{what} is a Dask {type(values).__name__}, which gainful does not compute by itself; call compute() on it "
+            "if it fits in memory. fit, predict and score take X, y and qid together as Dask arrays, or as a Dask frame"
         )
 
 
 def without_codes(X: Any) -> Any:
-    """X with uint8 and uint16 turned into float32, which holds all of them exactly."""
+    """X with uint8 and uint16 as float32, which represents all of them exactly."""
     return X.astype(np.float32) if X.dtype in CODES else X
 
 
@@ -70,7 +70,7 @@ def _is_sparse(X: Any) -> bool:
 
 
 def _is_nullable_number(column: Any) -> bool:
-    """Whether this is a pandas column of numbers that keeps its missing entries in a mask."""
+    """Whether this is a pandas column of numbers with a mask of missing entries."""
     return getattr(column.dtype, "kind", None) in ("i", "u", "f", "b")
 
 

@@ -1,4 +1,4 @@
-"""The rows of each query by falling grade."""
+"""The rows of each query in descending order of grade."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gainful.data.rows import Array
 
 
 def by_grade(grades: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """(order, blocks, starts): the rows of each query by falling grade, cut where the grade changes."""
+    """(order, blocks, starts): the rows of each query by descending grade, cut where the grade changes."""
     counts = np.diff(offsets)
     query = np.repeat(np.arange(len(counts)), counts)
     rows = np.lexsort((-grades, query))
@@ -20,6 +20,6 @@ def by_grade(grades: Array, offsets: Array) -> tuple[Array, Array, Array]:
 
 
 def count_pairs(offsets: Array, blocks: Array, starts: Array) -> Array:
-    """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64; see :func:`by_grade`."""
+    """|R_q|, the number of pairs of different grade in each query: (n_queries,) float64; see :func:`by_grade`."""
     sizes, counts = np.diff(starts).astype(np.float64), np.diff(offsets).astype(np.float64)
     return np.asarray(0.5 * (counts**2 - np.add.reduceat(sizes**2, blocks[:-1])))

@@ -23,14 +23,14 @@ def block_shares(data: RankingData, total: float) -> Array:
 
 
 def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
-    """The weight of each query over the mean of all: that of the data, or ``mean`` where they are a block of more."""
+    """The weight of each query over the mean weight: that of the data, or ``mean`` if the data is one block of many."""
     if mean is None:
         mean = 1.0 if data.query_weights is None else float(data.query_weights.sum()) / data.n_queries
     return block_shares(data, mean)
 
 
 def pair_counts(data: RankingData) -> Array:
-    """|R_q|, the pairs of documents of different grades, of each query: (n_queries,) float64."""
+    """|R_q|, the number of pairs of different grade in each query: (n_queries,) float64."""
     _, blocks, starts = by_grade(data.y, data.offsets)
     return count_pairs(data.offsets, blocks, starts)
 

@@ -1,4 +1,4 @@
-"""Rows: grouping them by query, and the checks that ranking data has to pass."""
+"""Rows: grouping them by query, and the checks that ranking data must pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gainful.data.frames import column_to_numpy
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
-CHUNK_VALUES = 1 << 20  # values of X that are worked on together, so that no temporary is as large as X
+CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is as large as X
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ CHUNK_VALUES = 1 << 20  # values of X that are worked on together, so that no te
 def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
     """Stable grouping of rows by query: (order, offsets, query_ids).
 
-    ``order[i]`` is the input row that becomes row i, or ``order`` is None when the rows are grouped already.
+    ``order[i]`` is the input row that becomes row i, or ``order`` is None if the rows are already grouped.
     """
     if qid is None:
         raise DataError("qid is missing; ranking needs the query id of every row, qid=[...]")
@@ -72,7 +72,7 @@ def as_id_array(ids: Any, what: str) -> Array:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, or a frame library's own mark (whose comparison with itself is no truth value)."""
+    """Whether it is None, NaN, or a frame library's own marker (which, compared with itself, gives no truth value)."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
@@ -91,7 +91,7 @@ def _codes_by_first_appearance(ids: Array) -> tuple[Array, Array]:
 
 
 def rows_of_queries(offsets: Array, queries: Array) -> Array:
-    """Row numbers of the given queries, one query after the other."""
+    """Row numbers of the given queries, one query after another."""
     starts, counts = offsets[queries], offsets[queries + 1] - offsets[queries]
     shift = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
     rows: Array = shift + np.arange(int(counts.sum()))
@@ -99,7 +99,7 @@ def rows_of_queries(offsets: Array, queries: Array) -> Array:
 
 
 def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
-    """Queries at which to cut, so that a chunk has about ``step`` rows and at least one query."""
+    """Queries at which to cut, so that each chunk has about ``step`` rows and at least one query."""
     cuts = [first]
     while cuts[-1] < last:
         here = cuts[-1]
@@ -108,8 +108,8 @@ def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
     return cuts
 
 
-def first_repeated(ids: Array) -> Any:
-    """The first id that has stood before, or None."""
+def first_duplicate(ids: Array) -> Any:
+    """The first id that appeared before, or None."""
     values = ids.tolist()
     if len(set(values)) == len(values):
         return None
@@ -122,7 +122,7 @@ def first_repeated(ids: Array) -> Any:
 
 
 def join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: Any) -> Array | None:
-    """All arrays as one, with ``fill`` where there is none; None if there is none at all."""
+    """All arrays as one, with ``fill`` in place of None; None if all are None."""
     if all(array is None for array in arrays):
         return None
     return np.concatenate(
@@ -134,7 +134,7 @@ def stack_matrices(matrices: Sequence[Any], dtype: Any = None) -> Any:
     """The rows of all matrices, dense or CSR, as one matrix."""
     if isinstance(matrices[0], np.ndarray):
         return np.concatenate(matrices, dtype=dtype)
-    from scipy import sparse  # slow to import, and seldom needed
+    from scipy import sparse  # slow to import, and rarely needed
 
     return sparse.vstack(matrices, format="csr", dtype=dtype)
 
@@ -165,7 +165,7 @@ def check_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array
 
 
 def refuse_empty(X: Any) -> None:
-    """Raise where there is nothing to rank."""
+    """Raise if there is nothing to rank."""
     if X.shape[0] == 0:
         raise DataError("there are no rows; ranking data needs at least one query with one document")
 
@@ -175,7 +175,7 @@ def refuse_infinite(X: Any, first_row: int = 0) -> None:
     start = 0
     for chunk in value_chunks(X):
         with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not np.isfinite(chunk.sum())  # one cheap pass settles the ordinary case
+            suspicious = not np.isfinite(chunk.sum())  # one cheap pass is enough in the ordinary case
         if suspicious and np.isinf(chunk).any():
             flat = start + int(np.flatnonzero(np.isinf(chunk).ravel())[0])
             row, column = _place_of(X, flat)
@@ -187,7 +187,7 @@ def refuse_infinite(X: Any, first_row: int = 0) -> None:
 
 
 def row_chunks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
-    """Runs of rows with about ``values`` values together, CHUNK_VALUES unless told; a row has ``width`` of them."""
+    """Runs of rows with about ``values`` values each, by default CHUNK_VALUES; a row has ``width`` values."""
     step = max(1, int((CHUNK_VALUES if values is None else values) / max(width, 1.0)))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
@@ -199,14 +199,14 @@ def value_chunks(X: Any) -> Iterator[Array]:
 
 
 def read_only(array: Array) -> Array:
-    """A plain read-only view: the compiler takes writable and read-only arrays for different types."""
+    """A plain read-only view: to the compiler, writable and read-only arrays are different types."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def is_mapped(X: Any) -> bool:
-    """Whether the values lie in a file that is mapped, so that memory holds of them only what is in use."""
+    """Whether the values are mapped from a file, so that only those in use take memory."""
     values = X if isinstance(X, np.ndarray) else getattr(X, "data", None)
     while isinstance(values, np.ndarray):
         values = values.base
@@ -220,7 +220,7 @@ def _place_of(X: Any, flat: int) -> tuple[int, int]:
 
 
 def linear_scores(X: Any, w: Array) -> Array:
-    """X·w in float64 whatever X is stored in, without a float64 copy of X."""
+    """X·w in float64 whatever the type of X, without a float64 copy of X."""
     if X.dtype == np.float64:
         return np.asarray(X @ w)
     scores = np.empty(X.shape[0])
@@ -230,7 +230,7 @@ def linear_scores(X: Any, w: Array) -> Array:
 
 
 class Columns:
-    """The features of X one at a time, in float64. CSR is kept by columns beside X; dense X is not copied."""
+    """The features of X one at a time, in float64. A CSR matrix is copied to CSC; a dense one is not copied."""
 
     def __init__(self, X: Any):
         self._dense = isinstance(X, np.ndarray)

@@ -1,6 +1,6 @@
 """``ShardedData``: ranking data in blocks of whole queries that need not be in memory together.
 
-The blocks may be mapped from files, read from a folder of shards, or held by the workers of a cluster.
+The blocks may be mapped from files, read from a folder of shards, or be on the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from gainful.data.blocks import Blocks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import Array, first_repeated, join_optional
+from gainful.data.rows import Array, first_duplicate, join_optional
 from gainful.errors import DataError
 
 
 @dataclass(frozen=True)
 class BlockFacts:
-    """What is known of a block without going back to it."""
+    """What is known about a block without reading it again."""
 
     n_rows: int
     n_features: int
@@ -56,7 +56,7 @@ class BlockFacts:
 class ShardedData(Dataset):
     """Blocks of whole queries. Open a folder of shards with :func:`gainful.open_shards`.
 
-    ``names`` say in errors which block is meant. ``blocks`` decides where tasks run.
+    ``names`` identify the blocks in errors. ``blocks`` decides where tasks run.
     """
 
     def __init__(self, blocks: Blocks, names: Sequence[str] | None = None, facts: Sequence[BlockFacts] | None = None):
@@ -71,18 +71,18 @@ class ShardedData(Dataset):
             if one.n_features != first.n_features:
                 raise DataError(
                     f"{name} has {one.n_features} features, {self.names[0]} has {first.n_features}; all shards need "
-                    "the same features (gainful data convert writes them so)"
+                    "the same features (gainful data convert ensures this)"
                 )
             if one.feature_names != first.feature_names:
-                raise DataError(f"{name} has other feature names than {self.names[0]}")
+                raise DataError(f"{name} has different feature names than {self.names[0]}")
             if one.is_sparse != first.is_sparse or one.dtype != first.dtype:
-                raise DataError(f"{name} holds its features in another form than {self.names[0]}; convert both alike")
+                raise DataError(f"{name} stores its features differently from {self.names[0]}; convert both alike")
         if self.total_weight == 0:
             where = self.names[0] if len(self.names) == 1 else f"{self.names[0]} to {self.names[-1]}"
-            raise DataError(f"all queries weigh 0 ({where}); at least one must count")
+            raise DataError(f"all queries have weight 0 ({where}); at least one needs a positive weight")
         if len(self.facts) == 1:
             return
-        twice = first_repeated(np.concatenate([one.query_ids for one in self.facts]))
+        twice = first_duplicate(np.concatenate([one.query_ids for one in self.facts]))
         if twice is not None:
             places = [name for name, one in zip(self.names, self.facts, strict=True) if (one.query_ids == twice).any()]
             raise DataError(
@@ -118,7 +118,7 @@ class ShardedData(Dataset):
 
     @property
     def longest(self) -> int:
-        """Documents of the longest query."""
+        """Number of documents of the longest query."""
         return max(one.longest for one in self.facts)
 
     @property
@@ -139,19 +139,19 @@ class ShardedData(Dataset):
 
     @cached_property
     def query_weights(self) -> Array | None:
-        """The weight of each query, or None where all count the same."""
+        """The weight of each query, or None if all count the same."""
         return join_optional([one.query_weights for one in self.facts], self.queries_by_block, 1.0)
 
     @cached_property
     def has_missing(self) -> bool:
-        """Whether any feature value is NaN: one pass over the data."""
+        """Whether any feature value is NaN; takes one pass over the data."""
         return any(self.map(_has_missing))
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
     @property
     def whole(self) -> RankingData | None:
-        """The only block, where there is one and it is here."""
+        """The only block, if there is just one and it is in this process."""
         return self.source.data.parts[0] if self.is_local and self.n_blocks == 1 else None
 
     @property

@@ -1,4 +1,4 @@
-"""Train, validation and test parts that never divide a query."""
+"""Training, validation and test parts that never split a query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Part = RankingData | Callable[[], RankingData]
 
 
 class Split:
-    """One way of dividing data: ``train``, ``valid`` (or None) and ``test``.
+    """One way to split data: ``train``, ``valid`` (or None) and ``test``.
 
-    A part may be given as a function, which is called whenever the part is asked for: cross-validation then holds one
-    fold at a time in memory.
+    A part may be a function, which is called each time the part is needed: cross-validation then holds one fold at a
+    time in memory.
     """
 
     def __init__(self, train: Part, valid: Part | None, test: Part, name: str = ""):
@@ -45,7 +45,7 @@ class Split:
 def first_look(
     data: RankingData | Split | Sequence[Split], valid: RankingData | None = None
 ) -> tuple[RankingData, RankingData | None]:
-    """Training and validation data to check before many trainings: the data given, or the parts of the first split."""
+    """Training and validation data to check before many trainings: the given data, or the parts of the first split."""
     if isinstance(data, RankingData):
         return data, valid
     first = data if isinstance(data, Split) else data[0]
@@ -57,10 +57,10 @@ def _load_part(part: Part) -> RankingData:
 
 
 def split(data: RankingData, sizes: Sequence[float] = (0.6, 0.2, 0.2), *, seed: int = 0) -> tuple[RankingData, ...]:
-    """Divide the queries at random into ``len(sizes)`` parts.
+    """Split the queries at random into ``len(sizes)`` parts.
 
-    ``sizes`` are shares (their sum at most 1) or numbers of queries. Each part keeps the order of the data, and shares
-    that add up to 1 leave no query out.
+    ``sizes`` are shares (their sum at most 1) or numbers of queries. Each part keeps the order of the data; shares that
+    add up to 1 use every query.
 
     >>> import gainful
     >>> train, valid, test = gainful.split(gainful.make_artificial(10), (0.6, 0.2, 0.2), seed=0)
@@ -76,8 +76,8 @@ def split(data: RankingData, sizes: Sequence[float] = (0.6, 0.2, 0.2), *, seed: 
 def folds(data: RankingData, n_folds: int = 5, *, seed: int = 0) -> list[Split]:
     """Cross-validation by query, arranged as LETOR does.
 
-    The queries are divided at random into ``n_folds`` parts of (nearly) equal size. Fold i tests on part i, validates
-    on part i − 1 and trains on the others; every query is tested once.
+    The queries are split at random into ``n_folds`` parts of (nearly) equal size. Fold i tests on part i, validates on
+    part i − 1 and trains on the others; every query is tested once.
     """
     if not isinstance(n_folds, (int, np.integer)) or isinstance(n_folds, bool) or n_folds < 3:
         raise ParameterError.of("folds", "n_folds", "an integer ≥ 3 (train, validation and test part)", n_folds)

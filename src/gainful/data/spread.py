@@ -15,9 +15,9 @@ import numpy as np
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import DataError
 
-NOISE = 1e-12  # part of the sum of squares that may be rounding
-ROUNDING = 8 * float(np.finfo(np.float64).eps)  # part of the mean by which a constant feature may seem to vary
-SMALLEST = 1e-290  # deviations below it have no reciprocal that leaves room for weights
+NOISE = 1e-12  # fraction of the sum of squares that may be rounding error
+ROUNDING = 8 * float(np.finfo(np.float64).eps)  # fraction of the mean by which a constant feature may seem to vary
+SMALLEST = 1e-290  # the reciprocal of a smaller deviation is too large to multiply with weights
 LEAST_EXPONENT = -1000
 
 
@@ -30,14 +30,14 @@ class Spread:
     deviation: Array
 
     def scales(self, scale: str | None) -> Array:
-        """What each feature is divided by, (d,): "standard" its standard deviation, None 1; ∞ where it is constant.
+        """The divisor of each feature, (d,): its standard deviation ("standard") or 1 (None); ∞ if it is constant.
 
-        A feature divided by ∞ is 0 and its weight v/∞ is exactly 0.
+        A feature divided by ∞ is 0, and its weight v/∞ is exactly 0.
         """
         return np.where(self.deviation > 0.0, 1.0 if scale is None else self.deviation, np.inf)
 
     def mean_square(self, scale: str | None) -> float:
-        """Σ_i ω_i ((x_ij − mean_j)/scale_j)², averaged over the features: a penalty in this unit fits any data."""
+        """Σ_i ω_i ((x_ij − mean_j)/scale_j)², averaged over the features: a penalty in this unit suits any data."""
         return self.total * float(np.mean(np.square(self.deviation / self.scales(scale))))
 
 
@@ -61,13 +61,13 @@ class Sums:
 
 
 def feature_spread(X: Any, weights: Array | None = None) -> Spread:
-    """Of the rows of X, dense or CSR, without a copy of it."""
+    """The spread of the rows of X, dense or CSR, without copying X."""
     shift = first_row(X, weights)
     return spread_of_sums([feature_sums(X, shift, weights)], shift)
 
 
 def first_row(X: Any, weights: Array | None = None) -> Array:
-    """The first row that counts: a point among the values, from which sums of squares lose few digits."""
+    """The first row that counts: a point among the values, about which sums of squares lose few digits."""
     first = 0 if weights is None else int((weights > 0.0).argmax())
     row = X[first : first + 1]
     return np.asarray(row if isinstance(X, np.ndarray) else row.toarray(), dtype=np.float64).ravel()
@@ -84,18 +84,18 @@ def feature_sums(X: Any, shift: Array, weights: Array | None = None) -> Sums:
 
 
 def _rows_that_count(chunk: Any, omega: Array) -> tuple[Any, Array]:
-    """Without the rows of weight 0, whose values must not matter."""
+    """The chunk and weights without rows of weight 0, whose values must not matter."""
     counts = omega > 0.0
     return (chunk, omega) if counts.all() else (chunk[counts], omega[counts])
 
 
 def spread_of_sums(parts: list[Sums], shift: Array) -> Spread:
-    """The spread of all rows from the sums of blocks of them, taken about one point."""
+    """The spread of all rows, from the sums of their blocks about one point."""
     sums = functools.reduce(Sums.__add__, parts)
     mean, square = sums.first / sums.total, sums.second / sums.total
     variance = square - mean * mean
     if not np.isfinite(variance).all():
-        raise DataError("the features are too far apart to be scaled: their differences overflow; divide them first")
+        raise DataError("the features are too far apart to be scaled: their differences overflow; rescale them first")
     deviation = sums.unit * np.sqrt(np.where(variance > NOISE * square, variance, 0.0))
     mean = shift + sums.unit * mean
     constant = deviation <= np.maximum(ROUNDING * np.abs(mean), SMALLEST)
@@ -112,7 +112,7 @@ def _dense_sums(chunk: Array, shift: Array, omega: Array) -> Sums:
 
 
 def _sparse_sums(chunk: Any, shift: Array, omega: Array) -> Sums:
-    """What is not stored is 0, and as far from ``shift`` as 0 is."""
+    """Values not stored are 0 and count as such."""
     (n, d), at = chunk.shape, chunk.indices
     weight = np.repeat(omega, np.diff(chunk.indptr))
     all_stored = np.bincount(at, minlength=d) == n

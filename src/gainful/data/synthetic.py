@@ -34,8 +34,8 @@ def make_artificial(
     """``n_queries`` queries of ``n_docs`` documents, grades 0 … n_grades − 1.
 
     The target is cut into grades at its quantiles over the whole data: all grades equally likely, or with the
-    probabilities ``grade_shares`` (lowest grade first). The papers do not say how they cut it. Train and test data of
-    one problem come from one call, divided by :func:`gainful.split`.
+    probabilities ``grade_shares`` (lowest grade first). The papers do not say how they cut it. For training and test
+    data of one problem, split the result of one call with :func:`gainful.split`.
 
     >>> data = make_artificial(4, n_docs=10, seed=1)
     >>> data.n_queries, data.n_rows, data.n_features

@@ -65,7 +65,7 @@ def export(
     ----------
     model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
     path : file to write; nothing is written if the check fails
-    to : "onnx", "elasticsearch", "opensearch", "solr" or "json"
+    to : a name of ``gainful.exports.TARGETS``: "onnx", "elasticsearch", "opensearch", "solr", "json"
     format : of trees for Elasticsearch and OpenSearch: "xgboost" (default) or "ranklib"
     check_on : data to check as well, at most 10,000 rows: a RankingData, array or frame
     name : of the model in the engine
@@ -79,7 +79,7 @@ def export(
     Exported : files, largest difference, notes on how to set up the engine
     """
     if to not in TARGETS:
-        raise UnknownNameError.among("export", to, TARGETS)
+        raise UnknownNameError.among("export target", to, TARGETS)
     if missing not in ("model", "zero"):
         raise ParameterError.of("export", "missing", "'model' or 'zero'", missing)
     for what, text in (("name", name), ("feature_set", feature_set), ("store", store)):

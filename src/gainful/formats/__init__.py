@@ -1,4 +1,4 @@
-"""Read and write ranking data. The suffix of a file, or ``format=``, says which module does it.
+"""Read and write ranking data. The suffix of a file, or ``format=``, selects the module that does it.
 
 To add a format, write a module and add a line to :data:`FORMATS`. The module has
 
@@ -6,10 +6,10 @@ To add a format, write a module and add a line to :data:`FORMATS`. The module ha
 - ``open_writer(path, data, *, …)``: a :class:`~gainful.formats.files.FileWriter` for one append of ``data``;
 - ``open_source(paths, *, …)``: a :class:`~gainful.formats.sources.Source`, which reads the files in bounded memory.
   Without it, conversion reads each file whole.
-- ``columns(path, *, …)``, for tables only: the names of the columns by role.
+- ``columns(path, *, …)``, for tables only: the column names by role.
 
 The keyword-only parameters are the format's options; ``open_source`` takes those of ``read``. Modules are imported
-when they are first needed.
+on first use.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Format:
     module: str
     suffixes: tuple[str, ...]
     compressible: bool = False
-    mapped: bool = False  # values stay in the file when it is read
-    fixed: dict[str, Any] = field(default_factory=dict)  # arguments that the format sets, not the caller
+    mapped: bool = False  # reading leaves the values in the file
+    fixed: dict[str, Any] = field(default_factory=dict)  # arguments set by the format, not by the caller
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """A function of the format's module, or None if the format has no such function."""
@@ -78,7 +78,7 @@ def read(path: PathLike, format: str | None = None, **options: Any) -> RankingDa
 
 
 def columns_of(path: PathLike, format: str | None = None, **options: Any) -> dict[str, list[str]] | None:
-    """Which columns of a table play which role (query, grade, document, weight, feature); None for other formats.
+    """The columns of a table by role (query, grade, document, weight, feature); None for other formats.
 
     Parameters as in :func:`read`.
     """

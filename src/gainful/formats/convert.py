@@ -1,6 +1,6 @@
-"""Data that need not fit into memory: blocks of whole queries from files, and conversion into gainful's binary form.
+"""Data larger than memory: blocks of whole queries from files, and conversion to gainful's binary format.
 
-Memory holds a piece of the rows, some tens of MiB, and about a hundred bytes for each query.
+Memory holds one piece of the rows, some tens of MiB, and about a hundred bytes per query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from gainful.data.dataset import RankingData, join_pieces
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats import FORMATS, format_of, read, write
-from gainful.formats.binary.reader import Opened
+from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
 from gainful.formats.files import PathLike, check_readable, prepare_folder, reason, refuse_unwritable
@@ -32,7 +32,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Converted:
-    """What was written: the files and what they hold together."""
+    """What was written: the files and their total counts."""
 
     paths: tuple[Path, ...]
     n_queries: int
@@ -51,7 +51,7 @@ def open_source(path: PathLike, format: str | None = None, **options: Any) -> So
         check_readable(file)
         if format_of(file, format) is not chosen:
             raise FormatError(
-                f"is of another format than {files[0].name}; a folder holds files of one format", path=file
+                f"has a different format from {files[0].name}; all files of a folder must have one format", path=file
             )
     chosen.check_options("read", "read", options)
     open_chosen = chosen.function("open_source")
@@ -69,9 +69,9 @@ def iter_blocks(
 ) -> Iterator[RankingData]:
     """The data of a file, or of a folder of shards, in blocks of whole queries of about ``rows`` rows.
 
-    Together the blocks are what :func:`gainful.read` gives. Text is gone through once before the first block comes: its
-    width and the kind of its ids follow from all of it. Where rows of a query stand apart, the blocks come from a
-    binary file in the folder for temporary files.
+    Together the blocks equal what :func:`gainful.read` returns. Text is read once before the first block, as its width
+    and the kind of its ids depend on all of it. If rows of a query are not adjacent, the blocks come from a binary file
+    in the folder for temporary files.
     """
     if not isinstance(rows, int) or rows < 1:
         raise ParameterError.of("iter_blocks", "rows", "an integer from 1", rows)
@@ -104,9 +104,9 @@ def _join_blocks(source: Source, rows: int) -> Iterator[RankingData]:
 
 
 def cut(pieces: Iterable[Piece], rows: int) -> Iterator[tuple[RankingData, bool, bool]]:
-    """ChunkedMatrix cut where a block ends: (data, goes on from the one before, is the first of a block).
+    """The pieces cut at block ends: (data, continues the previous one, is the first of a block).
 
-    A block ends with the first query that fills it to ``rows`` rows.
+    A block ends with the first query that brings it to ``rows`` rows.
     """
     size, is_new = 0, True
     for data, continues, _ in pieces:
@@ -139,12 +139,12 @@ def convert(
     write_options: dict[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Converted:
-    """Write the data of a file or a folder of shards in another form, in bounded memory.
+    """Write the data of a file or a folder of shards in another format, in bounded memory.
 
     Parameters
     ----------
-    format, to : formats of the source and the target, by default as the suffixes say
-    shard_rows : write a folder of files of whole queries, each with about so many rows; ``to`` is then by default
+    format, to : formats of the source and the target, by default those of the suffixes
+    shard_rows : write a folder of files of whole queries, each with about this many rows; ``to`` then defaults to
         "binary"
     progress : called with the number of rows read so far in this pass
     """
@@ -162,19 +162,19 @@ def convert(
         return _write_shards(rows, Path(target), to, shard_rows, how, progress)
     if chosen is BINARY:
         write_binary(rows, Path(target), progress)
-        return _summary([Path(target)], Opened(target))
+        return _summary([Path(target)], BinaryFile(target))
     with _as_one_binary(rows, Path(target).resolve().parent, progress) as path:
-        opened = Opened(path)
+        opened = BinaryFile(path)
         write(opened.part(0, opened.n_queries), target, to, **how)
         return _summary([Path(target)], opened)
 
 
-def _summary(paths: Sequence[Path], opened: Opened) -> Converted:
+def _summary(paths: Sequence[Path], opened: BinaryFile) -> Converted:
     return Converted(tuple(paths), opened.n_queries, opened.shape.n_rows, opened.shape.n_features)
 
 
 def write_binary(source: Source, path: Path, progress: Progress | None = None) -> None:
-    """The rows of a source as one binary file; passes are made until one was on right assumptions."""
+    """Write the rows of a source to one binary file; passes are repeated until one had the right assumptions."""
     while True:
         try:
             with _writer(source.layout(), path, source.queries) as writer:
@@ -206,7 +206,7 @@ def _writer(layout: Layout, path: Path, queries: Queries | None = None) -> Write
 
 @contextmanager
 def _errors_of(source: Source) -> Iterator[None]:
-    """Says of rows that cannot be written which file they are from."""
+    """Name the source file in errors about rows that cannot be written."""
     try:
         yield
     except FormatError:
@@ -217,7 +217,7 @@ def _errors_of(source: Source) -> Iterator[None]:
 
 @contextmanager
 def _as_one_binary(source: Source, folder: Path, progress: Progress | None) -> Iterator[Path]:
-    """The source as one binary file: itself, or one that is there until the block ends."""
+    """The source as one binary file: itself, or a temporary one that exists until the block ends."""
     if isinstance(source, BinarySource) and len(source.paths) == 1:
         yield source.paths[0]
         return
@@ -242,7 +242,7 @@ def _write_shards(
         if source.queries is None and to == "binary":
             return _stream_shards(source, folder, target, rows, progress)
         with _as_one_binary(source, folder, progress) as path:
-            opened = Opened(path)
+            opened = BinaryFile(path)
             names: list[str] = []
             for block in _join_blocks(BinarySource([path]), rows):
                 names.append(_shard_name(len(names), suffix))
@@ -251,8 +251,8 @@ def _write_shards(
 
 
 def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progress: Progress | None) -> Converted:
-    """Binary shards straight from the source, of which everything is known and whose queries are adjacent."""
-    layout = replace(source.layout(), text_integers=())  # ids are in their final form, the same in all shards
+    """Write binary shards straight from a source whose layout is known and whose queries are adjacent."""
+    layout = replace(source.layout(), text_integers=())  # ids already have their final form, the same in all shards
     names: list[str] = []
     n_rows = n_queries = 0
     parts = cut(source.pieces(), rows)
@@ -271,15 +271,15 @@ def _stream_shards(source: Source, folder: Path, target: Path, rows: int, progre
 
 
 def _shard_name(number: int, suffix: str) -> str:
-    """part-00000.gnf, …; behind part-99999 come names of more digits, which shards are ordered by."""
+    """part-00000.gnf, …; names after part-99999 have more digits, and shards are ordered by number."""
     return f"part-{number:05}{suffix}"
 
 
 @contextmanager
 def _new_folder(target: Path) -> Iterator[Path]:
-    """A folder that gets its name when the block ends well, and leaves no trace when it does not."""
+    """A folder that gets its name when the block succeeds, and leaves no trace otherwise."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise FormatError("is there already; shards are written to a new or empty folder", path=target)
+        raise FormatError("already exists; write shards to a new or empty folder", path=target)
     parent = Path(os.path.realpath(target)).parent
     if not parent.is_dir():
         raise FormatError(f"the folder {parent} does not exist; create it first", path=target)
@@ -291,7 +291,9 @@ def _new_folder(target: Path) -> Iterator[Path]:
     except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, FormatError) and folder in Path(str(error.path)).parents:
-            raise FormatError(str(error).removeprefix(f"{error.path}: "), path=target) from None  # of no use to anyone
+            raise FormatError(
+                str(error).removeprefix(f"{error.path}: "), path=target
+            ) from None  # the temporary path would mean nothing to the user
         if isinstance(error, OSError):
             raise FormatError(f"cannot be written: {reason(error)}", path=target) from error
         raise

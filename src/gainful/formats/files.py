@@ -1,4 +1,4 @@
-"""Files as the formats need them: whole or not at all when written, in bounded chunks when read."""
+"""Files for the formats: written whole or not at all, read in bounded chunks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 BUFFER_BYTES = 1 << 20
-SPARE_FILES = 64  # that a process opens beside its data
+SPARE_FILES = 64  # files that a process opens besides its data
 UTF8_MARK = b"\xef\xbb\xbf"
 
 Bytes = npt.NDArray[np.uint8]
@@ -40,7 +40,7 @@ def compression_of(path: PathLike) -> str | None:
 
 
 def check_readable(path: PathLike) -> int:
-    """The size in bytes of a regular file that can be read and is not empty; anything else is refused."""
+    """The size in bytes of a regular, readable file that is not empty; raises for anything else."""
     try:
         info = os.stat(path)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def reason(error: BaseException) -> str:
 
 
 def room_for_files(n: int) -> None:
-    """Let the process have so many more files open, as each mapped file is one; refuse where the system does not."""
+    """Let the process open ``n`` more files, one per mapped file; raise if the system does not allow it."""
     try:
         import resource
     except ImportError:  # not a Unix
@@ -79,13 +79,13 @@ def room_for_files(n: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and wanted > hard:
         raise DataError(
-            f"{n:,} files are to be open together, and the system allows a process {hard:,}; gainful data convert "
+            f"{n:,} files must be open at once, but the system allows {hard:,} per process; gainful data convert "
             "FOLDER NEW --shard-rows N with a larger N makes fewer, or raise the limit (ulimit -n)"
         )
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError) as error:
-        raise DataError(f"{n:,} files cannot be open together: {reason(error)}; raise the limit (ulimit -n)") from None
+        raise DataError(f"{n:,} files cannot be open at once: {reason(error)}; raise the limit (ulimit -n)") from None
 
 
 def _n_open_files() -> int:
@@ -97,7 +97,7 @@ def _n_open_files() -> int:
 
 @dataclass
 class Chunk:
-    """Whole lines of a text file: ``buf[start:stop]``. ``release`` gives the memory back after use."""
+    """Whole lines of a text file: ``buf[start:stop]``. ``release`` frees the memory after use."""
 
     buf: Bytes
     start: int
@@ -106,10 +106,10 @@ class Chunk:
 
 
 def text_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
-    """The file as chunks of whole lines of about ``chunk_bytes``; a byte order mark at the start is left out.
+    """The file as chunks of whole lines of about ``chunk_bytes``; a byte order mark at the start is skipped.
 
     A plain file is mapped: its pages come from the system's cache and leave memory when the chunk is released. A
-    compressed one is decompressed as the chunks are asked for.
+    compressed one is decompressed on demand.
     """
     check_readable(path)
     if compression_of(path) is None:
@@ -160,7 +160,7 @@ def _chunk_of(text: bytes) -> Chunk:
 
 
 def next_line(buf: Bytes, at: int) -> int:
-    """Where the line after the one that holds ``at`` starts, or the end of the buffer."""
+    """The start of the line after the one that contains ``at``, or the end of the buffer."""
     size = 4096
     while at < len(buf):
         found = buf[at : at + size].tobytes().find(b"\n")
@@ -177,7 +177,7 @@ def decompress(path: PathLike) -> Iterator[bytes]:
     kind = compression_of(path)
     try:
         with pa.CompressedInputStream(pa.OSFile(os.fspath(path), "rb"), "gzip" if kind == "gz" else "zstd") as stream:
-            raw = bytearray(BUFFER_BYTES)  # ours: Arrow's read loses the memory of its own when the file is damaged
+            raw = bytearray(BUFFER_BYTES)  # our own: Arrow leaks its buffer if the file is damaged
             while n := stream.readinto(raw):
                 yield bytes(memoryview(raw)[:n])
     except OSError as error:
@@ -189,9 +189,9 @@ def decompress(path: PathLike) -> Iterator[bytes]:
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
-    """A binary file that takes the place of ``path`` when the block ends well, and leaves no trace when it does not.
+    """A binary file that replaces ``path`` when the block succeeds, and leaves no trace otherwise.
 
-    The bytes go to a file beside it, are flushed to the disk and renamed, so a reader sees the old file or the new.
+    The bytes go to a file next to it, which is flushed to disk and renamed, so a reader sees the old file or the new.
     """
     target = Path(os.path.realpath(path))
     mode = _check_target(target, path)
@@ -217,7 +217,7 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
 
 
 def prepare_folder(folder: PathLike) -> None:
-    """Make a folder, unless it is there, and refuse one that files cannot be written to, before they are computed."""
+    """Make a folder if it does not exist; refuse one that cannot be written to, before the work that fills it."""
     try:
         os.makedirs(folder, exist_ok=True)
         probe = Path(folder) / f".{secrets.token_hex(8)}"
@@ -228,7 +228,7 @@ def prepare_folder(folder: PathLike) -> None:
 
 
 def refuse_unwritable(path: PathLike) -> None:
-    """Refuse at once what :func:`atomic_write` would refuse after the work that leads to it."""
+    """Refuse at once what :func:`atomic_write` would refuse after the work."""
     target = Path(os.path.realpath(path))
     _check_target(target, path)
     if not os.access(target.parent, os.W_OK):
@@ -255,7 +255,7 @@ def _check_target(target: Path, path: PathLike) -> int | None:
 class FileWriter(ABC):
     """One file of any format: ``with open_writer(path, data) as writer: writer.append(data)``.
 
-    The file appears when the block ends well; otherwise nothing is left.
+    The file appears when the block succeeds; otherwise nothing is left.
     """
 
     def __init__(self, path: PathLike):
@@ -263,13 +263,13 @@ class FileWriter(ABC):
 
     @abstractmethod
     def _open(self, stack: ExitStack) -> None:
-        """Open the file, and enter into ``stack`` whatever must be closed."""
+        """Open the file, and enter everything that must be closed into ``stack``."""
 
     @abstractmethod
     def append(self, data: RankingData) -> None:
         """Add rows at the end."""
 
-    def _finish(self) -> None:  # noqa: B027 - most formats end with the last row
+    def _finish(self) -> None:  # noqa: B027 - most formats write nothing after the last row
         """Write what comes after the last row."""
 
     def __enter__(self) -> Self:
@@ -287,8 +287,8 @@ class FileWriter(ABC):
 
 
 @contextmanager
-def compressed_write(path: PathLike) -> Iterator[Any]:
-    """:func:`atomic_write`, compressed as the suffix says."""
+def open_compressed(path: PathLike) -> Iterator[Any]:
+    """:func:`atomic_write`, compressed according to the suffix."""
     with atomic_write(path) as file:
         kind = compression_of(path)
         if kind is None:
@@ -305,7 +305,7 @@ def compressed_write(path: PathLike) -> Iterator[Any]:
 
 
 class _KeptOpen:
-    """A file whose ``close`` only flushes: an Arrow stream closes what it was given, and we still need it."""
+    """A file whose ``close`` only flushes: an Arrow stream closes its file, and we still need it."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""Query and document ids as files can hold them: 64-bit integers or strings."""
+"""Query and document ids in files: 64-bit integers or strings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ Array = npt.NDArray[Any]
 
 
 def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
-    """The ids as int64, or as strings (a NumPy string array, or objects that are all str); anything else is refused."""
+    """The ids as int64 or strings (a NumPy string array, or objects that are all str); raises for anything else."""
     if ids.dtype.kind == "U":
         return ids
     if ids.dtype.kind in "iu":
         if ids.dtype == np.uint64 and len(ids) and ids.max() > np.iinfo(np.int64).max:
-            raise FormatError(f"the {what} {ids.max()} does not fit into 64 bits with sign; use strings", path=path)
+            raise FormatError(
+                f"the {what} {ids.max()} does not fit into a signed 64-bit integer; use strings", path=path
+            )
         return ids.astype(np.int64, copy=False)
     if ids.dtype == object:
         odd = next((value for value in ids.tolist() if not isinstance(value, str)), None)
@@ -42,11 +44,19 @@ def encode(text: str, what: str, path: PathLike) -> bytes:
         raise FormatError(f"the {what} {shorten(text)} is not valid Unicode text", path=path) from None
 
 
+def encode_all(texts: list[str], what: str, path: PathLike) -> list[bytes]:
+    """UTF-8 bytes of each id."""
+    try:
+        return list(map(str.encode, texts))  # half the time of a call of ours per id
+    except UnicodeEncodeError:
+        return [encode(text, what, path) for text in texts]  # raises for the first bad one
+
+
 def string_array(texts: list[str]) -> Array:
     """Strings as a NumPy array.
 
-    NumPy's strings are all as wide as the widest and drop NULs at the end. Where that would be mostly padding, or lose
-    something, they stay objects.
+    All strings of a NumPy array are as wide as the widest, and lose trailing NULs. If that would be mostly padding, or
+    lose something, they stay objects.
     """
     width = max(map(len, texts), default=0)
     total = sum(map(len, texts))
@@ -58,7 +68,7 @@ def string_array(texts: list[str]) -> Array:
 
 
 def integers_if_canonical(ids: Array) -> Array:
-    """Strings as int64 if each is the canonical decimal text of one, else as they are."""
+    """Strings as int64 if each is the canonical decimal form of one, else unchanged."""
     try:
         numbers = ids.astype(np.int64)
     except (ValueError, OverflowError):

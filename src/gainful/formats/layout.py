@@ -1,4 +1,4 @@
-"""Folders of data files: ``Fold1 … FoldN`` with train, validation and test files, as LETOR and MSLR are laid out."""
+"""Folders of data files: ``Fold1 … FoldN`` with training, validation and test files, as in LETOR and MSLR."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PART_NAMES = {
 
 
 def read_splits(folder: str | Path, *, needs_test: bool = True, **options: Any) -> list[Split]:
-    """The splits of a folder: one per ``Fold*`` folder in it, or the one made of its own train and test files.
+    """The splits of a folder: one per ``Fold*`` folder in it, or one from its own train and test files.
 
-    A validation file may be absent, and without ``needs_test`` a test file too; then its part cannot be asked for.
-    LETOR text leaves out trailing zero features, so the parts are brought to the width of the widest.
+    The validation file is optional, and without ``needs_test`` so is the test file; reading an absent test part raises.
+    LETOR text omits trailing zero features, so all parts are widened to the widest.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -34,7 +34,7 @@ def read_splits(folder: str | Path, *, needs_test: bool = True, **options: Any) 
 
 
 def fold_folders(folder: Path) -> list[Path]:
-    """The folders ``Fold1``, ``Fold2``, … in a folder, by number."""
+    """The folders ``Fold1``, ``Fold2``, … of a folder, by number."""
     found = (f for f in folder.iterdir() if f.is_dir() and re.fullmatch(r"(?i)fold[ _-]?\d+", f.name))
     return sorted(found, key=_number)
 
@@ -53,7 +53,7 @@ def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, An
 
 
 def align_features(parts: dict[str, RankingData]) -> dict[str, RankingData]:
-    """Parts that name no features, brought to the width of the widest."""
+    """The parts; those without feature names are widened to the widest."""
     if any(part.feature_names is not None for part in parts.values()):
         return parts
     width = max(part.n_features for part in parts.values())

@@ -15,8 +15,8 @@ from gainful.errors import DataError, FormatError
 from gainful.formats import format_of, known_suffixes, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
 
-MOST_OF_MEMORY = 0.5  # that shards which cannot be mapped may take
-EXPANDED = 4.0  # what compressed values grow to, about
+MOST_OF_MEMORY = 0.5  # share that shards may take if they cannot be mapped
+EXPANDED = 4.0  # rough growth of compressed values
 
 
 def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None = None, **options: Any) -> ShardedData:
@@ -34,7 +34,7 @@ def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None
 
 
 def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) -> list[Path]:
-    """The files that are meant: those of a folder by name, hidden ones left out; a list; or the file itself."""
+    """The files: those of a folder in order of name, without hidden ones; those of a list; or the file itself."""
     if not isinstance(path, (str, Path)) and isinstance(path, Iterable):
         files = [Path(one) for one in path]
         for file in files:
@@ -61,17 +61,17 @@ def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) 
 
 
 def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
-    """By name, numbers in it by value: part-99999 before part-100000."""
+    """Sort key: the name, with numbers in it by value, so that part-99999 comes before part-100000."""
     parts = re.split(r"(\d+)", file.name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], file.name
 
 
 def _refuse_too_much(files: list[Path], format: str | None) -> None:
-    """Raise where files that have to be read whole are larger than memory."""
+    """Raise if files that must be read whole are larger than memory."""
     held = [file for file in files if not format_of(file, format).mapped]
     size, free = sum(file.stat().st_size for file in held), available()
     if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
         raise DataError(
-            f"{len(held)} files of {size / 2**30:.1f} GiB have to be read whole and may not fit in memory; gainful "
+            f"{len(held)} files of {size / 2**30:.1f} GiB must be read whole and may not fit in memory; gainful "
             "data convert writes them as .gnf, which is mapped"
         )

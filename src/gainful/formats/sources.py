@@ -1,8 +1,8 @@
 """Sources: files of one format as pieces of rows, in the order of the files and in bounded memory.
 
-A piece is a RankingData of *runs*: rows with the same query id that stand behind one another. A query may go on from
-one piece to the next and, where rows are merged, come again later. What only a whole pass can tell (how wide text is,
-that rows of a query stand apart) is learnt by going through the input optimistically and starting over if need be.
+A piece is a RankingData of *runs*: adjacent rows with the same query id. A query may continue from one piece to the
+next and, if rows are merged, reappear later. Only a whole pass can tell how wide text is, or that rows of a query are
+not adjacent. So a source reads optimistically and starts over if an assumption fails.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ PIECE_BYTES = 8 << 20  # of values, in a piece of rows
 
 
 class StartOver(Exception):
-    """The pass over the input was on a wrong assumption. The source knows better now; its pieces start again."""
+    """The pass over the input made a wrong assumption. The source has corrected it; read its pieces again."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a file that is written needs to know before the first row."""
+    """What a writer must know before the first row."""
 
-    n_features: int | None  # None: that of the widest piece, of a sparse matrix
+    n_features: int | None  # None for a sparse matrix: the width of the widest piece
     dtype: str
     sparse: bool
     feature_names: tuple[str, ...] | None
-    text_integers: tuple[str, ...] = ()  # ids that are texts here, and integers if all of them are plain ones
+    text_integers: tuple[str, ...] = ()  # ids that are texts here and become integers if all are plain integers
 
 
 @dataclass(frozen=True)
-class Settled:
-    """What a whole pass has found out of ids that were read as text, and of those that may be missing."""
+class InputFacts:
+    """What a whole pass has found out about ids read as text, and about values that may be missing."""
 
     query_integers: bool
     doc_integers: bool
@@ -52,7 +52,7 @@ class Settled:
 
 
 class Piece(NamedTuple):
-    """Runs of rows; ``at`` has the target row of each where rows of a query stand apart."""
+    """Runs of rows; ``at`` has the target row of each if rows of a query are not adjacent."""
 
     data: RankingData
     continues: bool
@@ -60,28 +60,28 @@ class Piece(NamedTuple):
 
 
 class Source(ABC):
-    """Files of one format. ``paths`` are read one after the other as if they were one file."""
+    """Files of one format. ``paths`` are read one after another, like one file."""
 
     def __init__(self, paths: Sequence[Path], *, merge: bool):
         self.paths, self.merge = list(paths), merge
-        self.queries: Queries | None = None  # once a pass has found rows of one query that stand apart
-        self.settled: Settled | None = None
+        self.queries: Queries | None = None  # set once a pass has found a query whose rows are not adjacent
+        self.settled: InputFacts | None = None
 
     @abstractmethod
     def layout(self) -> Layout:
-        """The form of the values, as far as it is known; it holds for the pass that follows."""
+        """The form of the values, as far as it is known; valid for the next pass."""
 
     @abstractmethod
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
-        """All rows as runs. With ``values=False`` the features may be left out, where that is quicker."""
+        """All rows as runs. With ``values=False`` the features may be left out if that is faster."""
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
-        """The error of a query that ended before row ``ended`` and starts again at row ``again``."""
-        return AssertionError("a source that merges rows does not refuse a query that comes again")
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
+        """The error for a query that ended before row ``ended`` and starts again at row ``again``."""
+        return AssertionError("a source that merges rows does not refuse a query that reappears")
 
     def pieces(self, *, values: bool = True) -> Iterator[Piece]:
-        """One pass over the input; raises :class:`StartOver` where it has to be made again."""
-        seen = _Seen(self.queries)
+        """One pass over the input; raises :class:`StartOver` if it must be repeated."""
+        seen = _SeenQueries(self.queries)
         reading = self.rows(values=values)
         for data in reading:
             data = self._finalise(data)
@@ -89,31 +89,31 @@ class Source(ABC):
             codes, broken = self._note(seen, data)
             if broken is not None:
                 if not self.merge:
-                    raise self.return_error(*broken)
+                    raise self.reappearance_error(*broken)
                 if self.queries is None:
                     self._learn_queries(seen, reading)
             yield Piece(data, continues, None if self.queries is None else seen.places(codes, data.counts))
 
-    def _note(self, seen: _Seen, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
+    def _note(self, seen: _SeenQueries, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
         try:
             return seen.add(data)
         except DataError as error:
             raise self.explain(error) from None
 
     def explain(self, error: DataError) -> Exception:
-        """An error of the rows as one of the file or files."""
+        """Turn an error about rows into one about the file or files."""
         path = self.paths[0] if len(self.paths) == 1 else self.paths[0].parent
         return FormatError(str(error), path=path)
 
-    def _learn_queries(self, seen: _Seen, reading: Iterator[RankingData]) -> None:
-        """Go through the rest for the sizes of the queries alone; then every row has a place."""
+    def _learn_queries(self, seen: _SeenQueries, reading: Iterator[RankingData]) -> None:
+        """Read the rest only for the sizes of the queries; then every row has a place."""
         for data in reading:
             self._note(seen, self._finalise(data))
         self.queries = seen.queries("query_id" in self.layout().text_integers)
         raise StartOver
 
     def _finalise(self, data: RankingData) -> RankingData:
-        """Ids and weights as the whole input has them, once that is known."""
+        """The data with ids and weights in the form of the whole input, once that is known."""
         if self.settled is None:
             return data
         documents, weights = data.doc_ids, data.query_weights
@@ -127,7 +127,7 @@ class Source(ABC):
         return data.replace(query_ids=ids, doc_ids=documents, query_weights=weights)
 
     def settle(self) -> None:
-        """Go through the whole input once, or more often, until nothing about it is open."""
+        """Read the whole input, repeatedly if needed, until everything about it is known."""
         while self.settled is None:
             texts = self.layout().text_integers
             queries, documents = "query_id" in texts, "doc_id" in texts
@@ -140,14 +140,14 @@ class Source(ABC):
                     documents = documents and data.doc_ids is not None and _are_integers(data.doc_ids)
             except StartOver:
                 continue
-            self.settled = Settled(queries, documents, has_documents, has_weights)
+            self.settled = InputFacts(queries, documents, has_documents, has_weights)
 
 
 def _are_integers(ids: Array) -> bool:
     return bool(integers_if_canonical(ids).dtype.kind == "i")
 
 
-class _Seen:
+class _SeenQueries:
     """The queries of a pass so far: rows, end and weight of each, in order of first appearance."""
 
     def __init__(self, known: Queries | None):
@@ -159,11 +159,11 @@ class _Seen:
         self.next_row = None if known is None else known.offsets[:-1].copy()
 
     def continues(self, data: RankingData) -> bool:
-        """Whether the first run of a piece goes on from the last one."""
+        """Whether the first run of a piece continues the last run seen."""
         return self.last >= 0 and self.codes.get(data.query_ids[:1].tolist()[0]) == self.last
 
     def add(self, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
-        """The number of each run's query, and the first query that comes again: (id, row it ended before, row)."""
+        """The number of each run's query, and the first query that reappears: (id, row it ended before, row)."""
         broken = None
         codes = []
         weights = [1.0] * data.n_queries if data.query_weights is None else data.query_weights.tolist()
@@ -189,7 +189,7 @@ class _Seen:
         return np.array(codes), broken
 
     def places(self, codes: Array, sizes: Array) -> Array:
-        """The target row of each run, behind those of the same query that came before."""
+        """The target row of each run, after earlier rows of the same query."""
         assert self.next_row is not None
         at = np.empty(len(codes), dtype=np.int64)
         for run, (code, size) in enumerate(zip(codes.tolist(), sizes.tolist(), strict=True)):
@@ -211,7 +211,7 @@ def rows_in_piece(n_features: int, itemsize: int = 8) -> int:
 
 
 class WholeSource(Source):
-    """Files of a format that cannot be read in parts; ``read`` gives the data of one."""
+    """Files of a format that cannot be read in parts; ``read`` returns the data of one."""
 
     def __init__(self, paths: Sequence[Path], read: Callable[[Path], RankingData]):
         super().__init__(paths, merge=True)
@@ -227,13 +227,13 @@ class WholeSource(Source):
 
 
 def common_layout(layouts: list[tuple[Path, Layout]]) -> Layout:
-    """One layout for all files, which must agree; float64 where one file has it."""
+    """One layout for all files, which must agree; float64 if one file has it."""
     (_, first), *rest = layouts
     for path, layout in rest:
         if layout.n_features != first.n_features:
             raise FormatError(f"has {layout.n_features} features, {layouts[0][0]} has {first.n_features}", path=path)
         if layout.feature_names != first.feature_names:
-            raise FormatError(f"has other feature names than {layouts[0][0]}", path=path)
+            raise FormatError(f"has different feature names than {layouts[0][0]}", path=path)
         if layout.sparse != first.sparse:
             kinds = ("sparse", "dense") if layout.sparse else ("dense", "sparse")
             raise FormatError(f"is {kinds[0]} and {layouts[0][0]} is {kinds[1]}", path=path)

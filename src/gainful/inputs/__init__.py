@@ -1,1 +1,1 @@
-"""Whatever a user brings as data: arrays and frames, paths, folders of shards, Dask collections, a cluster."""
+"""Whatever a user passes as data: arrays and frames, paths, folders of shards, Dask collections, a cluster."""

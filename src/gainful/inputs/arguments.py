@@ -1,4 +1,4 @@
-"""From the arguments of ``fit``, ``score`` and their relatives to a :class:`~gainful.data.dataset.Dataset`."""
+"""From the arguments of ``fit``, ``score`` and similar functions to a :class:`~gainful.data.dataset.Dataset`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gainful.inputs.shards import open_shards
 
 
 def as_dataset(X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> Dataset:
-    """The data that these arguments are: a dataset, a path, Dask collections, or arrays. ``what`` names X in errors."""
+    """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors."""
     X = open_path(X)
     if isinstance(X, Dataset):
         if any(column is not None for column in (y, qid, sample_weight)):
@@ -54,7 +54,7 @@ def open_path(X: Any) -> Any:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; answered without importing Dask."""
+    """Whether X is a Dask collection; does not import Dask."""
     return hasattr(X, "__dask_graph__")
 
 

@@ -13,9 +13,9 @@ from gainful.formats.layout import align_features, read_splits
 def open_parts(
     data: Any, *, valid: Any = None, test: Any = None, needs_test: bool = True, **options: Any
 ) -> dict[str, Any]:
-    """``data`` and the other parts given, with paths read: a file, or a folder of train and test files or of folds.
+    """``data`` and the other given parts, with paths read: a file, or a folder of train and test files or of folds.
 
-    ``options`` are those of :func:`gainful.read`. Files are brought to the same number of features.
+    ``options`` are those of :func:`gainful.read`. Files are widened to the same number of features.
     """
     given = {"data": data} | {name: part for name, part in (("valid", valid), ("test", test)) if part is not None}
     paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]

@@ -18,7 +18,7 @@ def open_shards(
     Every file holds whole queries. gainful's binary (.gnf) is mapped and may be larger than memory; other formats are
     read, and refused if they would not fit. ``format`` and ``options`` as in :func:`gainful.read`.
 
-    ``cluster``: the workers of this Dask cluster open the files, from a path that all of them see. A
+    ``cluster``: the workers of this Dask cluster open the files, from a path that all of them can read. A
     ``distributed.Client``, the address of a scheduler ("tcp://host:8786"), or a cluster such as ``LocalCluster``.
     """
     if cluster is None:

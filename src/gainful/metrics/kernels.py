@@ -26,8 +26,7 @@ import numpy as np
 
 from gainful.compute.compiled import helper, kernel
 from gainful.compute.kernels import sort_falling
-from gainful.compute.query_loop import run_in_threads
-from gainful.compute.threads import thread_count
+from gainful.compute.query_loop import run_in_threads, threads_for
 from gainful.data.rows import read_only
 
 AVERAGE, INPUT, WORST = 0, 1, 2  # ties
@@ -61,7 +60,7 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
             rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
         metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
 
-    run_in_threads(offsets, max(1, min(thread_count(), n_rows // ROWS_PER_THREAD)), measure)
+    run_in_threads(offsets, threads_for(n_rows, per_thread=ROWS_PER_THREAD), measure)
     return out
 
 

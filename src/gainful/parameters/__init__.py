@@ -1,1 +1,1 @@
-"""What a parameter may be, and where tuning looks for it."""
+"""Valid values of parameters, and the ranges that tuning searches."""

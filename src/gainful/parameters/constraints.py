@@ -29,13 +29,13 @@ class Constraint:
         raise TypeError(f"{type(self).__name__} does not say what it expects")
 
     def parse(self, text: str) -> Any:
-        """The value of a command-line text; raises ValueError for a text that is not one."""
+        """The value of a command-line text; raises ValueError if the text is not a value."""
         return json.loads(text)
 
 
 @dataclass(frozen=True)
 class Real(Constraint):
-    """A finite number in a range; ``open_low`` and ``open_high`` leave the ends out."""
+    """A finite number in a range; ``open_low`` and ``open_high`` exclude the ends."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -120,7 +120,7 @@ class Choice(Constraint):
 
 @dataclass(frozen=True)
 class Name(Constraint):
-    """A text that is not empty."""
+    """A non-empty text."""
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, str) and bool(value)
@@ -230,7 +230,7 @@ class MetricSpec(Constraint):
 
 @dataclass(frozen=True)
 class Settings(Constraint):
-    """A mapping from names (or numbers, if ``numbers``) to values, passed on as it is."""
+    """A mapping from names (or numbers, if ``numbers``) to values, passed on unchanged."""
 
     numbers: bool = False
 

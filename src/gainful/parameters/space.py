@@ -1,8 +1,8 @@
 """Search spaces: one small vocabulary of ranges, declared next to each ranker's class.
 
-A ranker declares ``space = {"C": Range(1e-2, 1e3, log=True, why="…"), …}``. From that table come the draws of a random
-search, the points of a grid, the distributions of Optuna and what ``gainful tune`` says it is going to try. A value of
-a dimension is a number, a text, True, False or None, so that a trial can be written down and read back exactly.
+A ranker declares ``space = {"C": Range(1e-2, 1e3, log=True, why="…"), …}``. That table gives the draws of a random
+search, the points of a grid, Optuna's distributions and the list of what ``gainful tune`` is going to try. A value of a
+dimension is a number, a text, True, False or None, so that a trial can be stored and read back exactly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Range(Dimension):
-    """Numbers from ``low`` to ``high``, evenly or (``log``) evenly in the logarithm.
+    """Numbers from ``low`` to ``high``, uniform or (``log``) uniform in the logarithm.
 
     >>> Range(0.01, 100, log=True).points(5)
     [0.01, 0.1, 1.0, 10.0, 100.0]
@@ -75,7 +75,7 @@ class Range(Dimension):
 
 @dataclass(frozen=True)
 class IntRange(Dimension):
-    """Whole numbers from ``low`` to ``high``, both included, evenly or (``log``) evenly in the logarithm.
+    """Whole numbers from ``low`` to ``high``, both included, uniform or (``log``) uniform in the logarithm.
 
     >>> IntRange(4, 64, log=True).points(5)
     [4, 8, 16, 32, 64]
@@ -141,7 +141,7 @@ Space = Mapping[str, Dimension]
 def parse_dimension(owner: str, table: Mapping[str, Constraint], text: str) -> tuple[str, Dimension]:
     """``"C=0.01..100:log"``, ``"n_leaves=4..64"`` or ``"loss=hinge,squared-hinge"`` as a name and its dimension.
 
-    ``table`` has the ranker's parameters; it decides between whole numbers and all numbers, and reads the values.
+    ``table`` has the ranker's parameters; it decides between whole and real numbers, and parses the values.
     """
     name, equals, where = (part.strip() for part in text.partition("="))
     if not equals or not name or not where:
@@ -172,7 +172,7 @@ def _parse_range(owner: str, name: str, constraint: Constraint, where: str) -> D
         raise ParameterError.of(
             "--space", name, "LOW..HIGH or LOW..HIGH:log with numbers for LOW and HIGH", where
         ) from None
-    middle = 0.382 * ends[0] + 0.618 * ends[1]  # not an integer by chance
+    middle = 0.382 * ends[0] + 0.618 * ends[1]  # unlikely to be an integer by chance
     if constraint.accepts(middle):
         return Range(*ends, log=scale == "log")
     for end in ends:
@@ -195,7 +195,7 @@ def _check_ends(dimension: Any, low: float, high: float, log: bool) -> None:
     if not low < high:
         raise ParameterError.of(kind, "low and high", "numbers with low < high", (low, high))
     if log and low <= 0:
-        raise ParameterError.of(kind, "low", "a number > 0 where log=True", low)
+        raise ParameterError.of(kind, "low", "a number > 0 if log=True", low)
 
 
 def _is_number(value: Any) -> bool:

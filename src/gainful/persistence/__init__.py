@@ -1,1 +1,1 @@
-"""How models and checkpoints lie on disk: a checked zip of JSON and arrays."""
+"""How models and checkpoints are stored on disk: a checked zip of JSON and arrays."""

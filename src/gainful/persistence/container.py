@@ -1,4 +1,4 @@
-"""Containers: a zip of JSON, arrays and texts, written whole or not at all, read without executing anything.
+"""Containers: a zip of JSON, arrays and texts, written whole or not at all. Reading one executes nothing.
 
 ====================  ==================================================================================================
 ``manifest.json``     format and version, what the file says about itself, small values, and the SHA-256 of every other
@@ -7,8 +7,8 @@
 ``NAME.txt``          one long text each
 ====================  ==================================================================================================
 
-Nothing is believed before it is checked: sizes before anything is unpacked, checksums before anything is parsed. Model
-files and checkpoints are such containers.
+Nothing is trusted before it is checked: sizes before anything is unpacked, checksums before anything is parsed. Model
+files and checkpoints are containers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MANIFEST = "manifest.json"
 LONGEST_MANIFEST, MOST_JSON_VALUES = 64 << 20, 2_000_000
 LONGEST_DIRECTORY, MOST_MEMBERS = 1 << 20, 4096
 LONG_TEXT = 1000
-FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # so that the same content gives the same bytes
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError, LookupError, struct.error,
               TypeError, AttributeError, OverflowError, NotImplementedError)  # fmt: skip
 
@@ -56,10 +56,10 @@ END_OF_DIRECTORY = b"PK\x05\x06"
 class Kind:
     """A kind of container. The version counts changes that an older reader would misread."""
 
-    format: str  # what the manifest calls it
+    format: str  # its name in the manifest
     version: int
-    name: str  # what messages call it
-    advice: str = ""  # what to do about a file that is larger than it may be
+    name: str  # its name in messages
+    advice: str = ""  # what to do about a file that is too large
     level: int | None = None  # of compression
 
 
@@ -67,7 +67,7 @@ class Kind:
 
 
 def pack(kind: Kind, facts: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, bytes]:
-    """The members of a container, the manifest first: arrays and long texts apart, the rest of ``state`` in it."""
+    """The members of a container: the manifest, which holds most of ``state``, then arrays and long texts."""
     members: dict[str, bytes] = {}
     small: dict[str, Any] = {}
     for name, value in state.items():
@@ -106,10 +106,10 @@ def _array_bytes(array: np.ndarray) -> bytes:
 def read_container(
     kind: Kind, path: Path, max_bytes: int, *, whole: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest, and with ``whole`` all that :func:`pack` was given as ``state``."""
+    """The manifest and, with ``whole``, the complete ``state`` that was given to :func:`pack`."""
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # opening a pipe would wait for a writer
-            raise FormatError(f"is not a regular file, so it is no {kind.name}", path=path)
+            raise FormatError(f"is not a regular file, so it cannot be a {kind.name}", path=path)
         with open(path, "rb") as file:
             _check_archive(kind, file, path, max_bytes)
             with zipfile.ZipFile(file) as archive:
@@ -127,18 +127,18 @@ def read_container(
 
 
 def _check_archive(kind: Kind, file: Any, path: Path, max_bytes: int) -> None:
-    """Size of the file and of its directory, which :mod:`zipfile` reads whole before it can be asked anything."""
+    """Check the size of the file and of its directory, which :mod:`zipfile` reads whole before anything else."""
     info = os.fstat(file.fileno())
     if not stat.S_ISREG(info.st_mode):
-        raise FormatError(f"is not a regular file, so it is no {kind.name}", path=path)
+        raise FormatError(f"is not a regular file, so it cannot be a {kind.name}", path=path)
     if info.st_size > max_bytes + LONGEST_DIRECTORY:
         raise _too_large(kind, info.st_size, max_bytes, path)
     file.seek(max(0, info.st_size - 42))
     end = file.read(42)
     if end[-22:-18] != END_OF_DIRECTORY or end[-2:] != b"\0\0":
-        raise FormatError(f"not a readable gainful {kind.name} (it is no zip, or cut short)", path=path)
+        raise FormatError(f"not a readable gainful {kind.name} (not a zip file, or cut short)", path=path)
     members, length = struct.unpack("<HI", end[-12:-6])
-    large = info.st_size >= 2**32 - 1  # only such a file needs the longer form of a directory
+    large = info.st_size >= 2**32 - 1  # only such a file needs the zip64 directory
     if members > MOST_MEMBERS or length > LONGEST_DIRECTORY or (end[:4] == b"PK\x06\x07" and not large):
         raise FormatError(f"not a gainful {kind.name} (its directory is too long)", path=path)
 
@@ -148,11 +148,11 @@ def _check_members(kind: Kind, archive: zipfile.ZipFile, path: Path, max_bytes: 
     sizes: dict[str, int] = {}
     for info in archive.infolist():
         if info.filename in sizes:
-            raise FormatError(f"the {kind.name} is damaged ({shorten(info.filename)} is there twice)", path=path)
+            raise FormatError(f"the {kind.name} is damaged ({shorten(info.filename)} appears twice)", path=path)
         if info.filename != MANIFEST and not MEMBER.fullmatch(info.filename):
-            raise FormatError(f"not a gainful {kind.name} (it holds {shorten(info.filename)})", path=path)
+            raise FormatError(f"not a gainful {kind.name} (it contains {shorten(info.filename)})", path=path)
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise FormatError(f"the {kind.name} is damaged ({info.filename} is packed in an unknown way)", path=path)
+            raise FormatError(f"the {kind.name} is damaged ({info.filename} has an unknown compression)", path=path)
         sizes[info.filename] = info.file_size
     if MANIFEST not in sizes:
         raise FormatError(f"not a gainful {kind.name} (it has no manifest)", path=path)
@@ -179,10 +179,10 @@ def parse_manifest(kind: Kind, text: bytes, path: Path) -> dict[str, Any]:
         raise FormatError(f"the manifest of the {kind.name} is too long", path=path)
     manifest = json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite)
     if not isinstance(manifest, dict) or manifest.get("format") != kind.format:
-        raise FormatError(f"not a gainful {kind.name} (its manifest is another format's)", path=path)
+        raise FormatError(f"not a gainful {kind.name} (its manifest belongs to another format)", path=path)
     version = manifest.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise FormatError(f"the {kind.name} is damaged (it does not say its version)", path=path)
+        raise FormatError(f"the {kind.name} is damaged (it has no version)", path=path)
     if version > kind.version:
         raise FormatError(
             f"the {kind.name} has version {version}{writer_note(manifest)}, this gainful {gainful.__version__} reads "
@@ -198,7 +198,7 @@ def _finite(text: str) -> float:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def writer_note(manifest: Mapping[str, Any]) -> str:
@@ -222,7 +222,7 @@ def _fitted_state(
             raise FormatError(f"the {kind.name} is damaged ({name} does not match its checksum)", path=path)
         stem, _, suffix = name.rpartition(".")
         if stem in state:
-            raise FormatError(f"the {kind.name} is damaged ({stem} is there twice)", path=path)
+            raise FormatError(f"the {kind.name} is damaged ({stem} appears twice)", path=path)
         state[stem] = _array(kind, content, name, path) if suffix == "npy" else content.decode()
     return state
 
@@ -236,7 +236,7 @@ def _member(kind: Kind, archive: zipfile.ZipFile, name: str, sizes: Mapping[str,
 
 
 def _array(kind: Kind, content: bytes, name: str, path: Path) -> np.ndarray:
-    """An array of numbers in NumPy's format, of which only what :func:`save` writes is taken."""
+    """An array of numbers in NumPy's format; only what :func:`save` writes is accepted."""
     length = int.from_bytes(content[8:10], "little")
     found = ARRAY_HEADER.fullmatch(content[10 : 10 + length]) if content.startswith(ARRAY_MAGIC) else None
     if found is None:
@@ -244,7 +244,7 @@ def _array(kind: Kind, content: bytes, name: str, path: Path) -> np.ndarray:
     dtype = np.dtype(found[1].decode())
     shape = tuple(int(n) for n in found[2].replace(b" ", b"").split(b",") if n)
     if math.prod(shape) * dtype.itemsize != len(content) - 10 - length or len(shape) > 4:
-        raise FormatError(f"the {kind.name} is damaged ({name} has not the size of its shape)", path=path)
+        raise FormatError(f"the {kind.name} is damaged (the size of {name} does not match its shape)", path=path)
     values = np.frombuffer(content, dtype=dtype, offset=10 + length)
     if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=10 + length) > 1).any():
         raise FormatError(f"the {kind.name} is damaged ({name} is not an array of truth values)", path=path)

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Values that JSON can represent."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if type(value).__name__ == "RandomState":
-        return None  # a generator's state is no setting
+        return None  # a generator's state is not a setting
     return str(value)

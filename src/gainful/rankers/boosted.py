@@ -1,4 +1,4 @@
-"""Boosted trees of any loss."""
+"""Boosted trees on any loss."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LossTrees(TreeRanker):
     )
 
     def _loss(self) -> Loss:
-        raise TypeError(f"{type(self).__name__} must say which loss it minimises")
+        raise TypeError(f"{type(self).__name__} must name the loss it minimises")
 
     def _step(self) -> str:
         return "gradient"
@@ -76,24 +76,24 @@ class BoostedRanker(LossTrees):
 
     Every tree fits the negative gradient, by score, of Σ_q ω_q L_q, where the ω_q have mean 1.
 
-    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+    In addition to the parameters and attributes of every :class:`TreeRanker`:
 
     Parameters
     ----------
     loss : a name of ``gainful.LOSSES``, with parameters as in ``"lambda(k=10)"``; a ``gainful.loss``; or a function
         ``f(scores, grades) -> (value, gradient)`` of one query
-    step : "newton" divides by the curvature in the leaf, for losses that know theirs; "gradient" fits the gradient as
-        it is; "auto" is newton where possible
+    step : "newton" divides by the curvature in the leaf, for losses that have one; "gradient" fits the plain gradient;
+        "auto" is newton where possible
     gradient_scale : factor on the gradients (and curvatures); "auto" makes the first gradient's root mean square 1, or
         the first curvature's mean
-    start_trees : this many first trees fit the grades by squared error: a start for losses that have no gradient
-        where all scores are equal
+    start_trees : number of first trees that fit the grades by squared error: a start for losses without a gradient
+        at equal scores
 
     Attributes
     ----------
-    loss_ : the loss as a value
-    gradient_scale_ : the factor used; None where no tree has fitted the loss yet
-    n_stages_ : trees over which a loss that changes does so: ``n_trees`` of the first training
+    loss_ : the loss
+    gradient_scale_ : the factor used; None if no tree has fitted the loss yet
+    n_stages_ : number of trees over which a changing loss changes: ``n_trees`` of the first training
     """
 
     loss: Any = parameter(
@@ -111,7 +111,7 @@ class BoostedRanker(LossTrees):
         super()._check_parameters()
         if self.step == "newton" and self._loss().entry.newton is None:
             raise ParameterError(
-                f"step='newton' needs the curvature of the loss, which {self._loss()} does not know; use 'gradient'"
+                f"step='newton' needs the curvature of the loss, which {self._loss()} does not have; use 'gradient'"
             )
 
     def _file_params(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""GBRank: boosted trees that put pairs in order by pulling at both documents."""
+"""GBRank: boosted trees that order pairs by moving both documents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PullingPairs:
         hinge = loss("pairwise-squared-hinge").bind_newton(np.ascontiguousarray(data.y, np.float64), self.offsets)
         assert hinge is not None
         self.hinge = hinge
-        # the loss is a mean over the pairs of a query: times their number, every pair pulls alike
+        # the loss is a mean over the pairs of a query: times their number, every pair counts the same
         pulls = weights_of_mean_one(data, mean_weight) * pair_counts(data)
         self.pulls = np.repeat(pulls, data.counts)
 
@@ -61,38 +61,40 @@ class PullingPairs:
 class GBRank(TreeRanker):
     """Boosted trees on pairs in the wrong order, grown by LightGBM.
 
-    A pair i ≻ j with o_i < o_j + τ asks for o_j + τ at document i and for o_i − τ at document j; every tree fits what
-    the pairs now ask for.
+    A pair i ≻ j with o_i < o_j + τ sets the target o_j + τ for document i and o_i − τ for document j; every tree fits
+    the current targets.
 
     Zheng, Chen, Sun and Zha 2007, A regression framework for learning ranking functions using relative relevance
     judgments.
 
-    These come on top of the parameters of every :class:`TreeRanker`.
+    In addition to the parameters of every :class:`TreeRanker`:
 
     Parameters
     ----------
-    tau : margin of a pair in order
-    update : "gradient" adds a tree of the distances to what is asked for; "average" is the paper's running average of
+    tau : margin of a correctly ordered pair
+    update : "gradient" adds a tree fitted to the distances to the targets; "average" is the paper's running average of
         trees of the targets themselves, h_m = (m·h_{m−1} + η·t_m)/(m + 1)
     """
 
     space: ClassVar[Space] = GBRANK_SPACE
 
-    tau: float = parameter(1.0, Real(low=0, open_low=True, help="margin of a pair in order"))
-    update: str = parameter("gradient", Choice(of=("gradient", "average"), help="how a tree joins the others"))
+    tau: float = parameter(1.0, Real(low=0, open_low=True, help="margin of a correctly ordered pair"))
+    update: str = parameter(
+        "gradient", Choice(of=("gradient", "average"), help="how a tree is combined with the others")
+    )
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         before: str = getattr(self, "update_", self.update)
         if self.warm_start and before != self.update:
             raise ParameterError(
-                f"the trees to go on from were grown with update={before!r}; keep that, or set warm_start=False"
+                f"the trees to continue were grown with update={before!r}; keep that, or set warm_start=False"
             )
         make = partial(PullingPairs, tau=float(self.tau), update=self.update)
         self._grow(data, grades, monitor, factory=ObjectiveFactory(make))
         self.update_ = self.update
 
     def _factor(self) -> float:
-        """From the sum of the trees to the score."""
+        """The factor from the sum of the trees to the score."""
         return 1.0 / (self.best_iteration_ + 1) if self.update_ == "average" else 1.0
 
     def _scorer(self) -> Trees:

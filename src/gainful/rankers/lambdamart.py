@@ -24,19 +24,19 @@ class LambdaMART(TreeRanker):
     """Gradient boosting on lambdarank gradients, grown by LightGBM.
 
     Each tree fits, for every pair of documents of different grade, the gradient of the logistic pair loss times the
-    change of NDCG that swapping the two would make. This is LightGBM's ``lambdarank`` objective: pairs whose better
-    document is below ``truncation`` are left out; with ``normalize`` lambdas are scaled by score distance and query.
+    change in NDCG from swapping the two. This is LightGBM's ``lambdarank`` objective: pairs whose better document is
+    below ``truncation`` are left out; with ``normalize`` lambdas are scaled by score distance and query.
 
     Grades may be any non-negative numbers, in any number: LightGBM sees the rank of a grade among the grades of the
     training data together with its gain, so its limits of 31 grades and of integers do not apply. It takes at most
-    10,000 documents a query. The plain form, all pairs and no normalisation, is ``BoostedRanker(loss="lambda")``, known
-    as ``lambdamart-plain``; it has no such limits.
+    10,000 documents per query. The plain form, with all pairs and no normalisation, is
+    ``BoostedRanker(loss="lambda")``, named ``lambdamart-plain``; it has no such limits.
 
-    These come on top of the parameters of every :class:`TreeRanker`.
+    In addition to the parameters of every :class:`TreeRanker`:
 
     Parameters
     ----------
-    gain : "exp2" (2^g − 1) or "linear", in the NDCG that the gradients are weighted by
+    gain : "exp2" (2^g − 1) or "linear", in the NDCG that weights the gradients
     truncation : lambdarank's truncation level
     sigmoid : steepness of the pair loss
     normalize : LightGBM's normalisation of the lambdas
@@ -88,5 +88,5 @@ def gains_of(distinct: Array, gain: str) -> Array:
         return distinct
     if distinct[-1] <= LARGEST_PLAIN_GRADE:
         return np.asarray(np.exp2(distinct) - 1.0)
-    # NDCG depends on ratios of gains only, so all may be divided by 2^(highest grade)
+    # NDCG depends only on ratios of gains, so all may be divided by 2^(highest grade)
     return np.asarray(np.exp2(distinct - distinct[-1]) - np.exp2(-distinct[-1]))

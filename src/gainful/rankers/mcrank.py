@@ -20,35 +20,35 @@ from gainful.trees.grades import Grades, Tally, cumulative_logits, proper_probab
 from gainful.trees.grow import predict_rows
 from gainful.trees.objective_factory import ObjectiveFactory, grades
 
-MOST_CLASSES = 500  # trees per iteration; with more classes, regression does as well in less time
+MOST_CLASSES = 500  # trees per iteration; with more classes, regression is as good and faster
 
 
 @dataclass(repr=False, eq=False)
 class McRank(TreeRanker):
     """Boosted classification into grades; documents are ranked by expected relevance Σ_k Pr(g = k) T(k).
 
-    ``mode`` says how the distinct grades 1 … K of the training data are learnt, K being what T and Pr range over:
+    ``mode`` says how the K distinct grades of the training data are learnt:
 
-    - "classification": K trees an iteration on the softmax of K scores. This is LightGBM's ``multiclass``, whose leaves
-      are the paper's: (K − 1)/K · Σ(y − p) / Σp(1 − p).
-    - "ordinal": K − 1 trees an iteration, each fitting Pr(g ≥ k) by a logistic model of its own. The score is
+    - "classification": K trees per iteration on the softmax of K scores. This is LightGBM's ``multiclass``, whose
+      leaves are the paper's: (K − 1)/K · Σ(y − p) / Σp(1 − p).
+    - "ordinal": K − 1 trees per iteration, each fitting Pr(g ≥ k) by a logistic model of its own. The score is
       T(1) + Σ_{k ≥ 2} (T(k) − T(k − 1)) Pr(g ≥ k): the same expectation, defined even where the curves cross.
-    - "regression": one tree an iteration, least squares on T(g).
+    - "regression": one tree per iteration, least squares on T(g).
 
-    Grades may be any non-negative numbers: only their order makes the classes, and T their value. A grade that is
-    absent between others is not a class. One distinct grade gives constant scores.
+    Grades may be any non-negative numbers: the classes depend only on their order, and T on their values. A grade that
+    does not occur is not a class. One distinct grade gives constant scores.
 
-    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+    In addition to the parameters and attributes of every :class:`TreeRanker`:
 
     Parameters
     ----------
     mode : "classification", "ordinal" or "regression"
-    relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). Above a highest grade of 30 gains are divided by 2 to
-        that power, which changes no ranking.
-    max_classes : neighbouring grades are merged, into classes of about equal size, where there are more than this; the
-        grade and T of such a class are the means over its training rows. None keeps every distinct grade apart and
-        refuses more than 500.
-    n_trees : iterations; each grows as many trees as the mode says
+    relevance : T: "grade" (the grade itself) or "gain" (2^g − 1). If the highest grade is above 30, gains are divided
+        by 2 to that power, which changes no ranking.
+    max_classes : maximum number of classes; more grades are merged with their neighbours into classes of about equal
+        size, whose grade and T are the means over their training rows. None keeps all distinct grades and refuses
+        more than 500.
+    n_trees : iterations; the mode sets the number of trees in each
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class McRank(TreeRanker):
         before: str = getattr(self, "mode_", self.mode)
         if self.warm_start and hasattr(self, "booster_") and before != self.mode:
             raise ParameterError(
-                f"the trees to go on from were grown with mode={before!r}; keep that, or set warm_start=False"
+                f"the trees to continue were grown with mode={before!r}; keep that, or set warm_start=False"
             )
         self._fit_mode(data, monitor)
         self.mode_ = self.mode
@@ -107,14 +107,14 @@ class McRank(TreeRanker):
             strange = self._grades.stranger(tally.grades)
             if strange is not None:
                 raise DataError(
-                    f"grade {strange:g} is not among those the trees to go on from were grown with; set "
+                    f"grade {strange:g} is not among those the trees to continue were grown with; set "
                     "warm_start=False to start afresh"
                 )
             return self._grades
         n_distinct = len(tally.grades)
         if self.max_classes is None and n_distinct > MOST_CLASSES:
             raise DataError(
-                f"y has {n_distinct:,} distinct grades, and {self.mode} grows a tree for each of them an iteration; "
+                f"y has {n_distinct:,} distinct grades, and {self.mode} grows a tree for each of them per iteration; "
                 'merge neighbouring ones with max_classes=20, or choose mode="regression"'
             )
         return Grades.of_tally(tally, self.relevance, self.max_classes)
@@ -133,7 +133,7 @@ class McRank(TreeRanker):
         return self._grades.grades
 
     def _link(self) -> Expectation | None:
-        """From what LightGBM predicts to scores; None where that is the score."""
+        """Turns LightGBM's predictions into scores; None if they are the scores."""
         if self.mode == "regression":
             return None
         kind = "softmax" if self.mode == "classification" else "cumulative"
@@ -151,8 +151,8 @@ class McRank(TreeRanker):
     def predict_proba(self, X: Any) -> Array:
         """Pr(g = k) of each row, (n_rows, K), in the order of ``classes_``; rows sum to 1.
 
-        In ordinal mode these are differences of Pr(g ≥ k). Where curves cross they are first replaced by the nearest
-        ones that do not (least squares, weighted by T(k) − T(k − 1)), which keeps every row's expected relevance:
+        In ordinal mode these are differences of Pr(g ≥ k). Curves that cross are first replaced by the nearest ones
+        that do not (least squares, weighted by T(k) − T(k − 1)), which preserves every row's expected relevance:
         ``predict_proba(X) @ T`` is ``predict(X)`` in both modes.
         """
         self._check_fitted()
@@ -176,8 +176,8 @@ class McRank(TreeRanker):
     def class_contributions(self, X: Any) -> Array:
         """SHAP values of the classes' raw scores, (n_rows, models, n_features + 1), base last.
 
-        Classification has a model for each of ``classes_``, whose raw scores go into the softmax. Ordinal has one for
-        each but the lowest, whose raw score is the log odds of Pr(g ≥ k).
+        Classification has one model per class of ``classes_``, whose raw scores go into the softmax. Ordinal has one
+        per class except the lowest, whose raw score is the log odds of Pr(g ≥ k).
         """
         self._check_fitted()
         self._refuse_regression("class_contributions")

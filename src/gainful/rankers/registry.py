@@ -22,7 +22,7 @@ class RankerEntry:
     module: str
     class_name: str
     summary: str
-    kind: str  # "linear", "trees", …
+    kind: str  # "linear", "additive", "trees", "net" or "kernel"
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
     needs: str = ""  # module of an optional dependency that training needs

@@ -19,13 +19,13 @@ class SmoothDCG(LossTrees):
     """Boosted trees on smoothed DCG: ranks and cut-off are sigmoids, so that DCG@k has a gradient.
 
     The objective, to maximise, is Σ_i φ(g_i) W(r̂_i)/log2(1 + r̂_i) with the smooth rank r̂_i = 1 + Σ_j h_ij(o_i − o_j).
-    "sdcg" takes sigmoids for every pair and a fixed cut-off; "shf" takes smoothed hinges, which never let go of a pair
-    in the wrong order, and a cut-off that follows the relevant documents; "reg-shf" begins with squared error on the
-    grades and moves over to "shf" in the course of the trees. The losses are those of ``gainful.LOSSES``.
+    "sdcg" uses sigmoids for every pair and a fixed cut-off; "shf" uses smoothed hinges, whose gradient never vanishes
+    for a pair in the wrong order, and a cut-off that follows the relevant documents; "reg-shf" starts with squared
+    error on the grades and gradually changes to "shf". The losses are those of ``gainful.LOSSES``.
 
     Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
 
-    These come on top of the parameters and attributes of every :class:`TreeRanker`.
+    In addition to the parameters and attributes of every :class:`TreeRanker`:
 
     Parameters
     ----------
@@ -34,22 +34,22 @@ class SmoothDCG(LossTrees):
     beta : steepness of the cut-off
     k : the cut-off; None for none
     target : "ndcg" divides each query by its best DCG@k; "dcg" does not
-    tied : of "shf" and "reg-shf": when several documents share the grade at place k, whether "all" of them hold the
-        cut-off down or the "best"-ranked only
-    regression : of "reg-shf": weight of the squared error beside DCG
+    tied : for "shf" and "reg-shf": if several documents share the grade at rank k, whether "all" of them hold the
+        cut-off down or only the "best"-ranked one
+    regression : for "reg-shf": weight of the squared error relative to DCG
     gradient_scale : factor on the gradients; "auto" makes the root mean square of the first one 1
-    start_trees : this many first trees fit the grades by squared error. "sdcg" needs some: where all scores are equal
-        it has next to no gradient
+    start_trees : number of first trees that fit the grades by squared error. "sdcg" needs some: at equal scores it has
+        almost no gradient
 
     Attributes
     ----------
-    loss_, gradient_scale_, n_stages_ : as of :class:`BoostedRanker`
+    loss_, gradient_scale_, n_stages_ : as for :class:`BoostedRanker`
     """
 
     space: ClassVar[Space] = SMOOTH_DCG_SPACE
 
     variant: str = parameter(
-        "shf", Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or these after regression")
+        "shf", Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or hinges after regression")
     )
     alpha: float = parameter(2.0, Real(low=0, open_low=True, help="steepness of the pair functions"))
     beta: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the cut-off"))
@@ -59,7 +59,7 @@ class SmoothDCG(LossTrees):
         "all", Choice(of=("all", "best"), help="which documents tied in grade at rank k the moving cut-off considers")
     )
     regression: float = parameter(
-        0.1, Real(low=0, open_low=True, help="of reg-shf: weight of the squared error beside DCG")
+        0.1, Real(low=0, open_low=True, help="for reg-shf: weight of the squared error relative to DCG")
     )
     n_trees: int = field(default=250, kw_only=True)
     n_leaves: int = field(default=16, kw_only=True)

@@ -54,19 +54,19 @@ class TreeRanker(Ranker):
 
     Parameters
     ----------
-    n_trees : most trees grown; with ``eval_set`` and ``early_stopping`` fewer
-    n_leaves, learning_rate, min_docs_in_leaf : size of a tree, shrinkage, documents a leaf must hold
+    n_trees : maximum number of trees; early stopping on ``eval_set`` keeps fewer
+    n_leaves, learning_rate, min_docs_in_leaf : size of a tree, shrinkage, minimum documents per leaf
     subsample : share of the queries each tree sees
     colsample : share of the features each tree sees
     l2 : l2 penalty on leaf values
-    bins : histogram bins a feature is cut into; "exact" keeps every distinct value apart
+    bins : histogram bins per feature; "exact" gives every distinct value its own bin
     monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
     categorical : features that hold categories (whole numbers ≥ 0), by number or name
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     warm_start : another ``fit`` continues from the trees of the best iteration, up to ``n_trees`` in all
-    engine_params : LightGBM parameters, passed on as they are (extra_trees, max_depth, …)
-    n_jobs : threads; None for as many as are useful now, -1 for all cores that this process may use
+    engine_params : LightGBM parameters, passed on unchanged (extra_trees, max_depth, …)
+    n_jobs : threads; None for as many as are useful, -1 for all cores that this process may use
     random_state : seed; the same seed gives the same model
 
     Attributes
@@ -83,10 +83,10 @@ class TreeRanker(Ranker):
     space: ClassVar[Space] = TREE_SPACE
 
     _: KW_ONLY
-    n_trees: int = parameter(300, Integer(low=1, help="most trees grown"))
-    n_leaves: int = parameter(31, Integer(low=2, high=131072, help="leaves a tree"))
+    n_trees: int = parameter(300, Integer(low=1, help="maximum number of trees"))
+    n_leaves: int = parameter(31, Integer(low=2, high=131072, help="leaves per tree"))
     learning_rate: float = parameter(0.1, Real(low=0, open_low=True, help="shrinkage of each tree"))
-    min_docs_in_leaf: int = parameter(20, Integer(low=0, help="documents a leaf must hold"))
+    min_docs_in_leaf: int = parameter(20, Integer(low=0, help="minimum documents per leaf"))
     subsample: float = parameter(1.0, Real(low=0, high=1, open_low=True, help="share of the queries each tree sees"))
     colsample: float = parameter(1.0, Real(low=0, high=1, open_low=True, help="share of the features each tree sees"))
     l2: float = parameter(0.0, Real(low=0, help="l2 penalty on leaf values"))
@@ -94,14 +94,14 @@ class TreeRanker(Ranker):
         255,
         Either(
             of=(Integer(low=2, high=65535), Choice(of=("exact",))),
-            help='histogram bins a feature is cut into; "exact": one for each distinct value',
+            help='histogram bins per feature; "exact": one per distinct value',
         ),
     )
     monotone: Sequence[int] | Mapping[Any, int] | None = parameter(
         None,
         Maybe(
             inner=Either(of=(ListOf(inner=Integer(low=-1, high=1)), Settings(numbers=True))),
-            help="−1, 0 or 1 for each feature, or a mapping from feature to sign: scores fall or rise with it",
+            help="−1, 0 or 1 per feature, or a mapping from feature to sign: scores fall or rise with it",
         ),
     )
     categorical: Sequence[int | str] | None = parameter(
@@ -113,7 +113,7 @@ class TreeRanker(Ranker):
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
     warm_start: bool = parameter(False, Flag(help="another fit continues the trees so far, up to n_trees in all"))
     engine_params: Mapping[str, Any] | None = parameter(
-        None, Maybe(inner=Settings(), help="LightGBM parameters, passed on as they are")
+        None, Maybe(inner=Settings(), help="LightGBM parameters, passed on unchanged")
     )
     n_jobs: int | None = parameter(
         None, Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores")
@@ -123,11 +123,11 @@ class TreeRanker(Ranker):
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
     def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
-        """LightGBM's names for further parameters that this ranker sets itself."""
+        """LightGBM's names for additional parameters that this ranker sets itself."""
         return {}
 
     def _threads(self) -> int | None:
-        """``n_jobs`` for our own kernels: None for as many as the data deserve."""
+        """``n_jobs`` for our own kernels: None for as many as suit the data."""
         return self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else None
 
     def _lightgbm_params(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class TreeRanker(Ranker):
             monitor.patience = self.early_stopping
         if monitor.valid is not None and monitor.valid.whole is None and data.whole is not None:
             raise DataError("eval_set is on a cluster and X is not; put both on the cluster, or neither")
-        start = self._trees_to_go_on_from(data, monitor)
+        start = self._trees_to_continue(data, monitor)
         settings = {**self._lightgbm_params(), **self._constraints(data), **(params or {})}
         about: dict[str, Any] = {
             "categorical": self._categories(data),
@@ -194,8 +194,8 @@ class TreeRanker(Ranker):
         self.booster_ = first_iterations(booster, self.best_iteration_)
         return scale
 
-    def _trees_to_go_on_from(self, data: Dataset, monitor: Monitor) -> Any:
-        """With ``warm_start``, the trees of the best iteration so far; the monitor counts on from them."""
+    def _trees_to_continue(self, data: Dataset, monitor: Monitor) -> Any:
+        """With ``warm_start``, the trees of the best iteration so far; the monitor continues its count from them."""
         if not self.warm_start or not hasattr(self, "booster_"):
             return None
         from gainful.trees.lightgbm_library import lgb
@@ -226,7 +226,7 @@ class TreeRanker(Ranker):
         return monitor.evaluate(self._to_scores(predict_rows(trees, monitor.valid.X, trees.current_iteration())))
 
     def _start_facts(self, data: Dataset) -> dict[str, Any]:
-        # the trees depend on it; on a cluster the workers decide it
+        # the trees depend on the number of threads; on a cluster the workers decide it
         threads = self._threads() if data.whole is None else training_threads(self.n_jobs, data.whole)
         facts = {"number of threads": threads}
         if not self.warm_start or not hasattr(self, "booster_"):
@@ -239,7 +239,7 @@ class TreeRanker(Ranker):
         refuse_unresumable(self.engine_params, type(self).__name__)
 
     def _in_one_block(self, data: Dataset) -> Dataset:
-        # LightGBM reads the blocks of this process one after the other
+        # LightGBM reads the blocks of this process one after another
         return join_blocks(data) if data.is_local else data
 
     def _to_scores(self, predicted: Array) -> Array:

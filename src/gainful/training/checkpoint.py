@@ -32,23 +32,23 @@ MOST_DIFFERENCES = 3  # named in an error
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; training goes on without it."""
+    """A checkpoint could not be written; training continues without it."""
 
 
 class Checkpoint:
     """A file that training writes every few seconds, and from which the same training can resume.
 
-    Hand it to ``fit(..., checkpoint=)``, or just a path. A training that ends well deletes it, unless ``keep``.
+    Pass it, or just a path, as ``fit(..., checkpoint=)``. A training that succeeds deletes it, unless ``keep``.
 
     A solver asks :meth:`due` after an iteration and then calls :meth:`save` with all it needs to resume. If ``state``
-    is not None when it starts, that is what it saved. A state maps names (letters, digits, _) to arrays of numbers,
-    texts, and whatever JSON holds; numbers keep every bit.
+    is not None at the start, it is what the solver saved. A state maps names (letters, digits, _) to arrays of numbers,
+    texts and JSON values; numbers keep every bit.
 
     Parameters
     ----------
     path : the file
     every : seconds between two writes; 0 writes after every iteration
-    keep : whether the file stays after a training that ended well
+    keep : whether the file stays after a successful training
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float = 60.0, *, keep: bool = False):
@@ -83,7 +83,7 @@ class Checkpoint:
         return time.monotonic() - self._last >= self.every
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Replace the file. Where that fails, a warning says so: training is worth more than its checkpoint."""
+        """Replace the file. If that fails, warn and go on: training is worth more than its checkpoint."""
         held = {name: value if _is_member(value) else _encode(value) for name, value in state.items()}
         try:
             write_container(KIND, self.path, pack(KIND, {"training": self._training}, held))
@@ -92,12 +92,12 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def finish(self) -> None:
-        """Call when the training has ended well."""
+        """Call when the training has succeeded."""
         if not self.keep:
             self.remove()
 
     def remove(self) -> None:
-        """Delete the file, if it is there."""
+        """Delete the file, if it exists."""
         with suppress(FileNotFoundError):
             self.path.unlink()
 
@@ -112,7 +112,7 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any], of: str = ""
             yield f"{name}{of} was {shorten(a, 40)} there and is {shorten(b, 40)} here"
 
 
-# -- numbers as they are -----------------------------------------------------------------------------------------------
+# -- exact numbers -----------------------------------------------------------------------------------------------------
 
 
 def _is_member(value: Any) -> bool:

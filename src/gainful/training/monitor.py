@@ -29,7 +29,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], object]
 
 AFTER_FIT: list[Callable[[Any], object]] = []
-"""Called with every ranker whose ``fit`` has ended well, in this process."""
+"""Called with every ranker whose ``fit`` has succeeded in this process."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Monitor:
     stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
     checkpoint: Checkpoint | None = None  # from which a solver resumes, and to which it saves
-    journal: Any = None  # a gainful.linear.journal.Journal, of solvers that keep one
+    journal: Any = None  # a gainful.linear.journal.Journal, for solvers that keep one
 
     def __enter__(self) -> Monitor:
         return self
@@ -72,7 +72,7 @@ class Monitor:
             self.journal.closed = True
 
     def resume(self, history: Sequence[Mapping[str, Any]], iterations: int, validation: float | None) -> None:
-        """Continue from a model of ``iterations`` iterations, which scores ``validation`` on the validation data."""
+        """Continue from a model with ``iterations`` iterations that scores ``validation`` on the validation data."""
         known = [dict(row) for row in history[:iterations]]
         blank = {"objective": None, "gap": None, "validation": None, "seconds": None}
         self.history[:] = [known[i] if i < len(known) else {"iteration": i + 1, **blank} for i in range(iterations)]
@@ -102,7 +102,7 @@ class Monitor:
             self.journal.save()
 
     def evaluate(self, scores: Any) -> float:
-        """The validation metric of these scores of the validation rows."""
+        """The validation metric of these scores, one per validation row."""
         if self.valid is None:
             raise ValueError("this fit has no validation data")
         return self.metric(scores, self.valid)

@@ -1,1 +1,1 @@
-"""gainful's own binary form, which maps into memory."""
+"""gainful's own binary format, which can be mapped into memory."""

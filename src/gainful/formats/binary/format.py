@@ -1,4 +1,4 @@
-"""gainful's own binary, as :mod:`gainful.formats` calls it."""
+"""gainful's own binary format: the functions that :mod:`gainful.formats` calls."""
 
 from gainful.formats.binary.reader import read as read
 from gainful.formats.binary.stream import open_source as open_source

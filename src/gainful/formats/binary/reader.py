@@ -1,13 +1,13 @@
-"""gainful's own binary: the arrays of a RankingData as they are in memory, in one file that can be mapped.
+"""gainful's own binary format: the arrays of a RankingData as they are in memory, in one file that can be mapped.
 
 Layout, little-endian::
 
     8 bytes   magic            4 bytes  version         4 bytes  length of the header
     4 bytes   CRC-32 of the header                      4 bytes  zero
-    header    JSON: the shape of the data and, for each array, where it starts
+    header    JSON: the shape of the data and the start of each array
     arrays    each at a multiple of 64 bytes
 
-Nothing in it is executed. Every length is checked against the file before anything is mapped or allocated.
+Reading executes nothing from the file. Every length is checked against the file before anything is mapped or allocated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class _Shape:
-    """The counts that settle the size of every array."""
+    """The counts that determine the size of every array."""
 
     n_rows: int
     n_features: int
@@ -46,7 +46,7 @@ class _Shape:
     dtype: str
 
     def expected(self, name: str, size: int) -> tuple[str, int] | None:
-        """Element type and length that array ``name`` must have; ``size`` is that of text, which is free."""
+        """Element type and length that array ``name`` must have; ``size`` is the length of text, which is free."""
         n, q = self.n_rows, self.n_queries
         known = {
             "y": ("<f8", n),
@@ -72,13 +72,13 @@ class _Shape:
 
 
 def read(path: PathLike, *, mmap: bool = True) -> RankingData:
-    """Read the binary. With ``mmap`` (the default) the values stay in the file until they are used.
+    """Read a binary file. With ``mmap`` (the default) the values stay in the file until they are used.
 
-    So do the grades and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
-    are checked. The values of the matrix are looked at only with ``mmap=False``.
+    So do the grades, and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
+    are checked. The values of the matrix are checked only with ``mmap=False``.
     """
     check_mmap(mmap)
-    opened = Opened(path, mapped=mmap)
+    opened = BinaryFile(path, mapped=mmap)
     data = opened.part(0, opened.n_queries)
     if not mmap:
         with _damage(path):
@@ -93,7 +93,7 @@ def check_mmap(mmap: Any) -> None:
 
 @contextmanager
 def _damage(path: PathLike) -> Iterator[None]:
-    """Says of data that breaks a rule of its own that the file is damaged."""
+    """Report data that is invalid in itself as a damaged file."""
     try:
         yield
     except FormatError:
@@ -127,8 +127,8 @@ def _read_header(path: PathLike, size: int) -> tuple[dict[str, Any], int]:
     return header, PREFIX.size + length
 
 
-class Opened:
-    """A file whose header, offsets and weights have been read and checked; queries are taken from it as asked for."""
+class BinaryFile:
+    """An open file whose header, offsets and weights have been read and checked; queries are read on demand."""
 
     def __init__(self, path: PathLike, *, mapped: bool = True):
         self.path, self.mapped = path, mapped
@@ -137,7 +137,7 @@ class Opened:
         self.shape = self._shape()
         places = self.header.get("arrays")
         if not isinstance(places, dict):
-            raise self._damaged("the list of arrays is missing")
+            raise self._damage_error("the list of arrays is missing")
         self.places: dict[str, Any] = places
         if self.start + _count(self.header.get("bytes")) > self.size:
             raise FormatError("the file is cut short", path=path)
@@ -145,7 +145,7 @@ class Opened:
             self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.offsets = self._small("offsets")
         if self.offsets[0] != 0 or self.offsets[-1] != self.shape.n_rows or (np.diff(self.offsets) <= 0).any():
-            raise self._damaged("the offsets of the queries do not increase to the number of rows")
+            raise self._damage_error("the offsets of the queries do not increase to the number of rows")
         self.feature_names = self._names()
         self.query_weights = self._weights()
 
@@ -162,7 +162,7 @@ class Opened:
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         query_ids = self._ids("query_id", slice(first, last))
         if query_ids is None:
-            raise self._damaged("the query ids are missing")
+            raise self._damage_error("the query ids are missing")
         return RankingData.trusted(
             X=self._matrix(rows),
             y=self._grades(rows),
@@ -174,10 +174,10 @@ class Opened:
         )
 
     def release(self) -> None:
-        """Let go of the pages that were looked at; they come again from the file when they are used."""
+        """Drop the pages read so far; they are read again when they are used."""
         forget_pages(self.pages, 0, self.size)
 
-    def _damaged(self, what: str) -> FormatError:
+    def _damage_error(self, what: str) -> FormatError:
         return FormatError(f"the file is damaged: {what}", path=self.path)
 
     def _shape(self) -> _Shape:
@@ -185,20 +185,20 @@ class Opened:
         n_values = header.get("n_values")
         counts = [_count(header.get(name)) for name in ("n_rows", "n_features", "n_queries")]
         if min(counts) < 0 or counts[0] == 0 or (n_values is not None and _count(n_values) < 0):
-            raise self._damaged("a count in the header is wrong")
+            raise self._damage_error("a count in the header is wrong")
         if header.get("dtype") not in ("float32", "float64"):
-            raise self._damaged("the type of the values is unknown")
+            raise self._damage_error("the type of the values is unknown")
         return _Shape(counts[0], counts[1], counts[2], n_values, header["dtype"])
 
     def _place(self, name: str) -> tuple[str, int, int]:
-        """Type, length and position in the file of an array that must be there."""
+        """Type, length and position in the file of a required array."""
         place = self.places.get(name)
         if not isinstance(place, dict):
-            raise self._damaged(f"the array {name} is missing")
+            raise self._damage_error(f"the array {name} is missing")
         at, size = _count(place.get("at")), _count(place.get("size"))
         expected = self.shape.expected(name, size)
         if expected is None or at < 0 or size != expected[1] or at % ALIGNMENT:
-            raise self._damaged(f"the place or size of the array {name} is wrong")
+            raise self._damage_error(f"the place or size of the array {name} is wrong")
         kind = expected[0]
         if self.start + at + size * np.dtype(kind).itemsize > self.size:
             raise FormatError("the file is cut short", path=self.path)
@@ -214,7 +214,7 @@ class Opened:
         return _native(array)
 
     def _values(self, name: str) -> Array:
-        """An array mapped from the file, or read where mapping was declined."""
+        """An array mapped from the file, or read if mapping was declined."""
         kind, size, at = self._place(name)
         if not self.mapped or size == 0:
             return self._small(name)
@@ -223,7 +223,7 @@ class Opened:
     def _chunks_of(self, array: Array) -> Iterator[tuple[int, Array]]:
         """(start, chunk) of an array that is checked from end to end, each with the first value of the next.
 
-        What is mapped leaves memory behind the check.
+        Mapped pages are dropped once they are checked.
         """
         for start in range(0, len(array), CHUNK_VALUES):
             yield start, array[start : start + CHUNK_VALUES + 1]
@@ -234,7 +234,7 @@ class Opened:
         y = self._values("y")[rows]
         for _, chunk in self._chunks_of(y):
             if not (np.isfinite(chunk).all() and (chunk >= 0).all()):
-                raise self._damaged("a grade is negative or not finite")
+                raise self._damage_error("a grade is negative or not finite")
         return y
 
     def _matrix(self, rows: slice) -> Any:
@@ -247,7 +247,7 @@ class Opened:
         starts_well = indptr[0] == 0 if rows.start == 0 else indptr[0] >= 0
         ends_well = indptr[-1] == shape.n_values if rows.stop == shape.n_rows else indptr[-1] <= shape.n_values
         if not (starts_well and ends_well) or (np.diff(indptr) < 0).any():
-            raise self._damaged("the rows of the sparse matrix are out of order")
+            raise self._damage_error("the rows of the sparse matrix are out of order")
         cells = slice(int(indptr[0]), int(indptr[-1]))
         indices = self._values("indices32" if "indices32" in self.places else "indices")[cells]
         indptr -= cells.start
@@ -257,17 +257,17 @@ class Opened:
         return X
 
     def _check_columns(self, indices: Array, indptr: Array) -> None:
-        """Refuse columns that a product with the matrix would look up outside of it, or that are out of order."""
+        """Refuse columns outside the matrix, which a product would read out of bounds, and columns out of order."""
         for start, chunk in self._chunks_of(indices):
             if chunk.min() < 0 or chunk.max() >= self.shape.n_features:
-                raise self._damaged("a column of the sparse matrix does not exist")
+                raise self._damage_error("a column of the sparse matrix does not exist")
             falls = np.flatnonzero(chunk[1:] <= chunk[:-1]) + start + 1
             at = np.searchsorted(indptr, falls)
             if (indptr[at] != falls).any():
-                raise self._damaged("the columns of the sparse matrix are out of order")
+                raise self._damage_error("the columns of the sparse matrix are out of order")
 
     def _ids(self, name: str, which: slice) -> Array | None:
-        """Ids of queries or rows; texts are decoded, integers of rows stay in the file."""
+        """Ids of queries or rows; texts are decoded, integer ids of rows stay in the file."""
         if f"{name}s" in self.places:
             numbers = self._values(f"{name}s")[which]
             return numbers if name == "doc_id" else np.array(numbers)
@@ -277,12 +277,12 @@ class Opened:
         n_bytes = self._place(f"{name}_text")[1]
         is_whole = (which.start > 0 or ends[0] == 0) and (which.stop < self._size(name) or ends[-1] == n_bytes)
         if not is_whole or ends[0] < 0 or ends[-1] > n_bytes or (np.diff(ends) < 0).any():
-            raise self._damaged(f"the texts of the {name}s are out of order")
+            raise self._damage_error(f"the texts of the {name}s are out of order")
         text = self._small(f"{name}_text", int(ends[0]), int(ends[-1])).tobytes()
         try:
             return string_array([text[a:b].decode("utf-8") for a, b in _spans(ends - ends[0])])
         except UnicodeDecodeError:
-            raise self._damaged(f"a {name} is not UTF-8 text") from None
+            raise self._damage_error(f"a {name} is not UTF-8 text") from None
 
     def _size(self, name: str) -> int:
         return self.shape.n_queries if name == "query_id" else self.shape.n_rows
@@ -293,20 +293,20 @@ class Opened:
             return None
         is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
         if not is_list or len(names) != self.shape.n_features or len(set(names)) != len(names):
-            raise self._damaged("the feature names are wrong")
+            raise self._damage_error("the feature names are wrong")
         return tuple(names)
 
     def _weights(self) -> Array | None:
         if "query_weights" not in self.places:
             return None
         weights = self._small("query_weights")
-        if not np.isfinite(weights).all() or (weights < 0).any():  # all may be 0 in a shard
-            raise self._damaged("a query weight is negative or not finite")
+        if not np.isfinite(weights).all() or (weights < 0).any():  # in a shard, all may be 0
+            raise self._damage_error("a query weight is negative or not finite")
         return weights
 
 
 def _count(value: Any) -> int:
-    """A count from a header, -1 where it is none; bounded so that products of two do not grow without end."""
+    """A count from a header, -1 if it is not a count; bounded, so that products of two counts stay small."""
     return value if type(value) is int and 0 <= value < 2**62 else -1
 
 

@@ -1,4 +1,4 @@
-"""gainful's binary as pieces of rows, mapped."""
+"""gainful's binary format as pieces of rows, mapped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.formats.binary.reader import Opened, check_mmap
+from gainful.formats.binary.reader import BinaryFile, check_mmap
 from gainful.formats.sources import Layout, Source, common_layout, rows_in_piece
 
 
@@ -20,12 +20,12 @@ def open_source(paths: Sequence[Path], *, mmap: bool = True) -> Source:
 
 
 class BinarySource(Source):
-    """Files of gainful's own binary form, mapped."""
+    """Files in gainful's own binary format, mapped."""
 
     def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None):
         super().__init__(paths, merge=True)
         self.piece_rows = piece_rows
-        self._layout = common_layout([(path, _layout_of(Opened(path))) for path in self.paths])
+        self._layout = common_layout([(path, _layout_of(BinaryFile(path))) for path in self.paths])
 
     def layout(self) -> Layout:
         return self._layout
@@ -33,12 +33,12 @@ class BinarySource(Source):
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
         rows = self.piece_rows or rows_in_piece(self._layout.n_features or 1)
         for path in self.paths:
-            opened = Opened(path)
+            opened = BinaryFile(path)
             cuts = np.searchsorted(opened.offsets, np.arange(rows, opened.offsets[-1], rows))
             for first, last in pairwise(np.unique([0, *cuts.tolist(), opened.n_queries]).tolist()):
                 yield opened.part(first, last)
                 opened.release()
 
 
-def _layout_of(opened: Opened) -> Layout:
+def _layout_of(opened: BinaryFile) -> Layout:
     return Layout(opened.shape.n_features, opened.shape.dtype, opened.is_sparse, opened.feature_names)

@@ -1,4 +1,4 @@
-"""Write gainful's binary, piece by piece in bounded memory; whole data is one piece.
+"""Write gainful's binary format, piece by piece in bounded memory; data in memory is one piece.
 
 :mod:`gainful.formats.binary.reader` describes the layout of the file.
 """
@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import check_names, check_query_weights, first_repeated, join_optional, rows_of_queries
+from gainful.data.rows import check_names, check_query_weights, first_duplicate, join_optional, rows_of_queries
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.files import FileWriter, PathLike, atomic_write
-from gainful.formats.ids import encode, integers_if_canonical, plain_ids
+from gainful.formats.ids import encode_all, integers_if_canonical, plain_ids
 
 Array = npt.NDArray[Any]
 MAGIC = b"\x89GNF\r\n\x1a\n"
@@ -32,7 +32,7 @@ PREFIX = struct.Struct("<8sIIII")
 ALIGNMENT = 64
 CHUNK_VALUES = 1 << 20
 CHUNK_ROWS = 1 << 16
-SPOOL_BYTES = 1 << 20  # of a side file that stay in memory, so that a small file is written without side files
+SPOOL_BYTES = 1 << 20  # of a side file, kept in memory, so that a small file needs no side files on disk
 LARGEST_NARROW = 2**31 - 1
 LARGEST_COUNT = 2**62
 ALL_ARRAYS = (
@@ -42,7 +42,7 @@ ALL_ARRAYS = (
 
 
 def open_writer(path: PathLike, data: RankingData) -> Writer:
-    """A writer for one append of all of ``data``: everything but the row history comes back as it is."""
+    """A writer for one append of all of ``data``: everything but the input order reads back unchanged."""
     return Writer(
         path,
         data.n_features,
@@ -55,7 +55,7 @@ def open_writer(path: PathLike, data: RankingData) -> Writer:
 
 
 class Queries(NamedTuple):
-    """All queries of a file, known before its rows are written; then the rows may come in any order."""
+    """All queries of a file, known before its rows are written, so that rows can arrive in any order."""
 
     offsets: Array
     ids: Array
@@ -66,7 +66,7 @@ class Writer(FileWriter):
     """A binary file written piece by piece: ``with Writer(path, 136) as writer: writer.append(data); …``.
 
     The values of a dense matrix go straight to their place. Values per row and per query, and a sparse matrix, wait in
-    side files without a name until the end. The file appears when the block ends well; otherwise nothing is left.
+    unnamed side files until the end. The file appears when the block succeeds; otherwise nothing is left.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ class Writer(FileWriter):
     dtype : "float64" or "float32"
     feature_names : n_features strings or None
     sparse : the pieces are CSR
-    queries : all queries, if they are known beforehand; rows then come by :meth:`place`, otherwise by :meth:`append`
+    queries : all queries, if known beforehand; then add rows with :meth:`place`, otherwise with :meth:`append`
     text_integers : which of "query_id" and "doc_id" become integers if all texts are plain integers
-    distinct : the caller guarantees that no query id comes twice
-    whole : one piece brings all rows and stays in memory until the end, so no side files are needed
+    distinct : the caller guarantees that no query id appears twice
+    whole : one piece has all rows and stays in memory until the end, so no side files are needed
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Writer(FileWriter):
 
     def _spool(self, dtype: str, width: int = 1) -> Spool:
         if self.whole:
-            return Held(dtype, width)
+            return MemorySpool(dtype, width)
         return self._side_files.enter_context(Spool(Path(self.path).resolve().parent, dtype, width))
 
     def _ids(self, name: str) -> _Ids:
@@ -130,7 +130,7 @@ class Writer(FileWriter):
         return _Ids(name, self.path, spools, name in self._text_integers)
 
     def _reserve(self) -> int:
-        """Bytes that the prefix and the longest header there can be take, aligned."""
+        """Bytes for the prefix and the longest possible header, aligned."""
         places = {name: {"at": LARGEST_COUNT, "size": LARGEST_COUNT} for name in ALL_ARRAYS}
         counts: dict[str, int | None] = dict.fromkeys(
             ("n_rows", "n_features", "n_queries", "n_values", "bytes"), LARGEST_COUNT
@@ -146,9 +146,9 @@ class Writer(FileWriter):
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def append(self, data: RankingData, *, continues: bool = False) -> None:
-        """Add rows at the end. ``continues`` says that the first query of ``data`` goes on from the last one added."""
+        """Add rows at the end. With ``continues`` the first query of ``data`` continues the last one added."""
         if self.queries is not None:
-            raise RuntimeError("the queries are known: rows have places of their own")
+            raise RuntimeError("the queries are known: place rows instead of appending them")
         sizes = data.counts
         if continues:
             self._lengthen_last(data.query_ids[:1].tolist()[0], int(sizes[0]))
@@ -162,16 +162,16 @@ class Writer(FileWriter):
         self._add(data, None)
 
     def place(self, data: RankingData, at: Array) -> None:
-        """Put the rows of the query ``i`` of ``data`` to the rows of the file from ``at[i]`` on."""
+        """Write the rows of query ``i`` of ``data`` to the rows of the file from ``at[i]`` on."""
         if self.queries is None:
-            raise RuntimeError("the queries are not known: rows are appended")
+            raise RuntimeError("the queries are not known: append rows instead of placing them")
         self._add(data, at)
 
     def _lengthen_last(self, query: Any, more: int) -> None:
         if self.n_queries == 0:
-            raise DataError("there is no query yet that could go on")
+            raise DataError("there is no query to continue")
         if query != self._last_id:
-            raise DataError(f"query {query!r} cannot go on from query {self._last_id!r}")
+            raise DataError(f"query {query!r} cannot continue query {self._last_id!r}")
         last = self._sizes.read(self.n_queries - 1, self.n_queries)
         self._sizes.place(np.array([self.n_queries - 1]), np.array([1]), last + more)
 
@@ -206,7 +206,7 @@ class Writer(FileWriter):
         elif X.shape[1] != self.n_features:
             raise DataError(f"a piece of the data has {X.shape[1]} features, the file has {self.n_features}")
         if names != self.feature_names:
-            raise DataError("a piece of the data has other feature names than the file")
+            raise DataError("a piece of the data has different feature names than the file")
         if X.dtype.itemsize > self.dtype.itemsize:
             raise DataError(f"a piece of the data is {X.dtype}, the file is {self.dtype.name}")
         return X
@@ -258,9 +258,9 @@ class Writer(FileWriter):
             self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
 
     def _refuse_repeated(self) -> None:
-        twice = first_repeated(self._query_ids.all(self.n_queries))
+        twice = first_duplicate(self._query_ids.all(self.n_queries))
         if twice is not None:
-            raise DataError(f"query {twice!r} is in two pieces of the data; the rows of a query are adjacent")
+            raise DataError(f"query {twice!r} is in two pieces of the data; the rows of a query must be adjacent")
 
     def _put_ids(self, ids: _Ids, n: int) -> None:
         if ids.kind == "integers":
@@ -290,7 +290,7 @@ class Writer(FileWriter):
         self._note_place(name, size, size * itemsize)
 
     def _note_place(self, name: str, size: int, n_bytes: int) -> None:
-        """Note where an array stands that was just written, and fill up to the next multiple of 64 bytes."""
+        """Note the position of the array just written, and pad to the next multiple of 64 bytes."""
         self._places[name] = {"at": self._position, "size": size}
         self._file.write(b"\0" * (-n_bytes % ALIGNMENT))
         self._position += n_bytes + -n_bytes % ALIGNMENT
@@ -312,7 +312,7 @@ def _ends(spans: Iterator[Array]) -> Iterator[Array]:
 
 
 def _gather(values: Spool, spans: Iterator[Array]) -> Iterator[Array]:
-    """The values of each (start, size) pair, one pair after the other."""
+    """The values of each (start, size) pair, one pair after another."""
     source = values.view()
     for piece in spans:
         for some in np.array_split(piece, max(1, int(piece[:, 1].sum()) // CHUNK_VALUES)):
@@ -324,13 +324,13 @@ def _gather(values: Spool, spans: Iterator[Array]) -> Iterator[Array]:
 
 
 class Places(NamedTuple):
-    """Where runs of rows go: the first target row of each, and how many rows it has."""
+    """Where runs of rows go: the first target row and the number of rows of each."""
 
     first: Array
     sizes: Array
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
-        """(start, stop, target) of runs, those joined that stand behind one another in both."""
+        """(start, stop, target) of runs; runs that are adjacent in both source and target are joined."""
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         new = np.flatnonzero(np.append(True, self.first[1:] != self.first[:-1] + self.sizes[:-1]))
         bounds = np.append(starts[new], starts[-1])
@@ -338,7 +338,7 @@ class Places(NamedTuple):
 
 
 class Spool:
-    """Rows of ``width`` numbers in a side file without a name, in memory while they are few."""
+    """Rows of ``width`` numbers in an unnamed side file, in memory while they are few."""
 
     def __init__(self, folder: Path, dtype: str, width: int = 1):
         self.dtype, self.width = np.dtype(dtype), width
@@ -373,7 +373,7 @@ class Spool:
         self.end = max(self.end, at + len(rows))
 
     def read(self, start: int, stop: int) -> Array:
-        """Rows ``start:stop``; what was never written is 0."""
+        """Rows ``start:stop``; rows never written are 0."""
         self.file.seek(start * self.row_bytes)
         raw = self.file.read((stop - start) * self.row_bytes)
         raw += b"\0" * ((stop - start) * self.row_bytes - len(raw))
@@ -395,8 +395,8 @@ class Spool:
         return np.frombuffer(pages, dtype=self.dtype)
 
 
-class Held(Spool):
-    """Rows that stay in memory until the file is closed anyway, in place of a side file. They come in order."""
+class MemorySpool(Spool):
+    """Rows added in order that stay in memory until the file is closed anyway, so they need no side file."""
 
     def __init__(self, dtype: str, width: int = 1):
         self.dtype, self.width = np.dtype(dtype), width
@@ -417,7 +417,7 @@ class Held(Spool):
 
 
 class _Ids:
-    """Ids of queries or documents as they come in: integers, or texts with (start, size) of each."""
+    """Ids of queries or documents as they arrive: integers, or texts with the (start, size) of each."""
 
     def __init__(self, name: str, path: PathLike, spools: tuple[Spool, Spool, Spool], text_integers: bool):
         self.name, self.path, self.text_integers = name, path, text_integers
@@ -431,7 +431,7 @@ class _Ids:
         return "query id" if self.name == "query_id" else "document id"
 
     def add(self, ids: Array | None, n: int, where: Places | None = None) -> None:
-        """``n`` more ids; None says that these rows have none, which is "" where others have one."""
+        """Add ``n`` ids; None means that these rows have none, stored as "" if others have one."""
         self.ordered = self.ordered and where is None
         if ids is None:
             if self.kind != "none":
@@ -462,20 +462,20 @@ class _Ids:
         self._store_texts(texts, where)
 
     def _turn_into_texts(self) -> None:
-        """The integers so far as the texts that they came from. A row that has not come yet is written again then."""
+        """Store the integers so far as the texts they came from. Rows still to come overwrite theirs."""
         for numbers in self.numbers.chunks(self.numbers.end):
             self._store_texts(numbers.astype(str), None)
 
     def _store_texts(self, texts: Array, where: Places | None) -> None:
-        encoded = [encode(text, self.what, self.path) for text in texts.tolist()]
-        sizes = np.array([len(text) for text in encoded], dtype=np.int64)
+        encoded = encode_all(texts.tolist(), self.what, self.path)
+        sizes = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
         starts = self.text_bytes + np.cumsum(sizes) - sizes
         self.spans.add(np.stack([starts, sizes], axis=1), where)
         self.text.append(np.frombuffer(b"".join(encoded), dtype=np.uint8))
         self.text_bytes += int(sizes.sum())
 
     def _mixed_ids_error(self) -> DataError:
-        return DataError(f"some pieces of the data have integers as {self.what}s and others texts or none")
+        return DataError(f"some pieces of the data have integer {self.what}s, others texts or none")
 
     def all(self, n: int) -> Array:
         """All ids, in memory."""

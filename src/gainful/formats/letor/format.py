@@ -1,4 +1,4 @@
-"""LETOR/SVMlight text, as :mod:`gainful.formats` calls it."""
+"""LETOR/SVMlight text: the functions that :mod:`gainful.formats` calls."""
 
 from gainful.formats.letor.reader import read as read
 from gainful.formats.letor.stream import open_source as open_source

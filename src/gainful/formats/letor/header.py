@@ -1,7 +1,6 @@
-"""Comment lines ``# gainful KEY = JSON`` at the top of a text file: what the lines themselves cannot say.
+"""Comment lines ``# gainful KEY = JSON`` at the top of a text file: what the rows cannot express.
 
-Any other reader skips them as comments. The writer puts down only those without which reading would not give back the
-same data.
+Other readers skip them as comments. The writer adds only those needed to read back the same data.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ ENTRY = re.compile(rb"#[ \t]*gainful[ \t]+([a-z_]+)[ \t]*=[ \t]*(.*)\Z", re.DOTA
 
 @dataclass
 class Header:
-    """What such lines said; None where they did not."""
+    """The contents of these lines; None for absent ones."""
 
     feature_names: tuple[str, ...] | None = None
     query_weights: npt.NDArray[np.float64] | None = None
@@ -34,7 +33,7 @@ class Header:
     doc_ids: str | None = None
 
     def columns(self, path: PathLike) -> int | None:
-        """The number of features, where the header settles it."""
+        """The number of features, if the header gives it."""
         named = None if self.feature_names is None else len(self.feature_names)
         if named is not None and self.n_features not in (None, named):
             raise FormatError(f"{named} feature names are given for {self.n_features} features", path=path)
@@ -51,7 +50,7 @@ class Header:
 
 
 def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None:
-    """Add to ``header`` what the comments before the first row of ``chunk`` say; ``line`` lines stand before it."""
+    """Add the comments before the first row of ``chunk`` to ``header``; ``line`` lines precede the chunk."""
     at = chunk.start
     while at < chunk.stop:
         stop = min(next_line(chunk.buf, at), chunk.stop)
@@ -68,16 +67,16 @@ def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None
 
 def _take(path: PathLike, line: int, header: Header, key: str, text: bytes) -> None:
     if key not in header.__dataclass_fields__:
-        return  # an ordinary comment, or one of a later version
+        return  # an ordinary comment, or one from a later version
     try:
-        value = _checked(key, json.loads(text))
+        value = _check_value(key, json.loads(text))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         message = f"the comment '# gainful {key}' is malformed: {shorten(str(error))}"
         raise FormatError(message, path=path, line=line) from None
     setattr(header, key, value)
 
 
-def _checked(key: str, value: Any) -> Any:
+def _check_value(key: str, value: Any) -> Any:
     if key == "feature_names":
         if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             raise ValueError("expected a list of strings")
@@ -88,7 +87,7 @@ def _checked(key: str, value: Any) -> Any:
         if not (isinstance(value, list) and all(type(weight) in (int, float) for weight in value)):
             raise ValueError("expected a list of numbers")
         weights = np.array(value, dtype=np.float64)
-        if not np.isfinite(weights).all() or (weights < 0).any():  # all may be 0 in a shard
+        if not np.isfinite(weights).all() or (weights < 0).any():  # in a shard, all may be 0
             raise ValueError("weights must be finite and not negative")
         return weights
     allowed: dict[str, Any] = {

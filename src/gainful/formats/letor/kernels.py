@@ -1,13 +1,13 @@
 """Compiled parser of LETOR/SVMlight text: bytes in, arrays out.
 
-``scan`` counts what a chunk of whole lines holds, ``parse`` fills the arrays. What few lines need, kernels of their own
-do afterwards: compiling all of it at first use would take three times as long. All of them run without the interpreter
-lock on a part of a buffer, so the driver runs chunks side by side in threads.
+``scan`` counts the contents of a chunk of whole lines, ``parse`` fills the arrays. Rare cases have their own kernels,
+which run afterwards: compiling everything at first use would take three times as long. All kernels run without the
+interpreter lock on part of a buffer, so the driver runs chunks in parallel threads.
 
 Conventions
 -----------
 A buffer is a read-only uint8 array. Past its end every byte reads as a line feed (``_byte``) or as zero (``_word``):
-no access leaves the buffer. The kernels only say *that* and *where* a line is malformed; ``letor_lines`` says why.
+no access leaves the buffer. The kernels only say *that* and *where* a line is malformed; ``letor.lines`` says why.
 
 Decimal numbers become the nearest double, as Python's ``float`` does: by one exact division or product where mantissa
 and power of ten are exact (Clinger, "How to read floating point numbers accurately", 1990), else by a 128-bit product
@@ -28,7 +28,7 @@ from gainful.compute.compiled import helper, kernel
 LF, CR, TAB, SPACE, HASH, COLON = 10, 13, 9, 32, 35, 58
 MINUS, PLUS, DOT, ZERO, NINE, EQUALS = 45, 43, 46, 48, 57, 61
 GOOD, BAD, HARD = 0, 1, 2
-FLAGS, QUERY, QUERY_SIZE, COMMENT, VALUES = range(5)  # what a row's marks are; a row without a comment has 0
+FLAGS, QUERY, QUERY_SIZE, COMMENT, VALUES = range(5)  # columns of a row's marks; COMMENT is 0 for a row without one
 N_MARKS = 5
 NEW_QUERY, OUT_OF_ORDER, ODD_QUERY = 1, 2, 4  # FLAGS: the query differs from the row before, …, is not plain ASCII
 
@@ -57,8 +57,8 @@ PAIRS_LOW = np.uint64(1 + (10_000 << 32))
 def _powers_of_five() -> np.ndarray:
     """The leading 128 bits of 5**q for q from -342 to 308, (651, 2) uint64: high and low half.
 
-    They are cut off, but for those from -27 to -1, which are rounded up: with them a decimal that lies exactly halfway
-    between two doubles gives a product that shows it.
+    They are truncated, except those from -27 to -1, which are rounded up: then the product shows whether a decimal lies
+    exactly halfway between two doubles.
     """
     table = np.empty((HIGHEST_POWER - LOWEST_POWER + 1, 2), dtype=np.uint64)
     for row, q in enumerate(range(LOWEST_POWER, HIGHEST_POWER + 1)):
@@ -78,8 +78,8 @@ FIVES = _powers_of_five()
 def _index_prefixes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """`` 1:``, `` 2:``, … as words, with the mask of the bytes that count and their number.
 
-    Most lines name one feature after the other. Comparing with the text expected lets the processor go on to the value
-    before it has worked out where the index ends.
+    Most lines list every feature in order. Comparing with the expected text lets the processor start on the value
+    before it knows where the index ends.
     """
     texts = [f" {index}:".encode() for index in range(EXPECTED_INDICES)]
     words = [int.from_bytes(text, "little") for text in texts]
@@ -95,7 +95,7 @@ PREFIXES, PREFIX_MASKS, PREFIX_SIZES = _index_prefixes()
 
 @intrinsic
 def _load1(typing_context, buf, at):
-    """The byte at ``at``; the caller has checked that it is in the buffer."""
+    """The byte at ``at``, which the caller has checked is in the buffer."""
 
     def generate(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -106,7 +106,7 @@ def _load1(typing_context, buf, at):
 
 @intrinsic
 def _load8(typing_context, buf, at):
-    """The eight bytes from ``at``, the first one lowest; the caller has checked that they are in the buffer."""
+    """The eight bytes from ``at``, little-endian; the caller has checked that they are in the buffer."""
 
     def generate(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -182,7 +182,7 @@ def _word(buf, at):
 
 @helper
 def _bytes_equal(word, pattern):
-    """The high bit of every byte of ``word`` that equals the byte ``pattern`` repeats."""
+    """The high bit of every byte of ``word`` that equals the repeated byte of ``pattern``."""
     differs = word ^ pattern
     return ~(((differs & LOW_BITS) + LOW_BITS) | differs) & HIGH_BITS
 
@@ -211,7 +211,7 @@ def _token_end(buf, at):
 
 @helper
 def _line_end(buf, at):
-    """Where the line feed is, or the end of the buffer."""
+    """The position of the line feed, or the end of the buffer."""
     while at < buf.size:
         found = _bytes_equal(_word(buf, at), LINE_FEEDS)
         if found != 0:
@@ -222,7 +222,7 @@ def _line_end(buf, at):
 
 @helper
 def _is_empty_line(buf, at):
-    """Whether the line holds nothing, or a comment only, from ``at``, its first byte that is not blank."""
+    """Whether the line is empty or only a comment from ``at``, its first byte that is not blank."""
     c = _byte(buf, at)
     if c == HASH:
         return True
@@ -236,7 +236,7 @@ def _is_empty_line(buf, at):
 
 @helper
 def _digits(word):
-    """How many of the eight bytes, from the lowest, are digits in a row, and the number that they make."""
+    """How many of the eight bytes, starting with the lowest, are digits in a row, and the number they form."""
     t = word ^ ASCII_ZEROS
     other = ((t + OVER_NINE) | t) & HIGH_BITS
     n = _trailing_zeros(other) >> np.uint64(3)
@@ -249,9 +249,9 @@ def _digits(word):
 
 @helper
 def _short_number(buf, at):
-    """The decimal at ``at`` and where it ends, if at most eight digits stand before and after the point.
+    """The decimal at ``at`` and its end, if it has at most eight digits before and after the point.
 
-    Otherwise ``~at``, a negative number, for the last ``at`` up to which it was looked at.
+    Otherwise the second value is ``~at``, a negative number, where ``at`` is the last position read.
     """
     negative = _byte(buf, at) == MINUS
     if negative:
@@ -274,7 +274,7 @@ def _short_number(buf, at):
 
 @helper
 def _by_product(mantissa, power):
-    """mantissa · 10**power as a double, from the leading bits of the product; HARD where they do not settle it."""
+    """mantissa · 10**power as a double, from the leading bits of the product; HARD if they do not decide it."""
     if power < LOWEST_POWER:
         return GOOD, 0.0
     if power > HIGHEST_POWER:
@@ -295,7 +295,7 @@ def _by_product(mantissa, power):
     bits = high >> cut
     exponent = ((217706 * power) >> 16) + 63 + np.int64(top) - np.int64(shift) + 1023
     if exponent <= 0:
-        return HARD, 0.0  # too rare to be worth the rounding rules of subnormal numbers
+        return HARD, 0.0  # subnormal numbers are too rare to be worth their rounding rules
     halfway = low <= ONE and -4 <= power <= 23 and (bits & np.uint64(3)) == ONE and (bits << cut) == high
     if halfway:
         bits &= ~ONE
@@ -310,7 +310,7 @@ def _by_product(mantissa, power):
 
 @helper
 def _nearest_double(mantissa, power, cut_off):
-    """The double nearest to mantissa · 10**power; ``cut_off`` says that more digits followed."""
+    """The double nearest to mantissa · 10**power; ``cut_off`` means that more digits followed."""
     if mantissa == 0:
         return GOOD, 0.0
     if not cut_off and mantissa <= np.uint64(EXACT_MANTISSA) and -EXACT_POWER <= power <= EXACT_POWER:
@@ -326,7 +326,7 @@ def _nearest_double(mantissa, power, cut_off):
 
 @helper
 def _is_word(buf, at, a, b, c, d):
-    """Whether the letters (given in lower case; d may be 0 for three letters) stand at ``at``, in any case."""
+    """Whether the letters (given in lower case; d is 0 for three letters) are at ``at``, in any case."""
     return (
         (_byte(buf, at) | 32) == a
         and (_byte(buf, at + 1) | 32) == b
@@ -337,7 +337,7 @@ def _is_word(buf, at, a, b, c, d):
 
 @helper
 def _exponent(buf, at):
-    """The exponent after the letter e and where it ends, or -1 where there is none."""
+    """The exponent after the letter e and its end, or -1 if there is none."""
     negative = _byte(buf, at) == MINUS
     if negative or _byte(buf, at) == PLUS:
         at += 1
@@ -396,7 +396,7 @@ def _number(buf, at):
 
 @helper
 def _index(buf, at):
-    """The feature index at ``at`` and where its value starts, or -1 where there is no ``digits:``."""
+    """The feature index at ``at`` and the start of its value, or -1 if there is no ``digits:``."""
     n, index = _digits(_word(buf, at))
     if n == 8:
         c = _byte(buf, at + n)
@@ -451,7 +451,7 @@ def _same(buf, a, a_size, b, b_size):
 
 @helper
 def _last_index(buf, first, end):
-    """The index of the last feature of ``buf[first:end]``, -1 where there is none."""
+    """The index of the last feature of ``buf[first:end]``, -1 if there is none."""
     at = end - 1
     while at > first and _load1(buf, at) != COLON:
         at -= 1
@@ -470,7 +470,7 @@ def _last_index(buf, first, end):
 def scan(buf, start, stop):
     """Rows, lines, values (at most) and the largest last index (-1 without features) of ``buf[start:stop]``.
 
-    A row's values are counted by its colons: one belongs to the query id, more may.
+    A row's values are counted by its colons: one belongs to the query id, and more may.
     """
     rows, lines, values, widest = 0, 0, 0, -1
     at = start
@@ -506,15 +506,15 @@ def scan(buf, start, stop):
 def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, marks, later):
     """Fill the arrays of one chunk, the whole lines ``buf[start:stop]``. Arrays are this chunk's own slices.
 
-    Only what almost every line needs is done here. Numbers in other than short forms are left to ``read_numbers``,
-    comments to ``find_documents``, features out of order to ``sort_rows`` or ``first_repeat``, query ids in other
-    than ASCII to the driver: each is compiled when a file first needs it.
+    This handles only what almost every line needs. Numbers that are not short are left to ``read_numbers``, comments to
+    ``find_documents``, features out of order to ``sort_rows`` or ``first_repeat``, query ids that are not ASCII to the
+    driver: each is compiled when a file first needs it.
 
     Parameters
     ----------
-    n_features, limit : indices from ``n_features`` on are not stored (dense) and from ``limit`` on malformed
+    n_features, limit : indices from ``n_features`` on are not stored (dense), and from ``limit`` on are malformed
     base : the index of the first feature in the text, 0 or 1
-    dense : 1 where values go to row · n_features + index
+    dense : 1 if values go to row · n_features + index
     y : (rows,) grades
     out, columns : values (rows · n_features, or as many as were counted) and, if sparse, their columns
     marks : (rows, 5) int64, see ``FLAGS`` and the others
@@ -548,7 +548,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                         out[target] = value
                     slot += 1
                 if at < 0:
-                    n, _ = _digits(_word(buf, ~at))  # most of what remains, at one go
+                    n, _ = _digits(_word(buf, ~at))  # most of what remains, in one step
                     at = _token_end(buf, ~at + n)
                     later[n_later, 0], later[n_later, 1] = target, token
                     n_later += 1
@@ -614,13 +614,13 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
 
 @kernel
 def read_numbers(buf, later, y, out):
-    """Read and store the numbers that ``parse`` left, however they are written.
+    """Read and store the numbers that ``parse`` left, in any form.
 
-    Those of which only Python's ``float`` can tell the last bit are moved to the front of ``later``.
+    Those whose last bit only Python's ``float`` can determine are moved to the front of ``later``.
 
     Returns
     -------
-    where the first malformed number is or -1, how many were moved to the front
+    position of the first malformed number or -1, how many were moved to the front
     """
     n_hard = 0
     for i in range(later.shape[0]):
@@ -644,7 +644,7 @@ def read_numbers(buf, later, y, out):
 
 @kernel
 def sort_rows(columns, out, marks):
-    """Sort the sparse rows that are out of order by column (Shell sort). The first row with a column twice, or -1."""
+    """Sort sparse rows that are out of order by column (Shell sort). The first row with a column twice, or -1."""
     stop = np.int64(0)
     for row in range(marks.shape[0]):
         start = stop
@@ -673,7 +673,7 @@ def sort_rows(columns, out, marks):
 def first_repeat(buf, marks, stamps):
     """The first row that is out of order and names a feature twice, or -1. The rows are well-formed.
 
-    ``stamps`` is (n_features + 1,) int64, -1 everywhere: indices are from 0 or 1.
+    ``stamps`` is (n_features + 1,) int64, all -1: indices start at 0 or 1.
     """
     for row in range(marks.shape[0]):
         if marks[row, FLAGS] & OUT_OF_ORDER == 0:
@@ -694,7 +694,7 @@ def first_repeat(buf, marks, stamps):
 
 @kernel
 def find_documents(buf, marks, starts, sizes):
-    """Where the document ids in the comments are. True if all of them are ASCII without NUL."""
+    """Find the document ids in the comments. True if all of them are ASCII without NUL."""
     plain = True
     for row in range(marks.shape[0]):
         at = marks[row, COMMENT]
@@ -709,7 +709,7 @@ def find_documents(buf, marks, starts, sizes):
 
 @kernel
 def gather(buf, at, size, out):
-    """Copy the tokens at ``at`` into the rows of ``out``, (n, width) uint8 and zero. True if all of it is ASCII."""
+    """Copy the tokens at ``at`` into the rows of ``out``, (n, width) uint8, initially zero. True if all are ASCII."""
     seen = np.uint8(0)
     for i in range(at.size):
         for j in range(size[i]):

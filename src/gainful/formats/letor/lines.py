@@ -1,7 +1,7 @@
-"""One line of LETOR/SVMlight text, read slowly and explained well.
+"""One line of LETOR/SVMlight text, read slowly and with good error messages.
 
 The compiled parser says that a line is malformed; this module says where and why. It accepts exactly the lines that the
-compiled parser accepts, which makes it the yardstick of the tests.
+compiled parser accepts, so tests use it as the reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DOCID = re.compile(rb"docid[ \t]*=[ \t]*([^ \t]+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Rules:
-    """What a line may hold: the first index, the number of features where it is fixed, the type of the values."""
+    """What a line may contain: the first index, the number of features if it is fixed, the type of the values."""
 
     zero_based: bool = False
     n_features: int | None = None
@@ -34,7 +34,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Line:
-    """What a well-formed line says."""
+    """The contents of a well-formed line."""
 
     grade: float
     query: str
@@ -74,7 +74,7 @@ class _Reader:
             raise self.refuse(f"the {what} is not UTF-8 text", token.at + error.start) from None
 
     def number(self, token: _Token, expected: str) -> float:
-        """The number or NaN that a token spells."""
+        """The number or NaN in a token."""
         if INFINITE.match(token.text):
             raise self.refuse(f"{expected}, found {_show(token.text)}; numbers must be finite", token.at)
         value = read_number(token.text)
@@ -137,14 +137,14 @@ class _Reader:
 
 
 def read_number(text: bytes) -> float | None:
-    """The number that ``text`` spells, NaN where it says that there is none, None where it is malformed."""
+    """The number in ``text``, NaN if it means missing, None if it is malformed."""
     if NUMBER.match(text):
         return float(text)
     return math.nan if MISSING.match(text) else None
 
 
 def is_text(text: bytes) -> bool:
-    """Whether it can be an id: UTF-8 without NUL."""
+    """Whether the bytes can be an id: UTF-8 without NUL."""
     try:
         text.decode("utf-8")
     except UnicodeDecodeError:
@@ -153,7 +153,7 @@ def is_text(text: bytes) -> bool:
 
 
 def read_line(line: bytes, rules: Rules) -> Line | None:
-    """What the line says, None where it is blank or a comment; raises :class:`MalformedLine`."""
+    """The contents of the line, None if it is blank or a comment; raises :class:`MalformedLine`."""
     reader = _Reader(line, rules)
     body, _, comment = line.removesuffix(b"\n").removesuffix(b"\r").partition(b"#")
     if not body.strip(b" \t"):
@@ -197,7 +197,7 @@ def _tokens(body: bytes) -> Iterator[_Token]:
 
 
 def _until_return(token: _Token) -> _Token:
-    """The token up to a carriage return, which is refused for itself at the end."""
+    """The token up to a carriage return, which is refused separately at the end."""
     return _Token(token.text.partition(b"\r")[0], token.at)
 
 
@@ -207,7 +207,7 @@ def _document(reader: _Reader, comment: bytes, at: int) -> str:
 
 
 def find_document(comment: bytes) -> tuple[int, int]:
-    """Where the document id is in a comment, which is the text after ``#``."""
+    """The place of the document id in a comment, which is the text after ``#``."""
     stop = len(comment.rstrip(b" \t\r"))
     start = min(stop, len(comment) - len(comment.lstrip(b" \t")))
     named = DOCID.match(comment, start, stop)

@@ -1,7 +1,7 @@
 """LETOR/SVMlight text: ``GRADE qid:ID index:value … #docid = X``, plain, .gz or .zst.
 
-A file is read twice: once to count rows and features, so that the arrays are allocated once and whole, and once to fill
-them. Both passes go chunk by chunk, and span by span in threads inside a chunk.
+A file is read twice: once to count rows and features, so that each array is allocated once, and once to fill the
+arrays. Both passes go chunk by chunk; the spans of a chunk run in threads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
-SMALL_FILE = 1 << 18  # bytes up to which Python counts, and reads what is unusual, sooner than kernels compile
+SMALL_FILE = 1 << 18  # bytes; up to this size Python counts, and reads unusual forms, faster than kernels compile
 FEW_TEXTS = 4096
 TOKEN = re.compile(rb"[^\n\r\t #]*")
 
@@ -62,19 +62,19 @@ def read(
     Parameters
     ----------
     dtype : "float64" (default) or "float32"
-    n_features : exactly this many columns; a larger index is refused. Otherwise the largest index found
-    sparse : True for CSR, False for dense, "auto" for CSR where fewer than a tenth of the values are written and a
-        dense matrix would take more than 64 MiB
+    n_features : the exact number of columns; a larger index is refused. By default the largest index found
+    sparse : True for CSR, False for dense, "auto" for CSR if fewer than a tenth of the values are written and a dense
+        matrix would take more than 64 MiB
     zero_based : the first feature is 0 rather than 1
-    merge : rows of a query that stand apart are brought together instead of being refused
-    n_threads : threads, by default as many as the process may use
+    merge : bring rows of a query together if they are not adjacent, instead of refusing them
+    n_threads : number of threads, by default as many as the process may use
     """
     return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads))
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of :func:`read`, checked, and the sizes in which the file is taken."""
+    """The options of :func:`read`, checked, and the sizes of chunks and spans."""
 
     dtype: str | None = None
     n_features: int | None = None
@@ -86,7 +86,7 @@ class Options:
     span_bytes: int = SPAN_BYTES
 
     def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
-        """Whether the matrix is to be CSR: as asked for, as the header says, or by the counts."""
+        """Whether to store the matrix as CSR: by the option, the header, or the counts."""
         sparse = header.sparse if self.sparse == "auto" and header.sparse is not None else self.sparse
         if isinstance(sparse, bool):
             return sparse
@@ -140,7 +140,7 @@ def read_with(path: PathLike, options: Options) -> RankingData:
             reading.fill()
         if reading.widest <= reading.n_features or reading.is_sparse:
             return reading.result()
-        n_columns = reading.widest  # a line out of order held an index larger than that of any line's end
+        n_columns = reading.widest  # a line out of order had an index larger than the last one of any line
 
 
 # -- the two passes ----------------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ class _Span:
     stop: int
     rows: int
     lines: int
-    values: int  # at most so many, as colons can also stand in query ids
+    values: int  # at most this many, as query ids can contain colons too
 
 
 @dataclass
 class ScannedChunk:
-    """A chunk with its spans and what stands before it in the file."""
+    """A chunk with its spans and the counts of everything before it in the file."""
 
     chunk: Chunk
     spans: list[_Span]
@@ -173,8 +173,8 @@ class ScannedChunk:
 
 
 @dataclass
-class Found:
-    """Ids that the second pass gathers chunk by chunk."""
+class FoundIds:
+    """Ids collected chunk by chunk in the second pass."""
 
     head_rows: list[Array] = field(default_factory=list)
     head_ids: list[Array] = field(default_factory=list)
@@ -183,7 +183,7 @@ class Found:
 
 
 class Reading:
-    """The state of reading one file: counted first, then filled, then made into ranking data."""
+    """The state of reading one file: count, then fill, then build the ranking data."""
 
     def __init__(self, path: PathLike, options: Options, pool: ThreadPoolExecutor, n_columns: int):
         self.path, self.options, self.pool = path, options, pool
@@ -191,7 +191,7 @@ class Reading:
         self.header = Header()
         self.parts: list[ScannedChunk] = []
         self.n_rows = self.n_values = self.n_lines = 0
-        self.found = Found()
+        self.found = FoundIds()
         self.rooms: list[Array] = []
 
     # first pass
@@ -205,7 +205,7 @@ class Reading:
         self.decide()
 
     def scan(self, chunk: Chunk) -> ScannedChunk:
-        """Count what is in a chunk; comments before the first row are taken in."""
+        """Count the contents of a chunk, and read the comments before the first row."""
         if self.n_rows == 0:
             read_header(self.path, chunk, self.n_lines, self.header)
         bounds = span_bounds(chunk, self.options.span_bytes)
@@ -231,7 +231,7 @@ class Reading:
         return os.stat(self.path).st_size <= SMALL_FILE
 
     def decide(self) -> None:
-        """Number of features, type and storage, from the options, the header and the counts, in this order."""
+        """Decide number of features, type and storage from the options, the header and the counts, in this order."""
         options, header = self.options, self.header
         exact = header.columns(self.path)
         if options.n_features is not None and exact not in (None, options.n_features):
@@ -264,7 +264,7 @@ class Reading:
         self.columns = np.empty(self.n_values if self.is_sparse else 0, dtype=np.int32)
         self.row_sizes = np.empty(self.n_rows if self.is_sparse else 0, dtype=np.int64)
         self.y = np.empty(self.n_rows)
-        self.used: list[tuple[int, int]] = []  # where each span's values start and how many there are
+        self.used: list[tuple[int, int]] = []  # start and number of each span's values
 
     def _fill_part(self, part: ScannedChunk) -> None:
         n_rows = part.rows
@@ -289,7 +289,7 @@ class Reading:
     def _fill_span(
         self, part: ScannedChunk, span: _Span, scratch: _Scratch, row: int, value: int, line: int
     ) -> tuple[int, int, int]:
-        """Parse one span into its slices: values stored, where they start, columns needed."""
+        """Parse one span into its slices: values stored, their start, columns needed."""
         buf, d = part.chunk.buf, self.n_features
         rows = slice(part.first_row + row, part.first_row + row + span.rows)
         cells = slice(value, value + span.values) if self.is_sparse else slice(rows.start * d, rows.stop * d)
@@ -307,7 +307,7 @@ class Reading:
             target.y, target.values, target.columns, target.marks, later,
         )  # fmt: skip
         target = target.first(n_rows)
-        wrong = (  # positions in lines that are malformed, -1 where there is none
+        wrong = (  # positions in malformed lines, -1 if there are none
             stopped,
             self._read_later(target, later[:n_later]),
             self._put_in_order(target),
@@ -322,7 +322,7 @@ class Reading:
         return n_values, value, widest
 
     def _room(self, n_numbers: int) -> Array:
-        """Space for the numbers that the parser leaves. It is used again: new memory is slow at first touch."""
+        """Space for the numbers that the parser leaves. It is reused: new memory is slow at first touch."""
         try:
             room = self.rooms.pop()
         except IndexError:
@@ -330,14 +330,14 @@ class Reading:
         return room if len(room) >= n_numbers else np.empty((n_numbers, 2), dtype=np.int64)
 
     def _refuse(self, buf: Array, span: _Span, at: int, line: int) -> None:
-        """Raise for the line that holds ``at``; ``line`` is the number of the span's first."""
+        """Raise for the line that contains ``at``; ``line`` is the number of the span's first line."""
         before = buf[span.start : at].tobytes()
         start = span.start + before.rfind(b"\n") + 1
         wrong = explain(buf[start : next_line(buf, start)].tobytes(), self.rules)
         raise FormatError(wrong.message, path=self.path, line=line + before.count(b"\n"), column=wrong.column)
 
     def _read_later(self, target: _Target, later: Array) -> int:
-        """Store the numbers that the parser left; where the first malformed one is, or -1."""
+        """Store the numbers that the parser left. Returns the position of the first malformed one, or -1."""
         if not len(later):
             return -1
         malformed, n_hard = -1, len(later)
@@ -346,7 +346,7 @@ class Reading:
         for cell, at in later[:n_hard].tolist():
             number = self._python_number(target.buf, at, is_grade=cell < 0)
             if number is None:
-                return int(at)  # before the one that the kernel found: it stopped there
+                return int(at)  # comes before the one that the kernel found and stopped at
             if cell < 0:
                 target.y[-1 - cell] = number
             elif cell < len(target.values):
@@ -354,7 +354,7 @@ class Reading:
         return int(malformed)
 
     def _python_number(self, buf: Array, at: int, *, is_grade: bool) -> float | None:
-        """The number at ``at`` by Python's own rules, None where the line is malformed."""
+        """The number at ``at`` by Python's own rules, None if the line is malformed."""
         number = read_number(_token(buf, at))
         if number is None or math.isinf(number) or (is_grade and not number >= 0):
             return None
@@ -362,7 +362,7 @@ class Reading:
         return None if too_large else number
 
     def _put_in_order(self, target: _Target) -> int:
-        """Sort the rows that name features out of order, if sparse; where the first is that names one twice, or -1."""
+        """Sort rows with features out of order, if sparse. Returns the first row that names one twice, or -1."""
         if not (target.marks[:, kernels.FLAGS] & kernels.OUT_OF_ORDER).any():
             return -1
         if self.is_sparse:
@@ -373,7 +373,7 @@ class Reading:
         return -1 if row < 0 else int(target.marks[row, kernels.QUERY])
 
     def _find_documents(self, target: _Target) -> int:
-        """Note the document ids of rows with a comment; where the first is that is not text, or -1."""
+        """Note the document ids of rows with a comment. Returns the position of the first that is not text, or -1."""
         comments = target.marks[:, kernels.COMMENT]
         if not comments.any():
             return -1
@@ -395,7 +395,7 @@ class Reading:
         offsets: Array = np.append(starts, self.n_rows).astype(np.int64)
         if len(set(ids.tolist())) < len(ids):
             if not self.options.merge:
-                self._refuse_return(starts, ids)
+                self._refuse_split_query(starts, ids)
             order, offsets, ids = group_rows(np.repeat(ids, np.diff(offsets)), self.n_rows)
         X, y, documents = self._matrix(), self.y, self._documents()
         del self.values, self.columns, self.row_sizes
@@ -416,7 +416,7 @@ class Reading:
     def _runs(self) -> tuple[Array, Array]:
         """First row and id of each run of rows with the same query."""
         rows, ids = np.concatenate(self.found.head_rows), np.concatenate(self.found.head_ids)
-        new = np.append(True, ids[1:] != ids[:-1])  # a span's first row counts as new until here
+        new = np.append(True, ids[1:] != ids[:-1])  # so far, a span's first row counts as new
         return rows[new], ids[new]
 
     def _matrix(self) -> Any:
@@ -425,7 +425,7 @@ class Reading:
         from scipy import sparse
 
         n = 0
-        for start, size in self.used:  # close the gaps that colons in query ids left
+        for start, size in self.used:  # close the gaps left by colons in query ids
             if n < start:
                 self.values[n : n + size] = self.values[start : start + size]
                 self.columns[n : n + size] = self.columns[start : start + size]
@@ -450,7 +450,7 @@ class Reading:
             message = "a document id is not an integer though the line '# gainful doc_ids' says so; remove that line"
             raise FormatError(message, path=self.path) from None
 
-    def _refuse_return(self, starts: Array, ids: Array) -> None:
+    def _refuse_split_query(self, starts: Array, ids: Array) -> None:
         """Raise for the first query that starts again."""
         latest: dict[Any, int] = {}
         for run, query in enumerate(ids.tolist()):
@@ -478,7 +478,7 @@ class _Target(NamedTuple):
 
 
 class _Scratch:
-    """What the parser notes of a chunk's rows, and where the document ids are in its text."""
+    """The parser's notes on a chunk's rows, and the places of the document ids in its text."""
 
     def __init__(self, n_rows: int):
         self.marks = np.empty((n_rows, kernels.N_MARKS), dtype=np.int64)
@@ -504,7 +504,7 @@ def span_bounds(chunk: Chunk, span_bytes: int) -> list[tuple[int, int]]:
 def texts(buf: Array, at: Array, size: Array) -> Array:
     """Tokens of a buffer, known to be UTF-8, as an array of strings.
 
-    Strings of a NumPy array are all as wide as the widest. Where that would be mostly padding they are objects.
+    All strings of a NumPy array are as wide as the widest. If that would be mostly padding, they are objects.
     """
     width = int(size.max(initial=0))
     if width == 0:
@@ -522,7 +522,7 @@ def texts(buf: Array, at: Array, size: Array) -> Array:
 
 
 def _first_odd_query(target: _Target) -> int:
-    """Where the first query id is that is not text, or -1."""
+    """The position of the first query id that is not text, or -1."""
     odd = kernels.NEW_QUERY | kernels.ODD_QUERY
     rows = np.flatnonzero(target.marks[:, kernels.FLAGS] & odd == odd)
     return _first_odd(target.buf, target.marks[rows, kernels.QUERY], target.marks[rows, kernels.QUERY_SIZE])
@@ -551,7 +551,7 @@ def _token(buf: Array, at: int) -> bytes:
 
 
 def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:
-    """The line numbers of rows, found by reading the file again: only an error message wants them."""
+    """The line numbers of rows, found by reading the file again: only error messages need them."""
     found: dict[int, int] = {}
     row = 0
     for number, line in enumerate(_lines(path), start=1):
@@ -565,10 +565,10 @@ def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:
 
 
 def split_query_error(path: PathLike, query: Any, ended: int, again: int) -> FormatError:
-    """The error of a query that ends at one line and starts again at another."""
+    """The error for a query that ends at one line and starts again at another."""
     return FormatError(
         f"query {query} ends at line {ended} and starts again at line {again}: usually two files glued together; pass "
-        f"{option('merge', True)} if it is meant",
+        f"{option('merge', True)} if this is intended",
         path=path,
         line=again,
     )

@@ -1,7 +1,7 @@
 """LETOR/SVMlight text as runs of rows: the parser of :mod:`~gainful.formats.letor.reader`, a chunk of lines at a time.
 
-The number of features, and whether to store the matrix sparse, follow from the whole file. A pass assumes what the
-beginning says; a wider line ends the parsing, the rest is only counted, and the pass is made again.
+The number of features, and whether to store the matrix sparse, depend on the whole file. A pass assumes what the
+beginning suggests. A wider line ends the parsing: the rest is only counted, and the pass is repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gainful.formats.files import Chunk, PathLike, compression_of, text_chunks
 from gainful.formats.letor.header import Header
 from gainful.formats.letor.lines import LARGEST_INDEX, Rules
 from gainful.formats.letor.reader import (
-    Found,
+    FoundIds,
     Options,
     Reading,
     check_options,
@@ -33,7 +33,7 @@ from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
 Array = npt.NDArray[Any]
 CHUNK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
-EXPANDED = 4  # what text grows to when it is decompressed, about
+EXPANDED = 4  # rough growth of text when it is decompressed
 
 
 def open_source(paths: Sequence[Path], **options: Any) -> Source:
@@ -42,7 +42,7 @@ def open_source(paths: Sequence[Path], **options: Any) -> Source:
 
 
 class LetorSource(Source):
-    """Text files. ``width`` and ``sparse`` are what the present pass assumes."""
+    """Text files. ``width`` and ``sparse`` are the assumptions of the current pass."""
 
     def __init__(self, paths: Sequence[Path], options: Options, *, chunk_bytes: int = CHUNK_BYTES):
         super().__init__(paths, merge=options.merge)
@@ -54,14 +54,14 @@ class LetorSource(Source):
         self._check_headers()
         self.width = max(sample.n_features for sample in samples)
         self.sparse = self._is_sparse(sum(s.n_rows for s in samples), sum(s.n_values for s in samples), self.width)
-        self.is_wrong = False  # what this pass assumes; the rest is only counted
-        self.is_counted = False  # all rows and values, by a pass before
+        self.is_wrong = False  # the assumptions of this pass; then the rest is only counted
+        self.is_counted = False  # all rows and values, by an earlier pass
         self.first_rows: list[int] = []
 
-    # -- what is known beforehand --------------------------------------------------------------------------------------
+    # -- known beforehand ----------------------------------------------------------------------------------------------
 
     def _sample(self, path: Path, pool: ThreadPoolExecutor) -> Reading:
-        """The header and the counts of the beginning, stretched to the size of the file."""
+        """The header, and the counts of the beginning extrapolated to the whole file."""
         reading = Reading(path, self.options, pool, 0)
         looked_at = 0
         for chunk in text_chunks(path, SAMPLE_BYTES):
@@ -82,14 +82,14 @@ class LetorSource(Source):
         first = self.headers[0]
         for path, header in zip(self.paths, self.headers, strict=True):
             if header.feature_names != first.feature_names:
-                raise FormatError(f"has other feature names than {self.paths[0]}", path=path)
+                raise FormatError(f"has different feature names than {self.paths[0]}", path=path)
             if self.options.sparse == "auto" and header.sparse != first.sparse:
                 raise FormatError(
-                    f"says otherwise than {self.paths[0]} whether it is sparse; pass {option('sparse')}", path=path
+                    f"disagrees with {self.paths[0]} on whether it is sparse; pass {option('sparse')}", path=path
                 )
 
     def _is_sparse(self, n_rows: int, n_values: int, width: int) -> bool:
-        """Whether the matrix is sparse, if these are the counts."""
+        """Whether a matrix with these counts is sparse."""
         return self.options.stores_sparse(self.headers[0], n_rows, n_values, width)
 
     @property
@@ -123,7 +123,7 @@ class LetorSource(Source):
             for path, header in zip(self.paths, self.headers, strict=True):
                 reading = _Streaming(path, self, header, pool)
                 yield from reading.pieces((n_rows, n_values, widest))
-                widest = max(widest, reading.needed)
+                widest = max(widest, reading.columns_needed)
                 n_rows, n_values = n_rows + reading.total_rows, n_values + reading.total_values
                 self.first_rows.append(n_rows)
         self.is_counted = True
@@ -135,17 +135,17 @@ class LetorSource(Source):
             raise StartOver
 
     def assumption_fails(self, n_rows: int, n_values: int, widest: int) -> bool:
-        """Whether what was counted until now rules out what the pass assumes."""
+        """Whether the counts so far rule out the assumptions of the pass."""
         too_sparse = not self.is_counted and self._is_sparse(n_rows, n_values, self.width)
         return not self.sparse and (widest > self.width or too_sparse)
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         places = [self._line(row) for row in (ended - 1, again)]
         if places[0][0] == places[1][0]:
             return split_query_error(places[1][0], query, places[0][1], places[1][1])
         return FormatError(
             f"query {query} has rows in {places[0][0]} too, up to line {places[0][1]}; pass "
-            f"{option('merge', True)} if it is meant",
+            f"{option('merge', True)} if this is intended",
             path=places[1][0],
             line=places[1][1],
         )
@@ -156,7 +156,7 @@ class LetorSource(Source):
 
 
 class _Streaming(Reading):
-    """The reading of one file, of which only one chunk is held at a time."""
+    """The reading of one file, with one chunk in memory at a time."""
 
     def __init__(self, path: Path, source: LetorSource, header: Header, pool: ThreadPoolExecutor):
         super().__init__(path, source.options, pool, 0)
@@ -169,7 +169,7 @@ class _Streaming(Reading):
         self.total_rows = self.total_values = 0
 
     def pieces(self, before: tuple[int, int, int]) -> Iterator[RankingData]:
-        """The rows of each chunk, unless they are only counted; ``before``: rows, values, width of other files."""
+        """The rows of each chunk, unless they are only counted; ``before``: rows, values, width of earlier files."""
         for chunk in text_chunks(self.path, self.source.chunk_bytes):
             for some in self._small_enough(chunk):
                 data = self._piece(some, before)
@@ -180,7 +180,7 @@ class _Streaming(Reading):
             self.weights.check(self.path)
 
     def _small_enough(self, chunk: Chunk) -> Iterator[Chunk]:
-        """The chunk, or where it has so many rows and features that a dense piece would be large, parts of it."""
+        """The chunk, or parts of it if its rows and features would make a large dense piece."""
         n_rows = 0 if self.is_sparse else int(np.count_nonzero(chunk.buf[chunk.start : chunk.stop] == 10)) + 1
         n_parts = 1 + n_rows * self.n_features * 8 // (2 * PIECE_BYTES)
         size = -(-(chunk.stop - chunk.start) // n_parts)
@@ -196,19 +196,19 @@ class _Streaming(Reading):
             return None
         self.n_rows, self.n_values = part.rows, sum(span.values for span in part.spans)
         part.first_row = part.first_value = 0
-        self.found = Found()
+        self.found = FoundIds()
         self._allocate()
         self._fill_part(part)
         self._judge(before)
         return None if self.source.is_wrong else self._runs_of_chunk()
 
     @property
-    def needed(self) -> int:
-        """The number of columns that the rows so far ask for; nothing where the file may not ask for more."""
+    def columns_needed(self) -> int:
+        """The number of columns that the rows so far need; 0 if the file cannot need more."""
         return min(self.widest, LARGEST_INDEX) if self.rules.n_features is None else 0
 
     def _judge(self, before: tuple[int, int, int]) -> None:
-        counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.needed))
+        counts = (before[0] + self.total_rows, before[1] + self.total_values, max(before[2], self.columns_needed))
         self.source.is_wrong = self.source.is_wrong or self.source.assumption_fails(*counts)
 
     def _runs_of_chunk(self) -> RankingData:
@@ -229,7 +229,7 @@ class _Streaming(Reading):
 
 
 class _FileWeights:
-    """The weights that the header of a file gives to its queries, in order of first appearance."""
+    """The query weights in the header of a file, in order of first appearance."""
 
     def __init__(self, header: Header):
         self.header = header
@@ -240,7 +240,7 @@ class _FileWeights:
         if weights is None:
             return None
         codes = [self.codes.setdefault(query, len(self.codes)) for query in ids.tolist()]
-        return np.asarray(weights[np.minimum(codes, len(weights) - 1)])  # too few are told when all are counted
+        return np.asarray(weights[np.minimum(codes, len(weights) - 1)])  # check() reports too few
 
     def check(self, path: PathLike) -> None:
         if self.header.query_weights is not None:

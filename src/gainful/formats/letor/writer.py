@@ -1,4 +1,4 @@
-"""Write LETOR/SVMlight text: the shortest decimals that read back as the same numbers."""
+"""Write LETOR/SVMlight text, with the shortest decimals that read back as the same numbers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import numpy.typing as npt
 from gainful.data.dataset import RankingData
 from gainful.data.rows import row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats.files import FileWriter, PathLike, compressed_write
+from gainful.formats.files import FileWriter, PathLike, open_compressed
 from gainful.formats.ids import encode, plain_ids
 
 Array = npt.NDArray[Any]
-TEXT_VALUES = 1 << 18  # whose text is made at once
+TEXT_VALUES = 1 << 18  # values formatted at once
 SPARSE_BYTES = 64 << 20
 IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")
 IN_NO_DOCUMENT = re.compile(r"[\r\n\0]|\A[ \t]|[ \t]\Z")
-Rows = tuple[int, int, tuple[Array, Array, Array]]  # start:stop, and their values per row, columns and values
+Rows = tuple[int, int, tuple[Array, Array, Array]]  # start, stop, (values per row, columns, values)
 LOOKS_NAMED = re.compile(r"docid[ \t]*=[ \t]*[^ \t]", re.IGNORECASE)
 
 
 def open_writer(path: PathLike, data: RankingData, *, zeros: bool = False) -> Writer:
     """A writer of LETOR/SVMlight text that reads back as the same data.
 
-    ``zeros=True`` writes the zeros of a dense matrix too. Otherwise they are left out, but for one in the first row
-    where the last feature is zero everywhere, so that the number of features survives. A CSR matrix is written as it
-    is stored. Names, weights and types go into comments at the top, where the rows do not say them.
+    ``zeros=True`` writes the zeros of a dense matrix too. Otherwise they are left out, except one in the first row if
+    the last feature is zero everywhere, which preserves the number of features. A CSR matrix is written as it is
+    stored. Names, weights and types go into comments at the top if the rows do not imply them.
     """
     if not isinstance(zeros, bool):
         raise ParameterError.of("write", "zeros", "True or False", zeros)
@@ -47,7 +47,7 @@ class Writer(FileWriter):
         self.marks_width = not whole.is_sparse and whole.n_features > 0 and not whole.X[:, -1].any()
 
     def _open(self, stack: ExitStack) -> None:
-        self._file = stack.enter_context(compressed_write(self.path))
+        self._file = stack.enter_context(open_compressed(self.path))
         self._file.write(self.header)
 
     def append(self, data: RankingData) -> None:
@@ -100,8 +100,8 @@ def _query_texts(data: RankingData, path: PathLike) -> list[bytes]:
         text = str(query)
         if not text or IN_NO_QUERY.search(text):
             raise FormatError(
-                f"the query id {shorten(query)} cannot stand in text: it must not be empty and holds no white space "
-                "and no '#'; write .parquet or .gnf, or rename it",
+                f"the query id {shorten(query)} cannot be written as text: it must not be empty or contain white "
+                "space or '#'; write .parquet or .gnf, or rename it",
                 path=path,
             )
         texts.append(encode(text, "query id", path))
@@ -109,7 +109,7 @@ def _query_texts(data: RankingData, path: PathLike) -> list[bytes]:
 
 
 def _suffixes(documents: Array | None, n_rows: int, path: PathLike) -> list[bytes]:
-    """What stands behind the features of each row."""
+    """The text after the features of each row."""
     if documents is None:
         return [b"\n"] * n_rows
     return [_suffix(str(document), path) for document in documents.tolist()]
@@ -121,8 +121,8 @@ def _suffix(document: str, path: PathLike) -> bytes:
     named = " " not in document and "\t" not in document
     if IN_NO_DOCUMENT.search(document) or (not named and LOOKS_NAMED.match(document)):
         raise FormatError(
-            f"the document id {shorten(document)} cannot stand in a comment: it must not hold line breaks, start or "
-            "end with white space, or look like 'docid = …'; write .parquet or .gnf, or rename it",
+            f"the document id {shorten(document)} cannot be written in a comment: it must not contain line breaks, "
+            "start or end with white space, or look like 'docid = …'; write .parquet or .gnf, or rename it",
             path=path,
         )
     text = encode(document, "document id", path)
@@ -190,7 +190,7 @@ def decimals(values: Array) -> Any:
 
 
 def _exact_singles(values: Array, texts: Any) -> Any:
-    """Longer texts for the few float32 values that the shortest one misses, as it is read as float64 and rounded."""
+    """Longer texts for the few float32 values whose shortest text, read as float64 and rounded, gives another value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

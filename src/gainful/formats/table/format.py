@@ -1,4 +1,4 @@
-"""Tables, as :mod:`gainful.formats` calls them."""
+"""Tables: the functions that :mod:`gainful.formats` calls."""
 
 from gainful.formats.table.reader import columns as columns
 from gainful.formats.table.reader import read as read

@@ -1,7 +1,7 @@
-"""Tables: Parquet, Arrow IPC, CSV and TSV files and data frames, with one row a document.
+"""Tables: Parquet, Arrow IPC, CSV and TSV files and data frames, with one row per document.
 
 One column holds the query, one the grade; optionally one the document id and one the query's weight. All others are
-features. Rows of a table come in any order, so rows of one query are brought together unless ``merge=False``.
+features. Rows of a table are in any order, so rows of one query are brought together unless ``merge=False``.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FILL_ROWS = 4096
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
 OPTIONAL = ("doc_id", "weight")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
-WORDS = {"tab": "\t", "\\t": "\t"}  # as a shell can pass them
+WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which part; None to guess, False (document id, weight) for none.
+    """The column of each role; None to guess, False (document id, weight) for none.
 
-    ``sep`` is what stands between two columns of text: by default a comma in CSV, a tab in TSV.
+    ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV.
     """
 
     qid: str | None = None
@@ -49,7 +49,7 @@ class Columns:
     sep: str | None = None
 
     def between(self, kind: str) -> str:
-        """The character between two columns of a text file."""
+        """The character that separates the columns of a text file."""
         return SEPARATORS[kind] if self.sep is None else WORDS.get(self.sep, self.sep)
 
 
@@ -69,10 +69,10 @@ def read(
 
     Parameters
     ----------
-    qid, grade, doc_id, weight : names of the columns; by default well-known names are looked for, in any case.
-        ``doc_id=False`` and ``weight=False`` say that there is none, where a feature is called so
+    qid, grade, doc_id, weight : column names; by default well-known names, in upper or lower case.
+        ``doc_id=False`` and ``weight=False`` mean that there is none, if a feature has such a name
     features : names of the feature columns; by default all others
-    sep : of CSV and TSV: the character between two columns, such as ";" or "tab"
+    sep : for CSV and TSV: the separator of columns, such as ";" or "tab"
     merge : False refuses a query whose rows are not adjacent
     """
     wanted = check_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
@@ -81,7 +81,7 @@ def read(
 
 
 def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
-    """The names of the columns by what they are for; options as in :func:`read`. Values are not read."""
+    """The column names by role; options as in :func:`read`. Values are not read."""
     given = check_columns(Columns(**wanted), merge, kind)
     with errors_of_file(path, kind, lambda: read_schema(path, kind, given)):
         schema = read_schema(path, kind, given)
@@ -89,13 +89,13 @@ def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> 
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
     found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
     found["feature"] = plan.features
-    unused = [name for name in schema.names if name not in plan.needed()]
+    unused = [name for name in schema.names if name not in plan.all_columns()]
     return found | ({"unused": unused} if unused else {})
 
 
 @contextmanager
 def errors_of_file(path: PathLike, kind: str, read_again: Callable[[], Any]) -> Iterator[None]:
-    """Errors of the block as errors of the file. ``read_again`` reads text on one thread, which tells the line."""
+    """Turn errors of the block into errors of the file. ``read_again`` reads text on one thread, to find the line."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -165,7 +165,7 @@ def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -
 
 
 def read_schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
-    """Names and types of the columns; in CSV, where there are no types, all are decimals."""
+    """Names and types of the columns; CSV has no types, so all are decimals."""
     name = os.fspath(path)
     if kind == "parquet":
         import pyarrow.parquet as pq
@@ -178,7 +178,7 @@ def read_schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
 
 
 def open_arrow(source: Any) -> Any:
-    """A reader of Arrow's file form or, where it is not that, of its stream form."""
+    """A reader of Arrow's file format or, failing that, of its stream format."""
     try:
         return pa.ipc.open_file(source)
     except pa.ArrowInvalid:
@@ -210,7 +210,7 @@ def csv_names(path: PathLike, delimiter: str) -> list[str]:
 
 
 def _refuse_other_separator(header: str, delimiter: str) -> None:
-    """Raise where the one column there seems to be is several, with something else between them."""
+    """Raise if what looks like one column is several with another separator."""
     found = max(";\t|,", key=header.count)
     if found in header:
         given, other = ("tab" if one == "\t" else one for one in (delimiter, found))
@@ -221,12 +221,12 @@ def _refuse_other_separator(header: str, delimiter: str) -> None:
 
 
 def csv_texts(roles: dict[str, Any]) -> dict[str, Any]:
-    """The columns that are texts whatever they look like: "007" is not 7."""
+    """The columns that are text whatever they look like: "007" is not 7."""
     return {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}
 
 
 def csv_options(delimiter: str, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:
-    """How lines are cut, and how fields become values; types that are not given are inferred."""
+    """How to split lines, and how to convert fields; types that are not given are inferred."""
     from pyarrow import csv
 
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -249,9 +249,9 @@ def _readable_error(error: Exception, path: PathLike, kind: str, read_again: Cal
     if packing is not None and _is_damaged(path):
         return FormatError(f"the {packing} file is damaged or cut short: {_cut(reason(error))}", path=path)
     try:
-        read_again()  # Arrow counts rows, and so tells which one, on one thread only
-    except (pa.ArrowException, OSError) as told:
-        error = told
+        read_again()  # Arrow reports the row only when it reads on one thread
+    except (pa.ArrowException, OSError) as again:
+        error = again
     row = re.search(r"Row #(\d+): ?", reason(error))
     text = reason(error).replace(row[0], "") if row else reason(error)
     return FormatError(f"is not {kind.upper()}: {_cut(text)}", path=path, line=int(row[1]) if row else None)
@@ -294,7 +294,7 @@ def _as_table(frame: Any) -> pa.Table:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the columns of a table are for, by their names and the writer's notes."""
+    """The roles of a table's columns, by their names and the writer's notes."""
 
     roles: dict[str, Any]
     features: list[str]
@@ -302,8 +302,8 @@ class Plan:
     sparse: bool
     noted_dtype: str | None
 
-    def needed(self) -> list[str]:
-        """All columns that are looked at."""
+    def all_columns(self) -> list[str]:
+        """All columns that are read."""
         return [name for name in self.roles.values() if name is not None] + self.features
 
 
@@ -326,7 +326,7 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
     roles = plan.roles
     qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
     if not merge:
-        _refuse_return(qid)
+        _refuse_split_query(qid)
     X = matrix_of(table, plan)
     doc_ids = None if roles["doc_id"] is None else ids_of(table, roles["doc_id"], "document id", ids_are_text)
     weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
@@ -343,13 +343,13 @@ def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: boo
             feature_names=plan.feature_names,
             sample_weight=weight if weighted else None,
         )
-        return data if weighted else data.replace(query_weights=np.zeros(data.n_queries))  # a shard may be so
+        return data if weighted else data.replace(query_weights=np.zeros(data.n_queries))  # a shard may have this
     except DataError as error:
         raise with_weight_hint(error, roles, wanted) from None
 
 
 def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
-    """The error, and what to do where a feature was taken for weights."""
+    """The error, with advice if a feature was mistaken for weights."""
     if "sample_weight differs" in str(error) and wanted.weight is None:
         return DataError(
             f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
@@ -359,7 +359,7 @@ def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -
 
 
 def _notes(schema: pa.Schema) -> dict[str, Any]:
-    """What the writer noted in the schema; nothing where it is not ours or was damaged."""
+    """The writer's notes in the schema; empty if they are not ours or damaged."""
     try:
         notes = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
     except (ValueError, RecursionError):
@@ -370,7 +370,7 @@ def _notes(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str, Any]:
-    """The column of each role: as asked for, as noted by the writer, or by a well-known name."""
+    """The column of each role: as requested, as noted by the writer, or by a well-known name."""
     roles: dict[str, Any] = {}
     for role, known in WELL_KNOWN.items():
         given = getattr(wanted, role)
@@ -387,7 +387,7 @@ def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str
     taken = [name for name in roles.values() if name is not None]
     twice = next((name for name in taken if taken.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"column {twice!r} is named for two parts; query, grade, document and weight differ")
+        raise DataError(f"column {twice!r} has two roles; query, grade, document and weight need columns of their own")
     return roles
 
 
@@ -402,7 +402,7 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
     if found:
         hint = f" or {option(role, False)}" if role in OPTIONAL else ""
         raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
-    raise DataError(f"no column is known to be the {role}; pass {option(role, '…')} with one of {columns}")
+    raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}")
 
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
@@ -424,20 +424,20 @@ def ids_of(
     column = _decode(table, name)
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
         if column.null_count and refuse_empty:
-            raise _missing(what, name, first_row + _first_null(column))
+            raise _missing_error(what, name, first_row + _first_null(column))
         texts = ["" if text is None else text for text in column.to_pylist()]
         if refuse_empty and is_text and "" in texts:
-            raise _missing(what, name, first_row + texts.index(""))
+            raise _missing_error(what, name, first_row + texts.index(""))
         return string_array(texts)
     if column.null_count:
-        raise _missing(what, name, first_row + _first_null(column))
+        raise _missing_error(what, name, first_row + _first_null(column))
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         raise DataError(f"column {name!r} cannot hold {what}s: it holds {_in_words(column.type)}")
     ids = np.asarray(column.to_numpy())
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
 
-def _missing(what: str, name: str, row: int) -> DataError:
+def _missing_error(what: str, name: str, row: int) -> DataError:
     return DataError(f"the {what} of row {row} is missing (column {name!r}, from row 0)")
 
 
@@ -453,7 +453,7 @@ def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Arr
     """A column of numbers, none of them missing."""
     column = _decode(table, name)
     if column.null_count:
-        raise _missing(what, name, first_row + _first_null(column))
+        raise _missing_error(what, name, first_row + _first_null(column))
     return numeric(column, name)
 
 
@@ -463,7 +463,7 @@ def _decode(table: pa.Table, name: str) -> Any:
 
 
 def numeric(column: Any, name: str) -> Array:
-    """A column as a NumPy array of numbers, with NaN for nulls."""
+    """A column as a NumPy array of numbers, with nulls as NaN."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -481,7 +481,7 @@ def numeric(column: Any, name: str) -> Array:
 
 
 def _in_words(kind: pa.DataType) -> str:
-    """What a column holds, in words for people who do not know Arrow's types."""
+    """What a column holds, for people who do not know Arrow's types."""
     is_a = pa.types
     if is_a.is_string(kind) or is_a.is_large_string(kind) or _is_view(kind):
         return "text"
@@ -495,14 +495,14 @@ def _in_words(kind: pa.DataType) -> str:
 
 
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
-    """The features, (n_rows, n_features); float32 if all columns are, unless a type is asked for."""
+    """The features, (n_rows, n_features); float32 if all columns are, unless a type is given."""
     n_rows = table.num_rows
     columns = [numeric(_decode(table, name), name) for name in plan.features]
     if dtype is None:
         single = all(column.dtype == np.float32 for column in columns) if columns else plan.noted_dtype == "float32"
         dtype = np.float32 if single else np.float64
     X = np.empty((n_rows, len(columns)), dtype=dtype)
-    for start in range(0, n_rows, FILL_ROWS):  # in bands of rows, so that a band stays in cache over all columns
+    for start in range(0, n_rows, FILL_ROWS):  # in bands of rows, so that a band stays in cache for all columns
         stop = min(start + FILL_ROWS, n_rows)
         for j, column in enumerate(columns):
             X[start:stop, j] = column[start:stop]
@@ -513,19 +513,19 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
     return X
 
 
-def _refuse_return(qid: Array) -> None:
+def _refuse_split_query(qid: Array) -> None:
     order, _, _ = group_rows(qid, len(qid))
     if order is None:
         return
     seen: dict[Any, int] = {}
     for row, query in enumerate(qid.tolist()):
         if query in seen and seen[query] < row - 1:
-            raise DataError(return_message(query, str(seen[query]), row))
+            raise DataError(split_query_message(query, str(seen[query]), row))
         seen[query] = row
 
 
-def return_message(query: Any, ended: str, again: int) -> str:
-    """What is wrong with a query whose rows are not adjacent."""
+def split_query_message(query: Any, ended: str, again: int) -> str:
+    """The message for a query whose rows are not adjacent."""
     return (
         f"query {query} ends at row {ended} and starts again at row {again} (from row 0); pass "
         f"{option('merge', True)} to bring its rows together"

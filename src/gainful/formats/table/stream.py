@@ -1,7 +1,7 @@
 """Tables as pieces of rows: Parquet and Arrow batch by batch, CSV and TSV chunk by chunk.
 
-The types of Parquet and Arrow columns stand in their schema. CSV says nothing of types: all features are taken for
-decimals, and a column that has something else is looked at as a whole, as reading all at once would do.
+Parquet and Arrow have column types in their schema. CSV has none: all features are assumed to be decimals, and a column
+that holds anything else is read whole, as reading the file at once would do.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from gainful.formats.table.reader import (
     numeric,
     open_arrow,
     read_schema,
-    return_message,
+    split_query_message,
     with_weight_hint,
 )
 
 Array = npt.NDArray[Any]
 CSV_CHUNK_BYTES = 1 << 20
-BUFFER_BYTES = 1 << 16  # of a Parquet column that are read ahead
+BUFFER_BYTES = 1 << 16  # read ahead per Parquet column
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
 
 
@@ -53,7 +53,7 @@ def open_source(paths: Sequence[Path], *, kind: str, merge: bool = True, **wante
 
 
 class TableSource(Source):
-    """Tables of one kind. Those of several files have the same features."""
+    """Tables of one kind. All files have the same features."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class TableSource(Source):
             raise FormatError("there are no rows, only column names", path=self.paths[0])
 
     def _tables(self, path: Path, plan: Plan, values: bool) -> Iterator[pa.Table]:
-        """The needed columns, some rows at a time."""
-        everything = values or self.is_text  # whether all columns of text are numbers is to be settled too
-        columns = plan.needed() if everything else [name for name in plan.roles.values() if name is not None]
+        """The columns needed, some rows at a time."""
+        everything = values or self.is_text  # a text file needs every column checked for numbers
+        columns = plan.all_columns() if everything else [name for name in plan.roles.values() if name is not None]
         rows = self.piece_rows or rows_in_piece(len(plan.features))
         if self.is_text:
             batches = self._csv_batches(path, plan, columns)
@@ -177,7 +177,7 @@ class TableSource(Source):
             self._look_at_column(path, csv_names(path, self._delimiter)[int(found[1])])
 
     def _look_at_column(self, path: Path, name: str) -> None:
-        """Find the type of a column that holds more than decimals, and start over; one without numbers is refused."""
+        """Find the type of a column that is not all decimals, and start over; raise if it is not numeric."""
         from pyarrow import csv
 
         parse, convert = csv_options(self._delimiter, {}, [name])
@@ -188,7 +188,7 @@ class TableSource(Source):
         raise StartOver
 
     def _read_again(self, path: Path, plan: Plan) -> None:
-        for _ in self._csv_batches(path, plan, plan.needed(), threads=False):
+        for _ in self._csv_batches(path, plan, plan.all_columns(), threads=False):
             pass
 
     # -- errors --------------------------------------------------------------------------------------------------------
@@ -196,11 +196,11 @@ class TableSource(Source):
     def explain(self, error: DataError) -> Exception:
         return super().explain(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
 
-    def return_error(self, query: Any, ended: int, again: int) -> Exception:
+    def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         files = [max(i for i, first in enumerate(self.first_rows) if first <= row) for row in (ended - 1, again)]
         rows = [row - self.first_rows[file] for row, file in zip((ended - 1, again), files, strict=True)]
         where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
-        return FormatError(return_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
+        return FormatError(split_query_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:
@@ -217,7 +217,7 @@ def _parquet_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]
 
 
 def _arrow_batches(path: Path, rows: int) -> Iterator[Any]:
-    """Slices of the batches, mapped; what was used leaves memory."""
+    """Slices of the batches, mapped; pages are dropped after use."""
     with open(path, "rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     reader = open_arrow(pa.BufferReader(pa.py_buffer(pages)))

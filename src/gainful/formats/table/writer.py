@@ -14,12 +14,12 @@ import pyarrow as pa
 from gainful.data.dataset import RankingData
 from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
-from gainful.formats.files import FileWriter, PathLike, atomic_write, compressed_write, reason
+from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason
 from gainful.formats.ids import plain_ids
 
 Array = npt.NDArray[Any]
 METADATA = b"gainful"
-GROUP_VALUES = 1 << 21  # of a row group
+GROUP_VALUES = 1 << 21  # per row group
 LARGEST_SPARSE_WIDTH = 20_000
 WELL_KNOWN = {
     "qid": ("qid", "query_id", "queryid", "query", "srch_id", "session_id", "search_id", "group_id"),
@@ -30,16 +30,16 @@ WELL_KNOWN = {
 
 
 def open_writer(path: PathLike, data: RankingData, *, kind: str) -> Writer:
-    """A writer of a table with columns qid, grade, doc_id and weight where there are any, and the features.
+    """A writer of a table with columns qid, grade, doc_id and weight (if there are any) and the features.
 
-    Features without names become f1, f2, …. Parquet and Arrow note this, and whether the matrix is sparse, in their
-    schema; CSV cannot.
+    Features without names become f1, f2, …. The schema of Parquet and Arrow records this, and whether the matrix is
+    sparse; CSV cannot.
     """
     return Writer(path, data, kind)
 
 
 class Writer(FileWriter):
-    """A table of the form of ``data``, some rows at a time."""
+    """Writes a table with the columns of ``data``, some rows at a time."""
 
     def __init__(self, path: PathLike, data: RankingData, kind: str):
         super().__init__(path)
@@ -61,7 +61,7 @@ class Writer(FileWriter):
 
     def _refuse_collisions(self) -> None:
         reserved = set(self.roles)
-        if self.kind in ("csv", "tsv"):  # nothing tells the reader of these, so its guesses must not go wrong
+        if self.kind in ("csv", "tsv"):  # these have no schema notes, so the reader must guess right
             reserved = {name for names in WELL_KNOWN.values() for name in names}
         for name in self.names:
             if (name if self.kind in ("parquet", "arrow") else name.lower()) in reserved:
@@ -73,7 +73,7 @@ class Writer(FileWriter):
 
     def _open(self, stack: ExitStack) -> None:
         stack.enter_context(_errors_of(self.path))
-        opens = atomic_write if self.kind in ("parquet", "arrow") else compressed_write
+        opens = atomic_write if self.kind in ("parquet", "arrow") else open_compressed
         self._table = stack.enter_context(self._table_writer(stack.enter_context(opens(self.path))))
 
     def _table_writer(self, file: Any) -> Any:
