@@ -102,7 +102,7 @@ def test_dask_frames_give_the_weights_of_memory(name, data, client):
     assert found.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.filterwarnings("ignore:.*validation queries are training queries:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 def test_a_frame_with_whole_queries_is_not_moved_and_validates(data, client):
     parts = [table(data[a:b]) for a, b in ((0, 11), (11, 40))]
     frame = dd.concat([dd.from_pandas(part, npartitions=1) for part in (parts[0], parts[0][:0], parts[1])])
@@ -170,7 +170,7 @@ def test_relative_paths_are_meant_from_here(kind, data, folder, client, monkeypa
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:.*validation queries are training queries:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 def test_small_integers_are_numbers_to_linear_rankers(data, client):
     codes = data.replace(X=(40 * np.asarray(data.X) + 120).clip(0, 255).astype(np.uint8))
     X, y, qid, weight = arrays(codes)

@@ -274,7 +274,7 @@ def degenerate_queries() -> RankingData:
     return RankingData.from_rows(X, y, qid)
 
 
-@pytest.mark.filterwarnings("ignore:.*validation queries are training queries:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # how far rounding lets a solver come
 def test_degenerate_queries_give_finite_scores(name):
     data = degenerate_queries()

@@ -88,7 +88,7 @@ def test_the_tight_bound_by_convex_problems_takes_the_same_first_step(data, fold
     assert ends[1] == pytest.approx(ends[0], rel=0.02)
 
 
-@pytest.mark.filterwarnings("ignore:.*validation queries are training queries:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 def test_validation_scores_and_metrics_over_shards(data, folder):
     shards = gainful.open_shards(folder)
     whole = gainful.LinearRanker(early_stopping=5, C=[1.0, 100.0]).fit(data, eval_set=data)

@@ -54,7 +54,7 @@ def test_one_file(case, name, data, home):
 
 
 @pytest.mark.parametrize("what", ["one", "folder", "list", "tuple", "opened"])
-@pytest.mark.filterwarnings("ignore:.*validation queries are training queries:gainful.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")
 def test_what_is_done_with_a_model(what, data, home):
     model = gainful.RankSVM().fit(data[:30])
     given = {
