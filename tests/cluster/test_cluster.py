@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from test_blocks import LINEAR
 
 import gainful
 from gainful.cluster import DaskBlocks, close_clients
@@ -24,6 +23,7 @@ from gainful.compute.threads import thread_count
 from gainful.data.blocks import PerBlock
 from gainful.errors import ClusterError, DataError, ParameterError
 from gainful.linear.blockwise import linear_risk
+from linear_rankers import LINEAR
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

@@ -203,7 +203,7 @@ def test_the_command_line_estimates(capsys):
     ("arguments", "said"),
     [
         (["--estimate", "rows=1e6,features=5"], "--estimate needs a ranker"),
-        (["ranknet", "--estimate", "rows=1e6"], "--estimate must say features=…"),
+        (["ranknet", "--estimate", "rows=1e6"], "--estimate must give features=…"),
         (
             ["ranknet", "--estimate", "rows=many,features=5"],
             "rows of ranknet must be a number in [1, 1e+15], was 'many'",

@@ -14,23 +14,7 @@ from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, ParameterError
 from gainful.linear.blockwise import linear_risk
 from gainful.losses import loss
-
-LINEAR = {
-    "regression": {},
-    "linear": {"loss": "squared"},
-    "ranksvm": {},
-    "ranknet": {},
-    "listnet": {},
-    "lambdarank": {"max_iter": 30},
-    "softrank": {"max_iter": 20},
-    "structured-svm": {"C": 10.0},
-    "structured-svm-tight": {},
-    "structured-svm-slack": {"max_iter": 60},
-    "svmmap": {"metric": "map(relevant=3)", "C": 10.0},
-    "rankmm-1": {},
-    "rankmm-2": {},
-    "rankmm-3": {},
-}
+from linear_rankers import LINEAR
 
 
 @pytest.fixture(scope="module")

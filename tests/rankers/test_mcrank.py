@@ -317,7 +317,7 @@ def test_contributions_are_of_regression_or_of_the_classes(parts):
     at_least = expit(ordinal.class_contributions(test).sum(axis=2))
     assert np.allclose(at_least.sum(axis=1), ordinal.predict(test))
     for other in (classes, ordinal):
-        with pytest.raises(GainfulError, match=r"no sum of trees.*class_contributions"):
+        with pytest.raises(GainfulError, match=r"not a sum of trees.*class_contributions"):
             other.contributions(test)
 
 

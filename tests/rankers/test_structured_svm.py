@@ -326,7 +326,7 @@ def test_history_falls_and_ends_at_the_certificate(parts):
     for solver in ("bundle", "cutting_plane", "subgradient"):
         model = StructuredSVM(solver=solver).fit(parts[0])
         objectives = [row["objective"] for row in model.history_]
-        assert objectives == sorted(objectives, reverse=True)
+        assert np.diff(objectives).max() <= 1e-14 * objectives[0]  # but for rounding
         assert objectives[-1] == pytest.approx(model.certificate_.primal, rel=1e-12)
 
 

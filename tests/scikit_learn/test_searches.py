@@ -192,7 +192,7 @@ def test_a_scorer_without_queries_is_no_scorer(rows):
     with pytest.raises(DataError, match=r"qid is missing; .* gainful\.scorer\('ndcg@4', qid=series\)"):
         gainful.scorer("ndcg@4")(model, X, y)
     bound = gainful.scorer("ndcg@4", qid=qid)
-    with pytest.raises(DataError, match="neither X nor y is of pandas"):
+    with pytest.raises(DataError, match="neither X nor y is a pandas object"):
         bound(model, X.to_numpy(), y.to_numpy())
     with pytest.raises(DataError, match="row 'new' has no query"):
         bound(model, X.rename(index={X.index[3]: "new"}), y.to_numpy())
