@@ -200,7 +200,7 @@ def test_a_scorer_without_queries_is_no_scorer(rows):
         bound(model, X, y.iloc[::-1])
     with pytest.raises(DataError, match="X and y have different row labels"):
         bound(model, X.reset_index(drop=True), y)
-    for wrong, message in ((qid.to_numpy(), "pandas Series"), (pd.concat([qid, qid]), "a label of its own")):
+    for wrong, message in ((qid.to_numpy(), "pandas Series"), (pd.concat([qid, qid]), "unique row labels")):
         with pytest.raises(ParameterError, match=message):
             gainful.scorer("ndcg@4", qid=wrong)
     with pytest.raises(ParameterError, match="did you mean"):
