@@ -18,47 +18,41 @@ CROWDED = 1000.0  # pairs per document above which sorting beats the vectorised 
 
 
 def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    rows, kernel, pairs, share = _hinges(name, y, offsets)
+    def sweep(q: int, n_pairs: float, mine: slice, t: Array, cuts: Array, values: Array, g: Array) -> None:
+        values[q] = sweep_hinges(t, cuts, name == "squared_hinge", g[mine], np.zeros(len(t))) / n_pairs
+        g[mine] /= n_pairs
 
-    def run(t: Array, *arguments: Any) -> None:
-        kernel(t, *arguments)
-        *_, first, last, values, g = arguments
-        for q in (q for q in pairs if first <= q < last):
-            mine, cuts = _of_query(rows, q, first)
-            values[q] = sweep_hinges(t[mine], cuts, name == "squared_hinge", g[mine], np.zeros(len(t[mine]))) / pairs[q]
-            g[mine] /= pairs[q]
-
-    return rows.fill(run if pairs else kernel, share)
+    rows, run, share = _hinges(name, y, offsets, sweep)
+    return rows.fill(run, share)
 
 
 def _bind_newton_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    rows, kernel, pairs, share = _hinges(name, y, offsets)
+    def sweep(q: int, n_pairs: float, mine: slice, t: Array, cuts: Array, g: Array, h: Array) -> None:
+        sweep_hinges(t, cuts, True, g[mine], h[mine])
+        g[mine] /= n_pairs
+        h[mine] /= n_pairs
 
-    def run(t: Array, *arguments: Any) -> None:
-        kernel(t, *arguments)
-        *_, first, last, g, h = arguments
-        for q in (q for q in pairs if first <= q < last):
-            mine, cuts = _of_query(rows, q, first)
-            sweep_hinges(t[mine], cuts, True, g[mine], h[mine])
-            g[mine] /= pairs[q]
-            h[mine] /= pairs[q]
-
-    return rows.newton(run if pairs else kernel, share)
+    rows, run, share = _hinges(name, y, offsets, sweep)
+    return rows.newton(run, share)
 
 
-def _hinges(name: str, y: Array, offsets: Array) -> tuple[ByGrade, Any, dict[int, float], Array]:
-    """Rows, kernel, the pairs of each crowded query, and the weight of a pair in each other query."""
+def _hinges(name: str, y: Array, offsets: Array, sweep: Any) -> tuple[ByGrade, Any, Array]:
+    """Rows, the kernel (with a ``sweep`` of each crowded query), and the weight of a pair in each other query."""
     from gainful.losses import pairwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
     pairs = count_pairs(offsets, rows.blocks, rows.starts)
     crowded = pairs >= CROWDED * np.diff(offsets)
-    return (
-        rows,
-        getattr(kernels, name),
-        {int(q): float(pairs[q]) for q in np.flatnonzero(crowded)},
-        read_only(np.where(crowded, 0.0, _share(pairs))),
-    )
+    kernel, queries = getattr(kernels, name), np.flatnonzero(crowded).tolist()
+
+    def run(t: Array, *arguments: Any) -> None:
+        kernel(t, *arguments)
+        *_, first, last, one, other = arguments
+        for q in (q for q in queries if first <= q < last):
+            mine, cuts = _of_query(rows, q, first)
+            sweep(q, float(pairs[q]), mine, t[mine], cuts, one, other)
+
+    return rows, run if queries else kernel, read_only(np.where(crowded, 0.0, _share(pairs)))
 
 
 def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:

@@ -12,11 +12,11 @@ from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
-from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
+from gainful.parameters.constraints import Integer, MetricSpec, Real, parameter
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import ValidationScores
-from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
+from gainful.rankers.thresholds import DIRECTIONS, PATIENCE, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
 from gainful.training.monitor import Monitor
 
 SMALLEST_SIDE = 1e-6  # of both together: a perfect weak ranker would have infinite weight
@@ -26,7 +26,7 @@ PAIRS_PER_THREAD = 300_000
 
 
 @dataclass(repr=False, eq=False)
-class FRank(StepScores, Ranker):
+class FRank(BoostedSteps, Ranker):
     """A sum of step functions that minimises the fidelity loss (Tsai, Liu, Qin, Chen and Ma 2007).
 
     With P = 1/(1 + exp(s_j − s_i)) the modelled probability that i ≻ j, and P* its target, a pair costs::
@@ -69,25 +69,14 @@ class FRank(StepScores, Ranker):
         1.0, Real(low=0.5, high=1.0, open_low=True, help="target probability that the better document wins")
     )
     n_candidates: int = parameter(3, Integer(low=1, help="features evaluated exactly in each round"))
-    directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
-    early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
-    )
+    directions: str = parameter("both", DIRECTIONS)
+    early_stopping: int | None = parameter(50, PATIENCE)
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        monitor.total = self.n_rounds
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
-        loss = FidelityLoss(CriticalPairs.of(data, query_shares(data), per_query=True), float(self.certainty))
-        steps: list[tuple[int, float, float]] = []
-        with monitor:
-            self._boost(data, loss, steps, monitor)
-        self._keep_steps(steps[: monitor.best_iteration])
+    def _loss(self, data: RankingData) -> FidelityLoss:
+        return FidelityLoss(CriticalPairs.of(data, query_shares(data), per_query=True), float(self.certainty))
 
-    def _boost(
-        self, data: RankingData, loss: FidelityLoss, steps: list[tuple[int, float, float]], monitor: Monitor
-    ) -> None:
+    def _boost(self, data: RankingData, loss: FidelityLoss, steps: list[Step], monitor: Monitor) -> None:
         codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         value, potentials = loss.at(scores)

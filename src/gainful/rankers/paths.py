@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -18,8 +17,7 @@ from gainful.parameters.constraints import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.solvers.certificate import FEATURES, Certificate
 from gainful.solvers.registry import SOLVERS
-from gainful.training.checkpoint import Checkpoint
-from gainful.training.monitor import Monitor, ProgressCallback
+from gainful.training.monitor import Monitor
 
 C_CONSTRAINT = Either(
     of=(Real(low=0, open_low=True), ListOf(inner=Real(low=0, open_low=True))),
@@ -75,29 +73,15 @@ class FitsPath:
 
         def fit(self, X: Any, y: Any = None, **rest: Any) -> Self: ...
 
-    def fit_path(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        C: Sequence[float],
-        qid: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        progress: ProgressCallback | None = None,
-        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> Self:
+    def fit_path(self, X: Any, y: Any = None, *, C: Sequence[float], **fit_params: Any) -> Self:
         """Train for each C and keep the best on ``eval_set``; ``path_`` has a row per C.
 
         Each C starts where the previous one ended if the solver can; cutting planes and the tight bound start over.
+        ``fit_params`` are the keywords of ``fit``: qid, sample_weight, eval_set and the others.
         """
         given, self.C = self.C, C
         try:
-            return self.fit(
-                X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress,
-                checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-            )  # fmt: skip
+            return self.fit(X, y, **fit_params)
         finally:
             self.C = given
 

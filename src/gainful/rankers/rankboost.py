@@ -12,10 +12,10 @@ from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, Columns
-from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, parameter
+from gainful.parameters.constraints import Choice, Integer, MetricSpec, parameter
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import THRESHOLDS, Codes, CriticalPairs, StepScores
+from gainful.rankers.thresholds import DIRECTIONS, PATIENCE, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a perfect weak ranker would have infinite weight
@@ -24,7 +24,7 @@ ROWS_PER_THREAD = 50_000
 
 
 @dataclass(repr=False, eq=False)
-class RankBoost(StepScores, Ranker):
+class RankBoost(BoostedSteps, Ranker):
     """Boosting on pairs: a sum of step functions, each of one feature (Freund, Iyer, Schapire and Singer 2003).
 
     Over the critical pairs i ≻ j (documents of one query, g_i > g_j) RankBoost maintains a distribution D(i, j), at
@@ -64,25 +64,14 @@ class RankBoost(StepScores, Ranker):
     pairs: str = parameter(
         "all", Choice(of=("all", "query"), help="what has equal weight at first: every pair, or every query")
     )
-    directions: str = parameter("both", Choice(of=("both", "up"), help="whether a larger feature may lower the score"))
-    early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
-    )
+    directions: str = parameter("both", DIRECTIONS)
+    early_stopping: int | None = parameter(50, PATIENCE)
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
-    def _fit(self, data: RankingData, monitor: Monitor) -> None:
-        monitor.total = self.n_rounds
-        if monitor.valid is not None:
-            monitor.patience = self.early_stopping
-        pairs = CriticalPairs.of(data, query_shares(data), self.pairs == "query")
-        steps: list[tuple[int, float, float]] = []
-        with monitor:
-            self._boost(data, pairs, steps, monitor)
-        self._keep_steps(steps[: monitor.best_iteration])
+    def _loss(self, data: RankingData) -> CriticalPairs:
+        return CriticalPairs.of(data, query_shares(data), self.pairs == "query")
 
-    def _boost(
-        self, data: RankingData, pairs: CriticalPairs, steps: list[tuple[int, float, float]], monitor: Monitor
-    ) -> None:
+    def _boost(self, data: RankingData, pairs: CriticalPairs, steps: list[Step], monitor: Monitor) -> None:
         codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         loss, potentials = exponential_loss(pairs, scores)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
-from gainful.parameters.constraints import Choice, Either, Integer
+from gainful.parameters.constraints import Choice, Either, Integer, Maybe
 from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
+from gainful.training.monitor import Monitor
 
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="maximum thresholds per feature, or 'all'")
+DIRECTIONS = Choice(of=("both", "up"), help="whether a larger feature may lower the score")
+PATIENCE = Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
+Step = tuple[int, float, float]  # feature, threshold, weight
 
 
 # -- cuts and codes ----------------------------------------------------------------------------------------------------
@@ -128,21 +132,39 @@ class CriticalPairs:
         return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares)
 
 
-# -- scores ------------------------------------------------------------------------------------------------------------
+# -- boosting ----------------------------------------------------------------------------------------------------------
 
 
-class StepScores:
-    """Scores Σ_t weights_[t]·[x_{features_[t]} ≥ thresholds_[t]]: a sum of step functions, each of one feature.
+class BoostedSteps:
+    """Boosting of a sum of step functions, each of one feature: Σ_t weights_[t]·[x_{features_[t]} ≥ thresholds_[t]].
 
+    A subclass defines ``_loss(data)`` and ``_boost(data, loss, steps, monitor)``, which appends one step per round.
     ``features_``, ``thresholds_`` and ``weights_`` have one entry per round, in order.
     """
+
+    n_rounds: int
+    early_stopping: int | None
 
     features_: Array
     thresholds_: Array
     weights_: Array
     n_features_in_: int
 
-    def _keep_steps(self, steps: list[tuple[int, float, float]]) -> None:
+    if TYPE_CHECKING:
+
+        def _loss(self, data: RankingData) -> Any: ...
+
+        def _boost(self, data: RankingData, loss: Any, steps: list[Step], monitor: Monitor) -> None: ...
+
+    def _fit(self, data: RankingData, monitor: Monitor) -> None:
+        monitor.total = self.n_rounds
+        if monitor.valid is not None:
+            monitor.patience = self.early_stopping
+        loss = self._loss(data)
+        steps: list[Step] = []
+        with monitor:
+            self._boost(data, loss, steps, monitor)
+        steps = steps[: monitor.best_iteration]
         self.features_ = np.array([step[0] for step in steps], dtype=np.int64)
         self.thresholds_ = np.array([step[1] for step in steps], dtype=np.float64)
         self.weights_ = np.array([step[2] for step in steps], dtype=np.float64)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import from_json
 
 from gainful.errors import DataError, shorten
+from gainful.explanation.explain import PairShare
 
 LONGEST_ID = 1000
 FARTHEST = sys.float_info.max
@@ -157,15 +158,6 @@ class ScoreAnswer(BaseModel):
     explanations: list[ExplanationBody] | None = None
 
 
-class PairShareBody(BaseModel):
-    feature: str
-    value_a: float | None
-    value_b: float | None
-    contribution_a: float
-    contribution_b: float
-    difference: float
-
-
 class PairAnswer(BaseModel):
     """difference = score_a − score_b = Σ differences + rest."""
 
@@ -173,7 +165,7 @@ class PairAnswer(BaseModel):
     score_a: float
     score_b: float
     difference: float
-    features: list[PairShareBody]
+    features: list[PairShare]
     rest: float
 
 

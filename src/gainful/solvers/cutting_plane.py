@@ -13,19 +13,13 @@ solved after every query, after a batch, or after a pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.solvers.certificate import (
-    Certificate,
-    NullMonitor,
-    Solution,
-    Watch,
-    check_settings,
-    warn_not_converged,
-)
+from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
 from gainful.solvers.risk import ColumnRisk
 
 # Limits on the work for one quadratic programme; the next pass does the rest.
@@ -206,22 +200,15 @@ class _CuttingPlanes:
                 continue
             store.add(queries[news], V[news], b[news])
             if self.single_variable_update:
-                improve_queries(
-                    queries[news],
-                    store.V,
-                    store.b,
-                    store.alpha,
-                    store.head,
-                    store.link,
-                    store.asleep,
-                    self.active_set,
-                    self.caps,
-                    self.load,
-                    self.w,
-                )
+                improve_queries(queries[news], *self._programme())
             elif batch < self.risk.n_queries:
                 self._optimise(self.inner_tol * self.tol * self._scale())
         return total
+
+    def _programme(self) -> tuple[Any, ...]:
+        """The quadratic programme and its current solution, as the kernels take them."""
+        of = self.columns
+        return of.V, of.b, of.alpha, of.head, of.link, of.asleep, self.active_set, self.caps, self.load, self.w
 
     def _scale(self) -> float:
         return self.primal if np.isfinite(self.primal) else self.C
@@ -235,24 +222,9 @@ class _CuttingPlanes:
         """Solve the quadratic programme over all columns; raises the lower bound."""
         from gainful.solvers.cutting_plane_kernels import ascend
 
-        store = self.columns
         for _ in range(MOST_ROUNDS):
             self.rng.shuffle(self.order)
-            gap, _ = ascend(
-                store.V,
-                store.b,
-                store.alpha,
-                store.head,
-                store.link,
-                store.asleep,
-                self.active_set,
-                self.caps,
-                self.load,
-                self.w,
-                tol,
-                SWEEPS,
-                self.order,
-            )
+            gap, _ = ascend(*self._programme(), tol, SWEEPS, self.order)
             if gap <= tol:
                 break
             for _ in range(FACES):

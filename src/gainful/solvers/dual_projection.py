@@ -13,15 +13,14 @@ again. If the steps would take more memory than the pairs, the pairs are stored 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
-from gainful.solvers.certificate import Certificate, Solution, Watch
-from gainful.solvers.stochastic_dual import PairDual, ascend, largest_curvature
+from gainful.solvers.certificate import Solution
+from gainful.solvers.stochastic_dual import AscentOptions, PairDual, ascend, largest_curvature
 
 CONSTRAINTS = ("box", "ball")
 
@@ -32,20 +31,15 @@ def minimize_dual_projection(
     *,
     constraint: str,
     learning_rate: float | None = None,
-    n_steps: int | None = None,
-    tol: float = 1e-3,
     seed: int = 0,
-    monitor: Watch | None = None,
-    on_round: Callable[[Array, Certificate], None] | None = None,
+    **run: Unpack[AscentOptions],
 ) -> Solution:
     """Minimise ½‖w‖² + C Σ_q ω_q L_q(w), the mean of pair losses ("box") or the largest mean ("ball"), in the dual.
 
     Parameters
     ----------
     learning_rate : η0; by default the reciprocal of the largest curvature in a sample of queries
-    n_steps : steps, one query each; by default 20 times the number of queries
-    tol : relative gap at which to stop early
-    on_round : called with the point and its certificate after every round of as many steps as queries
+    run : see :class:`~gainful.solvers.stochastic_dual.AscentOptions`
     """
     if constraint not in CONSTRAINTS:
         expected = " or ".join(map(repr, CONSTRAINTS))
@@ -54,17 +48,7 @@ def minimize_dual_projection(
         curvature = largest_curvature(risk, by_preferred=constraint == "ball", seed=seed)
         learning_rate = 1.0 / curvature if curvature > 0 else 1.0
     rule = ProjectionRule(risk, C, constraint, learning_rate)
-    return ascend(
-        "minimize_dual_projection",
-        risk,
-        C,
-        rule,
-        n_steps=n_steps,
-        tol=tol,
-        seed=seed,
-        monitor=monitor,
-        on_round=on_round,
-    )
+    return ascend("minimize_dual_projection", risk, C, rule, seed=seed, **run)
 
 
 class ProjectionRule:

@@ -8,13 +8,13 @@ n² variables, and sums over them come from running sums over the documents, pre
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Unpack
 
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.solvers.certificate import Certificate, Solution, Watch
-from gainful.solvers.stochastic_dual import PairDual, ascend, some_queries
+from gainful.solvers.certificate import Solution
+from gainful.solvers.stochastic_dual import AscentOptions, PairDual, ascend, some_queries
 
 
 def minimize_exponentiated(
@@ -22,11 +22,8 @@ def minimize_exponentiated(
     C: float,
     *,
     learning_rate: float | None = None,
-    n_steps: int | None = None,
-    tol: float = 1e-3,
     seed: int = 0,
-    monitor: Watch | None = None,
-    on_round: Callable[[Array, Certificate], None] | None = None,
+    **run: Unpack[AscentOptions],
 ) -> Solution:
     """Minimise ½‖w‖² + C Σ_q ω_q max_(j,k) [t_k − t_j]_+ in the dual.
 
@@ -34,17 +31,13 @@ def minimize_exponentiated(
     ----------
     learning_rate : η0, the same for all steps; by default the reciprocal of the largest C ω_q ‖x_j − x_k‖² in a sample
         of queries
-    n_steps : steps, one query each; by default 20 times the number of queries
-    tol : relative gap at which to stop early
-    on_round : called with the point and its certificate after every round of as many steps as queries
+    run : see :class:`~gainful.solvers.stochastic_dual.AscentOptions`
     """
     if learning_rate is None:
         curvature = C * largest_pair(risk, seed)
         learning_rate = 1.0 / curvature if curvature > 0 else 1.0
     rule = ExponentiatedRule(risk, C, learning_rate)
-    return ascend(
-        "minimize_exponentiated", risk, C, rule, n_steps=n_steps, tol=tol, seed=seed, monitor=monitor, on_round=on_round
-    )
+    return ascend("minimize_exponentiated", risk, C, rule, seed=seed, **run)
 
 
 class ExponentiatedRule:

@@ -9,7 +9,7 @@ c: one number per document.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 
@@ -82,17 +82,31 @@ class Rule(Protocol):
         ...
 
 
+class AscentOptions(TypedDict, total=False):
+    """What :func:`ascend` takes besides a seed.
+
+    n_steps : steps, one query each; by default 20 times the number of queries
+    tol : relative gap at which to stop early
+    on_round : called with the point and its certificate after every round of as many steps as queries
+    """
+
+    n_steps: int | None
+    tol: float
+    monitor: Watch | None
+    on_round: Callable[[Array, Certificate], None] | None
+
+
 def ascend(
     solver: str,
     risk: PairDual,
     C: float,
     rule: Rule,
     *,
-    n_steps: int | None,
-    tol: float,
-    seed: int,
-    monitor: Watch | None,
-    on_round: Callable[[Array, Certificate], None] | None,
+    n_steps: int | None = None,
+    tol: float = 1e-3,
+    seed: int = 0,
+    monitor: Watch | None = None,
+    on_round: Callable[[Array, Certificate], None] | None = None,
 ) -> Solution:
     """Take steps at random queries, in rounds of as many steps as there are queries with pairs.
 

@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
-from gainful.data.rows import group_rows
+from gainful.data.rows import Array, group_rows
 from gainful.errors import FormatError, ParameterError, option
 from gainful.formats.files import Chunk, PathLike, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
@@ -37,7 +36,6 @@ from gainful.formats.letor.lines import (
     read_number,
 )
 
-Array = npt.NDArray[Any]
 CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1

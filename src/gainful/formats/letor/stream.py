@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.errors import FormatError, option
 from gainful.formats.files import Chunk, PathLike, compression_of, text_chunks
 from gainful.formats.letor.header import Header
@@ -30,7 +30,6 @@ from gainful.formats.letor.reader import (
 )
 from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
 
-Array = npt.NDArray[Any]
 CHUNK_BYTES = 8 << 20
 SAMPLE_BYTES = 1 << 20
 EXPANDED = 4  # rough growth of text when it is decompressed
