@@ -359,7 +359,7 @@ def test_requests_name_model_and_features(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"to": "slor"}, "there is no export 'slor'; did you mean 'solr'"),
+        ({"to": "slor"}, "there is no export target 'slor'; did you mean 'solr'"),
         ({"to": "onnx", "format": "ranklib"}, "format of export is for elasticsearch and opensearch"),
         ({"to": "opensearch", "format": "xgbost"}, "did you mean 'xgboost'"),
         ({"to": "solr", "missing": "drop"}, "missing of export must be 'model' or 'zero', was 'drop'"),
@@ -415,7 +415,7 @@ def test_command_line(grown, tmp_path, capsys):
     assert facts["checks"]["data"]["n_rows"] == 800
     assert facts["largest_difference"] < 1e-5
     assert run([*arguments, "--to", "nowhere"]) == 2
-    assert "there is no export 'nowhere'" in capsys.readouterr().err
+    assert "there is no export target 'nowhere'" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore:.*the grade itself:gainful.DataWarning")

@@ -167,5 +167,5 @@ def test_narrow_integers_become_wide(tmp_path: Path, suffix: str) -> None:
     assert back.query_ids.dtype == np.int64
     assert back.query_ids.tolist() == [3, 4]
     large = RankingData.from_rows([[1.0], [2.0]], [0, 1], np.array([3, 2**63], dtype=np.uint64))
-    with pytest.raises(FormatError, match="does not fit into 64 bits"):
+    with pytest.raises(FormatError, match="does not fit into a signed 64-bit integer"):
         write(large, tmp_path / ("a" + suffix))

@@ -331,7 +331,7 @@ def test_history_falls_and_ends_at_the_certificate(parts):
 
 
 def test_a_descent_that_ends_far_from_the_minimum_says_so():
-    with pytest.warns(ConvergenceWarning, match="no step brought a decrease"):
+    with pytest.warns(ConvergenceWarning, match="no step decreased the objective"):
         model = StructuredSVM("ndcg@3", C=50.0, solver="subgradient", tol=1e-6).fit(problem(0, m=6, n=6, d=3))
     assert model.certificate_.relative_gap > 1e-6
 
