@@ -239,9 +239,9 @@ def test_metrics_of_scores_of_all_rows(name, data, shards):
     scores = gainful.RegressionRanker().fit(data).predict(shards)
     assert grades(scores, shards) == pytest.approx(grades(scores, data), abs=1e-12)
     np.testing.assert_allclose(grades.per_query(scores, shards), grades.per_query(scores, data), rtol=1e-12)
-    with pytest.raises(DataError, match=r"scores must have one value per row \(600\), had shape \(599,\)"):
+    with pytest.raises(DataError, match=r"scores must have one entry per row \(600\), had shape \(599,\)"):
         grades(scores[1:], shards)
-    with pytest.raises(DataError, match="have their own qid and document ids"):
+    with pytest.raises(DataError, match="qid is given twice"):
         grades(scores, shards, qid=data.qid)
 
 
