@@ -23,6 +23,7 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,61 +57,61 @@ from gainful.data.rows import (
 from gainful.errors import DataError
 
 
-class Dataset:
+class Dataset(ABC):
     """Ranking data as blocks of whole queries. Code that works through this interface works on any of them."""
 
     @property
+    @abstractmethod
     def source(self) -> Blocks:
         """The blocks, which run tasks where the data is."""
-        raise NotImplementedError
 
     @property
-    def n_rows(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_rows(self) -> int: ...
 
     @property
-    def n_queries(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_queries(self) -> int: ...
 
     @property
-    def n_features(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_features(self) -> int: ...
 
     @property
-    def is_sparse(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_sparse(self) -> bool: ...
 
     @property
+    @abstractmethod
     def longest(self) -> int:
         """Number of documents of the longest query."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def longest_query(self) -> Any:
         """The id of that query."""
-        raise NotImplementedError
 
     @property
-    def lowest_grade(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def lowest_grade(self) -> float: ...
 
     @property
-    def highest_grade(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def highest_grade(self) -> float: ...
 
     @property
+    @abstractmethod
     def has_missing(self) -> bool:
         """Whether any feature value is NaN."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def whole(self) -> RankingData | None:
         """All of it as one RankingData, if it is one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def without_codes(self) -> Self:
         """The same data with uint8 and uint16 as float32, for rankers that compute with numbers."""
-        raise NotImplementedError
 
     if TYPE_CHECKING:  # attributes of one kind of dataset, properties of another
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from gainful.data.rows import Array
 from gainful.errors import FormatError, shorten
 from gainful.formats.files import PathLike
-
-Array = npt.NDArray[Any]
 
 
 def plain_ids(ids: Array, what: str, path: PathLike) -> Array:

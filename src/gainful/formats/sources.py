@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.errors import DataError, FormatError
 from gainful.formats.binary.writer import Queries
 from gainful.formats.ids import integers_if_canonical, string_array
 
-Array = npt.NDArray[Any]
 PIECE_BYTES = 8 << 20  # of values, in a piece of rows
 
 

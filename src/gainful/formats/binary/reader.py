@@ -22,17 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import refuse_infinite
+from gainful.data.rows import Array, refuse_infinite
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.binary.writer import ALIGNMENT, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
 from gainful.formats.files import PathLike, check_readable, forget_pages
 from gainful.formats.ids import string_array
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,14 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import check_names, check_query_weights, first_duplicate, join_optional, rows_of_queries
+from gainful.data.rows import Array, check_names, check_query_weights, first_duplicate, join_optional, rows_of_queries
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.files import FileWriter, PathLike, atomic_write
 from gainful.formats.ids import encode_all, integers_if_canonical, plain_ids
 
-Array = npt.NDArray[Any]
 MAGIC = b"\x89GNF\r\n\x1a\n"
 VERSION = 1
 PREFIX = struct.Struct("<8sIIII")

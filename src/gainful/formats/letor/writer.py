@@ -9,15 +9,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import row_chunks
+from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats.files import FileWriter, PathLike, open_compressed
 from gainful.formats.ids import encode, plain_ids
 
-Array = npt.NDArray[Any]
 TEXT_VALUES = 1 << 18  # values formatted at once
 SPARSE_BYTES = 64 << 20
 IN_NO_QUERY = re.compile(r"[ \t\r\n\0#]")

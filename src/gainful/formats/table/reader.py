@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import group_rows
+from gainful.data.rows import Array, group_rows
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import integers_if_canonical, string_array
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
-Array = npt.NDArray[Any]
 FILL_ROWS = 4096
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
 OPTIONAL = ("doc_id", "weight")

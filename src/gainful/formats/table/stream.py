@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import as_id_array, check_grades, refuse_infinite, weights_of_queries
+from gainful.data.rows import Array, as_id_array, check_grades, refuse_infinite, weights_of_queries
 from gainful.errors import DataError, FormatError
 from gainful.formats.files import forget_pages
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
@@ -41,7 +40,6 @@ from gainful.formats.table.reader import (
     with_weight_hint,
 )
 
-Array = npt.NDArray[Any]
 CSV_CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # read ahead per Parquet column
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")

@@ -8,16 +8,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import row_chunks
+from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError
 from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason
 from gainful.formats.ids import plain_ids
 
-Array = npt.NDArray[Any]
 METADATA = b"gainful"
 GROUP_VALUES = 1 << 21  # per row group
 LARGEST_SPARSE_WIDTH = 20_000
