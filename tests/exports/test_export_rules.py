@@ -126,7 +126,7 @@ def test_same_leaves_for_10_000_rows_with_ties_and_missing_values(grown, missing
 
 def test_missing_as_zero_where_the_format_knows_no_missing(grown, tmp_path):
     model = grown[True]
-    with pytest.raises(ExportError, match="RankLib reads them as 0; use --format xgboost, or --missing zero"):
+    with pytest.raises(ExportError, match='sides of their own, and RankLib reads them as 0; use format="xgboost", or missing="zero"'):
         gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib")
     done = gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib", missing="zero")
     text = done.files[0].read_text()
@@ -171,7 +171,7 @@ def test_categories_go_to_onnx_and_json_only(tmp_path):
     rows = X[:50].astype(np.float32).astype(float)
     assert np.allclose([plain_readers.plain(text, row) for row in rows], model.predict(rows), atol=1e-12)
     for to in ("elasticsearch", "solr"):
-        with pytest.raises(ExportError, match=f"cannot be exported to {to}: it has splits by category.*use --to onnx"):
+        with pytest.raises(ExportError, match=f'cannot be exported to {to}: it has splits by category.*use to="onnx"'):
             gainful.export(model, tmp_path / "no", to=to)
 
 
@@ -270,7 +270,7 @@ def test_nets_of_every_activation(activation, tmp_path):
     gainful.export(model, tmp_path / "m.onnx", to="onnx", check_on=X)
     gainful.export(model, tmp_path / "m.json", to="json", check_on=X)
     if activation == "silu":
-        with pytest.raises(ExportError, match="Solr has no activation 'silu'; use --to onnx"):
+        with pytest.raises(ExportError, match="Solr has no activation 'silu'; use to=\"onnx\""):
             gainful.export(model, tmp_path / "m.solr", to="solr")
         return
     text = gainful.export(model, tmp_path / "m.solr", to="solr", check_on=X).files[0].read_text()

@@ -111,8 +111,17 @@ def test_missing_values_have_the_code_after_the_last_bin(rng, store):
     assert set(codes[::5, 1]) == {binner.n_bins_[1]}
     assert codes[np.isfinite(X[:, 1]), 1].max() == binner.n_bins_[1] - 1
     assert codes.max() < 16
-    with pytest.raises(DataError, match=r"feature 1 of row 0 is missing \(NaN\), but had no missing value"):
-        binner.transform(store(np.full((2, 3), np.nan)))
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_a_missing_value_is_zero_where_training_had_none(rng, store):
+    """As in trees trained without missing values."""
+    X = rng.normal(size=(600, 2))
+    X[::5, 1] = np.nan
+    binner = AdaptiveBinner(16).fit(store(X))
+    codes = binner.transform(store(np.array([[np.nan, np.nan], [0.0, np.nan]])))
+    assert codes[0].tolist() == codes[1].tolist()
+    assert 0 < codes[0, 0] < binner.n_bins_[0] - 1
 
 
 def test_sparse_is_binned_as_dense(rng):
