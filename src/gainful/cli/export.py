@@ -19,8 +19,8 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="Format of trees for elasticsearch and opensearch: xgboost or ranklib. Default: the one that is right in "
-            "--engine-version, or xgboost.",
+            help="Format of trees for elasticsearch and opensearch: xgboost or ranklib. Default: the one that is right "
+            "in --engine-version, or xgboost.",
         ),
     ] = None,
     check: Annotated[

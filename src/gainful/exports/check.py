@@ -52,7 +52,9 @@ class Comparison:
         if self.swapped:
             order = f"{self.swapped} rows at other ranks, all among scores closer than {self.swapped_gap:.2g}"
         if self.moved != self.swapped:
-            order += f" with features in float32; {self.moved} rows at other ranks than with features in double precision"
+            order += (
+                f" with features in float32; {self.moved} rows at other ranks than with features in double precision"
+            )
         return f"{self.n_rows:,} rows: largest difference {self.difference:.2g}, {order}"
 
 
@@ -102,7 +104,7 @@ def compare_rows(
 
     X is float32; ``values`` are the same rows in float64, if they had more digits.
     """
-    exact = None if values is None else model.predict(np.nan_to_num(values) if zero else values)
+    exact = None if values is None else model.predict(np.where(np.isnan(values), 0.0, values) if zero else values)
     X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
     seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
     reference = model.predict(seen.astype(np.float64)) - written.constant

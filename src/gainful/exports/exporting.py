@@ -122,7 +122,7 @@ def export(
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    """The file for a suffix; two paths never share one: ``m.json`` has ``m.request.json``, ``m.1`` has ``m.1.request``."""
+    """The file for a suffix: ``m.request.json`` for ``m.json``, ``m.1.request`` for ``m.1``; no two paths share one."""
     if not suffix:
         return path
     return path.with_name(path.stem + suffix + ".json" if path.suffix == ".json" else path.name + suffix)
@@ -157,7 +157,7 @@ def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tup
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:
         return ()
-    advice = worded("gainful.read(…, dtype=\"float32\")", "--read dtype=float32")
+    advice = worded('gainful.read(…, dtype="float32")', "--read dtype=float32")
     return (
         f"{changed} of {len(X)} rows of the data score differently once rounded to float32, as in any engine; round "
         f"features to float32 before training and scoring, for instance with {advice}",

@@ -20,8 +20,8 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
-from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
 from gainful.exports.engines import choose_form
+from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
 from gainful.exports.formats import (
     SOLR_ACTIVATIONS,
     Settings,
