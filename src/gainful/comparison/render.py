@@ -222,7 +222,7 @@ def latex(comparison: Comparison) -> str:
 
 
 def _latex_caption(comparison: Comparison) -> str:
-    lines = [f"Means over {len(comparison.query_ids):,} test queries, {percent(comparison.level)} bootstrap intervals."]
+    lines = [f"Means over {len(comparison.query_ids):,} test queries, {percent(comparison.level)} intervals."]
     if len(comparison.labels) > 1 and comparison.tests:
         lines.append(legend(comparison))
     return latex_text(" ".join([*lines, *comparison.cautions]))

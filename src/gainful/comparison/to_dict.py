@@ -38,7 +38,12 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
             "sign_flips": N_FLIPS,
             "seed": comparison.seed,
         },
-        "intervals": {"level": comparison.level, "method": "bootstrap over queries", "resamples": N_RESAMPLES},
+        "intervals": {
+            "level": comparison.level,
+            "method": "studentised bootstrap over queries",
+            "resamples": N_RESAMPLES,
+            "exact": [name for name in comparison.headings.values() if comparison.is_binary(name)],
+        },
         "data": comparison.data,
         "protocol": comparison.protocol,
         "interrupted": comparison.interrupted,
