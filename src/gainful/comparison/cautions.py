@@ -19,7 +19,7 @@ WILCOXON_ALONE = (
     "are skewed, it may mark a ranker whose mean is equal, the more often the more queries. The randomisation test "
     "compares means."
 )
-FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benchmarks/bench_statistics.py)
+FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benchmarks/experiment_statistics.py)
 
 
 def cautions(comparison: Comparison) -> list[str]:

@@ -1,6 +1,6 @@
 """Paired statistics of per-query values: tests, intervals, effect sizes, and what the number of queries can detect.
 
-``benchmarks/bench_statistics.py`` measures how often each test raises a false alarm and each interval holds.
+``benchmarks/experiment_statistics.py`` measures how often each test raises a false alarm and each interval holds.
 
 Conventions
 -----------

@@ -4,7 +4,7 @@ For each number of test queries and each population of per-query values, thousan
 has the share of 95 % intervals that hold the true mean, of the intervals that ``compare`` prints and of the usual
 alternatives. The second has the share of samples in which a test calls a mean difference of 0 significant at 5 %.
 
-    python benchmarks/bench_statistics.py [--samples 2000] [--queries 5,10,20,50,200] [--json FILE]
+    python benchmarks/experiment_statistics.py [--samples 2000] [--queries 5,10,20,50,200] [--json FILE]
 """
 
 from __future__ import annotations
