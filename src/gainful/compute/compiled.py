@@ -30,15 +30,59 @@ from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.compiler import Compiler
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
 njit: Any = numba.njit  # its type hints lack the options below
 unliteral: Any = types.unliteral
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
+NOT_NEEDED = {InlineClosureLikes, InlineOverloads, NopythonRewrites}
+
+
+class _Typing:
+    """numba's typing context, which looks up a built-in operation on the same types once per function.
+
+    numba tries about ten candidates at each use, and a kernel indexes and adds the same few types all the time.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._known: dict[Any, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if isinstance(func, types.Dispatcher) or kws:
+            self._known.clear()  # the call may compile a helper, whose options could change what was looked up
+            return self._context.resolve_function_type(func, args, kws)
+        if (func, args) not in self._known:
+            self._known[func, args] = self._context.resolve_function_type(func, args, kws)
+        return self._known[func, args]
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with :class:`_Typing`, without passes that find nothing to do in flat loops.
+
+    They inline closures and overloaded functions, and fuse array expressions. The machine code is the same.
+    """
+
+    def __init__(self, typingctx: Any, *rest: Any) -> None:
+        super().__init__(typingctx, *rest)
+        self.state.typingctx = _Typing(typingctx)
+
+    def define_pipelines(self) -> Any:
+        (passes,) = super().define_pipelines()
+        passes.passes = [entry for entry in passes.passes if entry[0] not in NOT_NEEDED]
+        passes.finalize()
+        return [passes]
+
 
 def kernel(function: Any = None, **options: Any) -> Any:
     """Compile an entry point; numba keeps its machine code on disk."""
-    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True} | options
+    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
 
     def decorate(function: Any) -> Any:
         compiled = njit(**options)(function)
@@ -88,7 +132,9 @@ def helper(function: Any = None, **options: Any) -> Any:
     options = {"fastmath": False, "error_model": "python"} | options
 
     def decorate(function: Any) -> Any:
-        compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+        compiled = njit(
+            nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options
+        )(function)
         by_types = compiled.get_call_template
 
         def by_types_alone(args: Any, kws: Any) -> Any:
