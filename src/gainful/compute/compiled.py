@@ -3,7 +3,7 @@
 Both keep the first use quick. Compiling a function costs about as much for its wrappers as for a short loop, and a
 function called with a constant is compiled again for that constant. Helpers need neither: they have no wrappers, so
 Python cannot call them, and a constant counts as any other number of its type. Helpers are not kept on disk either;
-the machine code of a kernel contains theirs.
+the machine code of a kernel contains theirs. And numba's compiler is spared work that flat loops do not need.
 
 Kernels and helpers live in files named ``…kernels.py``. The disk cache covers all of these files and this one: after a
 change to any of them, every kernel is compiled again on its next use. So kernels may share helpers across files.
@@ -63,18 +63,18 @@ class _Typing:
         return self._known[func, args]
 
 
-class _Compiler(Compiler):  # type: ignore[misc]
+class _Compiler(Compiler):
     """numba's compiler with :class:`_Typing`, without passes that find nothing to do in flat loops.
 
     They inline closures and overloaded functions, and fuse array expressions. The machine code is the same.
     """
 
     def __init__(self, typingctx: Any, *rest: Any) -> None:
-        super().__init__(typingctx, *rest)
+        super().__init__(typingctx, *rest)  # type: ignore[no-untyped-call]
         self.state.typingctx = _Typing(typingctx)
 
     def define_pipelines(self) -> Any:
-        (passes,) = super().define_pipelines()
+        (passes,) = super().define_pipelines()  # type: ignore[no-untyped-call]
         passes.passes = [entry for entry in passes.passes if entry[0] not in NOT_NEEDED]
         passes.finalize()
         return [passes]
