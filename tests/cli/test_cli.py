@@ -264,6 +264,10 @@ def test_text_with_fewer_features_than_the_model_is_widened(capsys, model, tmp_p
     [
         (["train", "lambdmart", "{train}", "-o", "{out}"], "did you mean 'lambdamart'"),
         (["train", "regression", "{train}"], "--output"),
+        (["train", "ranksvm", "{train}", "-o", "{out}", "--loss", "hinge"], "use --set loss=…"),
+        (["train", "regression", "{train}", "-o", "{out}", "--loss", "hinge"], "regression has no parameter 'loss'"),
+        (["train", "regression", "{train}", "-o", "{out}", "--vaild", "{train}"], "Possible options: --read, --valid"),
+        (["predict", "ranksvm", "{train}", "--loss", "hinge"], "No such option: --loss"),
         (["train", "regression", "{train}", "-o", "{out}", "--set", "alfa=3"], "did you mean 'alpha'"),
         (["train", "regression", "{train}", "-o", "{out}", "--set", "alpha=-1"], "must be a number ≥ 0"),
         (["train", "regression", "{train}", "-o", "{absent}/m.gainful"], "does not exist"),

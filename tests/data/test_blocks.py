@@ -204,7 +204,9 @@ def test_missing_values_are_looked_for_in_pieces():
 
     X = np.zeros((200_000, 40), dtype=np.float32)
     X[-1, -1] = np.nan
-    data = gainful.RankingData.trusted(X=X, y=np.zeros(2), offsets=np.array([0, len(X)]), query_ids=np.array([1]))
+    data = gainful.RankingData._build_unchecked(
+        X=X, y=np.zeros(2), offsets=np.array([0, len(X)]), query_ids=np.array([1])
+    )
     tracemalloc.start()
     try:
         assert has_missing(X)
