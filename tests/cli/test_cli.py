@@ -221,7 +221,7 @@ def test_train_goes_on_from_a_model(capsys, folder, tmp_path):
     assert "holds a SmoothDCG, but lambdamart is a LambdaMART" in wrong
 
 
-def test_training_where_no_tree_can_grow_is_no_crash(capsys, tmp_path):
+def test_training_without_any_possible_tree_does_not_crash(capsys, tmp_path):
     data = gainful.RankingData.from_rows(np.ones((20, 2)), np.arange(20) % 2, np.repeat([1, 2], 10))
     gainful.write(data, tmp_path / "flat.txt")
     for name in ("boosted", "gbrank", "mcrank"):
@@ -513,7 +513,7 @@ def test_ctrl_c_in_train_keeps_the_model(tmp_path):
     assert gainful.load(tmp_path / "m.gainful").n_iter_ > 0
 
 
-def test_a_reader_that_leaves_early_is_no_error(folder, model):
+def test_a_reader_that_leaves_early_is_not_an_error(folder, model):
     process = start("predict", model, folder / "train.txt")
     process.stdout.close()
     assert process.wait(timeout=60) in (0, 1)

@@ -218,7 +218,7 @@ def test_missing_values_are_looked_for_in_pieces():
 
 
 def test_gradients_of_many_blocks_are_added_in_place(data):
-    """Three hundred gradients of a long vector do not stand beside one another twice."""
+    """Three hundred gradients of a long vector are not all in memory twice."""
     d = 50_000
     answers = [(0.5, np.full(d, float(i))) for i in range(300)]
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Linear rankers go on from a checkpoint as if they had never stopped."""
+"""Linear rankers resume from a checkpoint as if they had never stopped."""
 
 from __future__ import annotations
 

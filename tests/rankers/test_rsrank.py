@@ -337,7 +337,7 @@ def test_it_selects_features_for_another_ranker_in_a_pipeline(parts_of_artificia
         assert not hasattr(clone(chain)[0], "coef_")
 
 
-def test_nothing_selected_is_said(parts_of_artificial):
+def test_selecting_no_feature_warns(parts_of_artificial):
     model = RSRank(l1=1e6).fit(parts_of_artificial[0])
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -274,7 +274,7 @@ def test_ctrl_c_keeps_the_best_point(hard, method, n):
     assert solution.interrupted
     assert solution.certificate.primal == pytest.approx(hard.objective(solution.w, 100.0))
     assert 0 <= solution.certificate.dual <= solution.certificate.primal
-    # the planes are whole: training goes on from there
+    # the planes are complete: training continues from there
     check(hard, 100.0, minimize_bundle(hard, 100.0, bundle=solution.bundle), 1e-4)
 
 
