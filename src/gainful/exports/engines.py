@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gainful.errors import ParameterError, worded
+from gainful.errors import ParameterError, wording
 from gainful.exports.describe import Described
 from gainful.exports.formats import refuse, setting
 from gainful.exports.trees import Ensemble
@@ -79,7 +79,7 @@ def parse_version(engine: str, text: object) -> Version:
     """(major, minor) of ``"3.5"``, ``"v8.14.3"``, …"""
     found = re.fullmatch(r"v?(\d+)\.(\d+)([.-].*)?", text) if isinstance(text, str) else None
     if found is None or int(found[1]) < OLDEST.get(engine, 0):
-        name = worded("engine_version of export", "--engine-version")
+        name = wording("engine_version of export", "--engine-version")
         expected = f"the version of {TITLES[engine]} itself, such as {EXAMPLES[engine]!r}"
         raise ParameterError(f"{name} must be {expected}, was {text!r}")
     return int(found[1]), int(found[2])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.errors import ExportError, ParameterError, UnknownNameError, worded
+from gainful.errors import ExportError, ParameterError, UnknownNameError, wording
 from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, describe
@@ -157,7 +157,7 @@ def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tup
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:
         return ()
-    advice = worded('gainful.read(…, dtype="float32")', "--read dtype=float32")
+    advice = wording('gainful.read(…, dtype="float32")', "--read dtype=float32")
     return (
         f"{changed} of {len(X)} rows of the data score differently once rounded to float32, as in any engine; round "
         f"features to float32 before training and scoring, for instance with {advice}",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.errors import ExportError, worded
+from gainful.errors import ExportError, wording
 from gainful.exports.describe import Described
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
@@ -52,7 +52,7 @@ class Written:
 def setting(name: str, value: str = "") -> str:
     """An option of an export in the words of the interface in use: ``to="onnx"`` or ``--to onnx``."""
     option = f"--{name.replace('_', '-')}"
-    return worded(f'{name}="{value}"', f"{option} {value}") if value else worded(name, option)
+    return wording(f'{name}="{value}"', f"{option} {value}") if value else wording(name, option)
 
 
 def shift_words(constant: float) -> str:
