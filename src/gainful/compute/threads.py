@@ -254,7 +254,6 @@ class CallerAlone:
                 self._inside -= 1
                 self._set(before)
 
-
     def stay(self) -> None:
         """From here on, this thread always works alone. For a child process, in which no other thread lives yet."""
         assert self._set is not None
