@@ -146,7 +146,9 @@ def edit_store(path, change):
     """Change each row of a store, with sums that match."""
     head, *rows = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
-    with Store(path, {name: value for name, value in head.items() if name not in ("gainful", "format", "sum")}) as store:
+    with Store(
+        path, {name: value for name, value in head.items() if name not in ("gainful", "format", "sum")}
+    ) as store:
         for row in rows:
             del row["sum"]
             change(row)

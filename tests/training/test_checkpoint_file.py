@@ -213,9 +213,7 @@ def stopped(tmp_path_factory):
         if name == "neural" and find_spec("torch") is None:
             continue
         with pytest.warns(InterruptedFitWarning):
-            gainful.ranker(name, **settings).fit(
-                train, checkpoint=folder / name, checkpoint_every=0, progress=Stop(2)
-            )
+            gainful.ranker(name, **settings).fit(train, checkpoint=folder / name, checkpoint_every=0, progress=Stop(2))
     return folder
 
 

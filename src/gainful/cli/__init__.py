@@ -7,28 +7,98 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import typer
 
 from gainful.errors import GainfulError, command_line_words
+from gainful.errors.terminal import visible
 
 INTERRUPTED, TERMINATED = 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code. A user's mistake never ends in a traceback."""
-    sys.exit(run(arguments))
+    _open_closed_streams()
+    try:
+        code = run(arguments)
+    except KeyboardInterrupt:  # a second Ctrl-C, after the command
+        code = INTERRUPTED
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one command."""
-    with _sigterm_as_ctrl_c() as terminated, command_line_words():
+    with _sigterm_as_ctrl_c() as terminated, command_line_words(), _stderr_that_never_fails():
         code = _run(arguments)
         if code == INTERRUPTED:
             complain("interrupted")
     return TERMINATED if terminated else code
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def _open_closed_streams() -> None:
+    """Open standard streams that the caller closed (``>&-``) on the null device.
+
+    Otherwise the next file opened, say a model, would become standard output, and libraries would print into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+class _NeverFailing:
+    """A text stream whose errors are ignored: nobody reads it any more, or the disk is full."""
+
+    def __init__(self, inner: Any):
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._inner.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._inner.flush()
+
+
+@contextmanager
+def _stderr_that_never_fails() -> Iterator[None]:
+    """A training must not end because nobody reads its progress (``2>&1 | head``)."""
+    before = sys.stderr
+    sys.stderr = _NeverFailing(before)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = before
+
+
+def _why_stdout_fails() -> OSError | None:
+    """What is wrong with standard output, if anything; then it is not written to again, not even at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -72,15 +142,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         return int(leaving.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone (`gainful predict … | head`); stdout must not be flushed again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has gone (`gainful predict … | head`)
+        _why_stdout_fails()
         return 0
     except MemoryError:
         return complain("the data does not fit into memory")
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return complain(f"{where}{error.strerror or error}")
+        where = error.filename or ("standard output" if _why_stdout_fails() else None)
+        return complain(f"{where}: {error.strerror or error}" if where else f"{error.strerror or error}")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -90,5 +159,5 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def complain(message: str) -> int:
     """Print one line on stderr and return the exit code of a user's mistake."""
-    print(f"gainful: {' '.join(message.split())}", file=sys.stderr)
+    print(f"gainful: {visible(' '.join(message.split()))}", file=sys.stderr)
     return 2
