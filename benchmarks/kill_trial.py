@@ -44,7 +44,6 @@ class Command:
     words: list[str]
     outputs: list[str]
     result: Callable[[Path], Any]
-    replaces: bool = True  # whether an output may replace a file
 
 
 @dataclass
@@ -92,10 +91,9 @@ COMMANDS = [
         ["model"],
         scores,
     ),
-    Command(
+    Command(  # with ranknet's solver: some others resume to rounding only, see docs/checkpoints.md
         "train (linear)",
-        ["train", "ranknet", "data.txt", "-o", "model", "--checkpoint", "c", "--checkpoint-every", "0"]
-        + ["--set", "tol=1e-8"],
+        "train ranknet data.txt -o model --checkpoint c --checkpoint-every 0 --set tol=1e-8".split(),
         ["model"],
         scores,
     ),
@@ -107,8 +105,7 @@ COMMANDS = [
     ),
     Command(
         "compare",
-        ["compare", "data.txt", "--rankers", "regression,lambdamart:n_trees=10", "--folds", "3", "--store", "store"]
-        + ["--json"],
+        "compare data.txt --rankers regression,lambdamart:n_trees=10 --folds 3 --store store --json".split(),
         [],
         printed,
     ),

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import gainful
 from gainful import ParameterError, Split
+from gainful.tuning.store import Store
 
 TREES = "lambdamart:n_trees=12:early_stopping=5"
 RANKERS = ["regression", TREES]

@@ -209,11 +209,13 @@ TREE_HARM = {
 def stopped(tmp_path_factory):
     """Checkpoints of three kinds of training, stopped in their second iteration."""
     folder, (train, _) = tmp_path_factory.mktemp("stopped"), problem()
-    for name, settings in STOPPED.items():
+    for name in STOPPED:
         if name == "neural" and find_spec("torch") is None:
             continue
         with pytest.warns(InterruptedFitWarning):
-            gainful.ranker(name, **settings).fit(train, checkpoint=folder / name, checkpoint_every=0, progress=Stop(2))
+            gainful.ranker(name, **STOPPED[name]).fit(
+                train, checkpoint=folder / name, checkpoint_every=0, progress=Stop(2)
+            )
     return folder
 
 

@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 import typer
 
-from gainful.errors import GainfulError, command_line_words
+from gainful.errors import FormatError, GainfulError, command_line_words
 from gainful.errors.terminal import visible
 
 INTERRUPTED, TERMINATED = 130, 143
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of one command."""
-    with _sigterm_as_ctrl_c() as terminated, command_line_words(), _stderr_that_never_fails():
+    with _sigterm_as_ctrl_c() as terminated, command_line_words(), _streams_in_our_words():
         code = _run(arguments)
         if code == INTERRUPTED:
             complain("interrupted")
@@ -57,45 +57,51 @@ def _open_closed_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
-class _NeverFailing:
-    """A text stream whose errors are ignored: nobody reads it any more, or the disk is full."""
+class _ReaderGoneError(Exception):
+    """Whoever read standard output has gone (``gainful predict … | head``). Not an OSError: Typer would exit with 1."""
 
-    def __init__(self, inner: Any):
-        self._inner = inner
+
+class _Stream:
+    """A text stream that hands its errors to ``fail``, and is then silent."""
+
+    def __init__(self, inner: Any, fail: Callable[[OSError], None]):
+        self._inner, self._fail = inner, fail
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
-            self._inner.write(text)
-        return len(text)
+        return int(self._try(self._inner.write, text) or 0)
 
     def flush(self) -> None:
-        with suppress(OSError):
-            self._inner.flush()
+        self._try(self._inner.flush)
+
+    def _try(self, call: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return call(*given)
+        except OSError as error:
+            with suppress(OSError):  # what is left in its buffer would fail again at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._inner.fileno())
+            self._fail(error)
+
+
+def _fail_stdout(error: OSError) -> None:
+    if isinstance(error, BrokenPipeError):
+        raise _ReaderGoneError
+    raise FormatError(f"cannot be written: {error.strerror}", path="standard output")
 
 
 @contextmanager
-def _stderr_that_never_fails() -> Iterator[None]:
-    """A training must not end because nobody reads its progress (``2>&1 | head``)."""
-    before = sys.stderr
-    sys.stderr = _NeverFailing(before)
+def _streams_in_our_words() -> Iterator[None]:
+    """Standard output fails in one line. Standard error never does: a training is worth more than its progress."""
+    before: tuple[Any, Any] = sys.stdout, sys.stderr
+    sys.stdout = _Stream(before[0], _fail_stdout)
+    sys.stderr = _Stream(before[1], lambda error: None)
     try:
         yield
     finally:
         sys.stderr.flush()
-        sys.stderr = before
-
-
-def _why_stdout_fails() -> OSError | None:
-    """What is wrong with standard output, if anything; then it is not written to again, not even at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return error
-    return None
+        sys.stdout, sys.stderr = before
 
 
 # -- signals -----------------------------------------------------------------------------------------------------------
@@ -134,22 +140,22 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         made = command()
         refuse_values_of_flags(made, given)
-        code = made.main(given or ["--help"], "gainful", standalone_mode=False)
+        try:
+            code = made.main(given or ["--help"], "gainful", standalone_mode=False)
+        except typer.Exit as leaving:
+            code = leaving.exit_code
         sys.stdout.flush()
     except GainfulError as error:
         return complain(str(error))
-    except typer.Exit as leaving:
-        return int(leaving.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone (`gainful predict … | head`)
-        _why_stdout_fails()
+    except _ReaderGoneError:
         return 0
     except MemoryError:
         return complain("the data does not fit into memory")
     except OSError as error:
-        where = error.filename or ("standard output" if _why_stdout_fails() else None)
-        return complain(f"{where}: {error.strerror or error}" if where else f"{error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        return complain(f"{where}{error.strerror or error}")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

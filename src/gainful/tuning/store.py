@@ -126,7 +126,7 @@ class Store:
         self._append_lock = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "a+b")  # noqa: SIM115  (closed by close)
+            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115  (closed by close)
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
         try:
@@ -174,11 +174,15 @@ class Store:
         self.close()
 
     def _write(self, line: bytes) -> None:
+        size = os.fstat(self._file.fileno()).st_size
         try:
-            self._file.write(line)
-            self._file.flush()
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:]) or 0
             os.fsync(self._file.fileno())
         except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)  # half a row is of no use
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
 
     def _lock(self) -> None:
