@@ -33,7 +33,8 @@ from gainful.cli import run
 OUTPUT = "output.txt"  # what a command prints
 OLD = b"a file of the user's"
 TIMES = {"seconds", "elapsed", "fit_seconds", "predict_seconds", "memory_bytes", "created"}
-TREES = ["--set", "n_trees=20", "--set", "n_leaves=6", "--set", "subsample=0.7"]
+CHECKPOINT = "--checkpoint c --checkpoint-every 0"
+TREES = "--set n_leaves=6 --set subsample=0.7"
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,13 @@ class Command:
     """A command line; ``result`` reads from its folder what must not depend on kills."""
 
     name: str
-    words: list[str]
+    line: str
     outputs: list[str]
     result: Callable[[Path], Any]
+
+    @property
+    def words(self) -> list[str]:
+        return self.line.split()
 
 
 @dataclass
@@ -86,47 +91,35 @@ def files(folder: Path) -> list[str]:
 
 COMMANDS = [
     Command(
-        "train (trees)",
-        ["train", "lambdamart", "data.txt", "-o", "model", "--checkpoint", "c", "--checkpoint-every", "0", *TREES],
-        ["model"],
-        scores,
+        "train (trees)", f"train lambdamart data.txt -o model {CHECKPOINT} {TREES} --set n_trees=150", ["model"], scores
     ),
-    Command(  # with ranknet's solver: some others resume to rounding only, see docs/checkpoints.md
-        "train (linear)",
-        "train ranknet data.txt -o model --checkpoint c --checkpoint-every 0 --set tol=1e-8".split(),
-        ["model"],
-        scores,
-    ),
+    # with ranknet's solver: some others resume to rounding only, see docs/checkpoints.md
+    Command("train (linear)", f"train ranknet data.txt -o model {CHECKPOINT} --set tol=1e-8", ["model"], scores),
     Command(
         "tune",
-        ["tune", "lambdamart", "data.txt", "-o", "model", "--trials", "4", "--store", "store", "--json", *TREES],
+        f"tune lambdamart data.txt -o model --trials 4 --store store --json {TREES} --set n_trees=20",
         ["model"],
         lambda folder: (scores(folder), printed(folder)),
     ),
     Command(
         "compare",
-        "compare data.txt --rankers regression,lambdamart:n_trees=10 --folds 3 --store store --json".split(),
+        "compare data.txt --rankers regression,lambdamart:n_trees=10 --folds 3 --store store --json",
         [],
         printed,
     ),
-    Command("convert (file)", ["data", "convert", "large.txt", "new.gnf"], ["new.gnf"], contents),
-    Command("convert (Parquet)", ["data", "convert", "large.txt", "new.parquet"], ["new.parquet"], contents),
-    Command("convert (shards)", ["data", "convert", "large.txt", "new", "--shard-rows", "2000"], [], contents),
-    Command(
-        "export",
-        ["export", "trained", "-o", "new", "--to", "elasticsearch", "--check", "data.txt"],
-        ["new"],
-        contents,
-    ),
+    Command("convert (file)", "data convert large.txt new.gnf", ["new.gnf"], contents),
+    Command("convert (Parquet)", "data convert large.txt new.parquet", ["new.parquet"], contents),
+    Command("convert (shards)", "data convert large.txt new --shard-rows 2000", [], contents),
+    Command("export", "export trained -o new --to elasticsearch --check data.txt", ["new"], contents),
 ]
 
 
 class Trial:
     """Kills of all commands, in a temporary folder."""
 
-    def __init__(self, root: Path, seed: int):
-        self.root, self.random = root, random.Random(seed)
-        self.inputs, self.counts = root / "inputs", {command.name: Count() for command in COMMANDS}
+    def __init__(self, root: Path, seed: int, commands: list[Command]):
+        self.root, self.random, self.commands = root, random.Random(seed), commands
+        self.inputs, self.counts = root / "inputs", {command.name: Count() for command in commands}
         self.expected: dict[str, tuple[Any, list[str], dict[str, bytes]]] = {}
         self.seconds: dict[str, float] = {}
         self._prepare()
@@ -138,7 +131,7 @@ class Trial:
         gainful.write(data, self.inputs / "data.txt")
         gainful.write(gainful.make_artificial(400, n_docs=20, n_features=10, seed=2), self.inputs / "large.txt")
         gainful.save(gainful.LambdaMART(n_trees=100, n_leaves=8, n_jobs=1).fit(data), self.inputs / "trained")
-        for command in COMMANDS:
+        for command in self.commands:
             folder, words = self._folder(command, old=False), command.words
             with chdir(folder), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as errors:
                 assert run(words) == 0, errors.getvalue()  # children find everything loaded, and start at once
@@ -243,11 +236,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200, help="number of kills over all commands")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="commands that begin so; default: all")
     given = parser.parse_args()
+    commands = [command for command in COMMANDS if not given.only or command.name.startswith(tuple(given.only))]
     with tempfile.TemporaryDirectory(prefix="kill-trial-") as folder:
-        trial = Trial(Path(folder), given.seed)
+        trial = Trial(Path(folder), given.seed, commands)
         while sum(count.kills for count in trial.counts.values()) < given.kills:
-            trial.kill_one(min(COMMANDS, key=lambda command: trial.counts[command.name].kills))
+            trial.kill_one(min(commands, key=lambda command: trial.counts[command.name].kills))
     print(table(trial.counts))
     failures = [f"{name}: {line}" for name, count in trial.counts.items() for line in count.failures]
     print("\n".join(failures), end="\n" if failures else "")
