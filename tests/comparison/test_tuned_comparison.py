@@ -177,7 +177,7 @@ def test_rows_that_lack_something_are_refused_by_line(artificial, tmp_path, kind
         gainful.compare("regression", artificial, tune=trials, store=tmp_path)
 
 
-def test_a_store_that_fails_later_is_no_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
+def test_a_store_that_fails_later_is_not_a_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
     from gainful.tuning.store import Store, StoreError
 
     def full(self, row):
