@@ -336,6 +336,12 @@ def test_without_a_token_only_names_of_this_machine_are_answered(clients):
         b"[::1]:8000": True,
         b"[::2]": False,
         b"127.0.0.1.evil.com": False,
+        b"[::1].evil.com": False,
+        b"[::1]evil.com:80": False,
+        b"localhost:80.evil.com": False,
+        b"evil.com@localhost": False,
+        b"[::1": False,
+        b"[::1]:": True,
         b"10.0.0.1": False,
     }
     assert {name: _names_this_machine(name) for name in names} == names

@@ -179,11 +179,13 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
     from gainful.cli.console import has_compiled, print_json, say, stdout
     from gainful.comparison.render import renderable
 
-    if json:
-        print_json(result.to_dict())
-    else:
-        stdout().print(renderable(result))
-        if has_compiled():
-            say("times include compiling kernels, which the next run will not need")
-    if report is not None:  # last, so that the result is shown even if writing fails
-        say(f"report: {result.to_report(report)}")
+    try:
+        if json:
+            print_json(result.to_dict())
+        else:
+            stdout().print(renderable(result))
+            if has_compiled():
+                say("times include compiling kernels, which the next run will not need")
+    finally:  # after the table, so that it is shown even if writing fails; and even if nobody reads the table
+        if report is not None:
+            say(f"report: {result.to_report(report)}")

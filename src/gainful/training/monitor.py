@@ -88,6 +88,10 @@ class Monitor:
         """Restore a record; the clock continues from its seconds."""
         self.history[:] = [dict(row) for row in record["history"]]
         self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
+        if any(row["iteration"] != i for i, row in enumerate(self.history, start=1)):
+            raise ValueError("the iterations of its history do not follow each other")
+        if not 0 <= self.best_iteration <= len(self.history):
+            raise ValueError("its best iteration is not one of the iterations")
         self.started = time.perf_counter() - float(record["seconds"])
 
     def elapsed(self) -> float:

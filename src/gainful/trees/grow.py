@@ -21,6 +21,7 @@ from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
+from gainful.trees.booster_text import check_booster_text
 from gainful.trees.query_sampling import (
     QuerySample,
     n_sampled_models,
@@ -185,20 +186,25 @@ class Growth:
         self.first = 0 if start is None else start.current_iteration()
         found = None if monitor.checkpoint is None else monitor.checkpoint.state
         # continuing a model must not draw the samples of its trees again; random_state=None drew a seed
-        self.seed = (params["seed"] + self.first) % 2**31 if found is None else int(found["seed"])
+        self.seed = (params["seed"] + self.first) % 2**31
         self.tree, self.start, self.measured_before = self.first, start, -1
         if found is not None:
-            self._resume(found)
+            assert monitor.checkpoint is not None
+            with monitor.checkpoint.restoring():
+                self._resume(found, data.n_features, int(params.get("num_class", 1)))
         self.params, self.sample = replace_bagging(params | {"seed": self.seed}, data)
         if objective is not None:
             self.params = self.params | {"objective": "none"}
         self.row_weights = data.row_weights
 
-    def _resume(self, found: dict[str, Any]) -> None:
+    def _resume(self, found: dict[str, Any], n_features: int, n_classes: int) -> None:
         from gainful.trees.lightgbm_library import lgb
 
-        self.tree, self.start = int(found["tree"]), lgb.Booster(model_str=found["trees"])
         self.monitor.restore(found["monitor"])
+        check_saved_trees(found, self.monitor, n_features)
+        self.seed, self.tree, self.start = int(found["seed"]), int(found["tree"]), lgb.Booster(model_str=found["trees"])
+        if self.start.num_model_per_iteration() != n_classes:
+            raise ValueError("its trees are of another number of classes")
         if found["objective"] is not None:
             self.objective.restore(found["objective"])  # type: ignore[union-attr]
 
@@ -260,6 +266,14 @@ class Growth:
                 "monitor": self.monitor.record(),
             }
         )
+
+
+def check_saved_trees(found: Mapping[str, Any], monitor: Monitor, n_features: int) -> None:
+    """Raise unless LightGBM can read the trees of a checkpoint safely and they fit the ``monitor`` restored from it."""
+    if check_booster_text(found["trees"], n_features) != len(monitor.history):
+        raise ValueError("its trees do not fit its history")
+    if not len(monitor.history) <= int(found["tree"]) <= (monitor.total or 0) or not 0 <= int(found["seed"]) < 2**31:
+        raise ValueError("its numbers are out of range")
 
 
 def _training_and_validation(

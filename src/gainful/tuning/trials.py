@@ -349,6 +349,31 @@ def kept_iteration(model: Ranker) -> int:
     return int(np.nanargmax(scored)) + 1
 
 
+# What the search reads of a stored trial. JSON has one kind of number.
+NUMBER, TEXT = (int, float), (str,)
+TRIAL_FIELDS: dict[str, tuple[type, ...]] = {
+    "trial": (int,),
+    "params": (dict,),
+    "state": TEXT,
+    "value": (*NUMBER, type(None)),
+    "reached": (*NUMBER, type(None)),
+    "curve": (list,),
+    "kept": (dict,),
+    "models": (int,),
+    "iterations": (int,),
+    "best_iteration": (int, type(None)),
+    "seconds": NUMBER,
+    "elapsed": NUMBER,
+}
+
+
 def _stored_trials(store: Store | None) -> list[Trial]:
-    rows = [] if store is None else [row for row in store.rows if row.get("kind") == "trial"]
-    return [{name: value for name, value in row.items() if name != "kind"} for row in rows]
+    trials = []
+    for i, row in enumerate([] if store is None else store.rows):
+        if row.get("kind") != "trial":
+            continue
+        assert store is not None
+        if not all(isinstance(row.get(name, ...), kinds) for name, kinds in TRIAL_FIELDS.items()):
+            raise store.damage(i)
+        trials.append({name: value for name, value in row.items() if name != "kind"})
+    return trials
