@@ -18,40 +18,14 @@ from fuzz.damage import pick
 FEW: dict[str, Any] = {"max_iter": 3, "n_trees": 3, "n_rounds": 3, "epochs": 2, "n_leaves": 4,
        "min_docs_in_leaf": 1, "n_jobs": 1, "device": "cpu", "hidden": (3,), "start_trees": 1,
        "n_landmarks": 5, "n_restarts": 1, "max_classes": 8}  # fmt: skip
-SCALES = [1.0, 1.0, 1e-310, 1e-155, 1e-30, 1e-8, 1e8, 1e30, 1e39, 1e155, 1e200, 1e307]
-FORMS = ["array", "array", "fortran", "big-endian", "float32", "float16", "integers", "object", "list", "csr", "csc",
-         "strided", "bool", "masked", "frame", "longdouble"]  # fmt: skip
-GRADES = [
-    "few",
-    "few",
-    "few",
-    "same",
-    "zero",
-    "large",
-    "huge",
-    "negative",
-    "missing",
-    "fractions",
-    "infinite",
-    "text",
-    "bool",
-]
-WEIGHTS = [
-    "none",
-    "none",
-    "none",
-    "ones",
-    "random",
-    "zero",
-    "one query",
-    "huge",
-    "tiny",
-    "negative",
-    "missing",
-    "uneven",
-]
-QUERIES = ["runs", "runs", "runs", "one", "each row", "shuffled", "text", "float"]
-PROBES = ["same", "same", "ones", "huge", "missing", "infinite", "empty", "narrow", "one row"]
+SCALES = [1e-310, 1e-155, 1e-30, 1e-8, 1e8, 1e30, 1e39, 1e155, 1e200, 1e307]
+FORMS = ["fortran", "big-endian", "float32", "float16", "integers", "object", "list", "csr", "csc", "strided", "bool",
+         "masked", "frame", "longdouble"]  # fmt: skip
+GRADES = ["same", "zero", "large", "huge", "negative", "missing", "fractions", "infinite", "text", "bool"]
+WEIGHTS = ["ones", "random", "zero", "one query", "huge", "tiny", "negative", "missing", "uneven"]
+QUERIES = ["one", "each row", "shuffled", "text", "float"]
+PROBES = ["ones", "huge", "missing", "infinite", "empty", "narrow", "one row"]
+ODD_SHARE = 0.3  # of the cases for each of values, form, grades, weights, queries and probe
 
 
 def make(rng: Random, _: Wholes, whole: bool) -> Input:
@@ -63,26 +37,35 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
     options: dict[str, Any] = {"ranker": pick(rng, names), "form": "array", "queries": "runs", "weights": False}
     options |= {"grades": "few", "probe": "same", "save": bool(rng.random() < 0.3)}
     if not whole:
-        X = _odd_values(rng, X)
-        options |= {"form": pick(rng, FORMS), "queries": pick(rng, QUERIES), "probe": pick(rng, PROBES)}
-        options["grades"] = kind = pick(rng, GRADES)
-        y = _odd_grades(rng, y, kind)
-        kind = pick(rng, WEIGHTS)
-        options["weights"] = kind != "none"
-        weights = _odd_weights(rng, qid, kind)
+        odd = [bool(draw) for draw in rng.random(6) < ODD_SHARE]
+        X = _odd_values(rng, X) if odd[0] else X
+        options["form"] = pick(rng, FORMS) if odd[1] else "array"
+        options["grades"] = pick(rng, GRADES) if odd[2] else "few"
+        y = _odd_grades(rng, y, options["grades"])
+        options["weights"] = odd[3]
+        weights = _odd_weights(rng, qid, pick(rng, WEIGHTS)) if odd[3] else weights
+        options["queries"] = pick(rng, QUERIES) if odd[4] else "runs"
+        options["probe"] = pick(rng, PROBES) if odd[5] else "same"
         if rng.random() < 0.05:
-            cut = int(rng.integers(0, 3))
-            X, y, qid = X[:cut], y[:cut], qid[:cut]
-            weights = weights[: int(rng.integers(0, 4))]
-        if rng.random() < 0.03:
-            X = X[:, :0] if rng.random() < 0.5 else X[:, 0]
+            X, y, qid, weights = _odd_shapes(rng, X, y, qid, weights)
     buffer = io.BytesIO()
     np.savez(buffer, X=X, y=y, qid=qid, weights=weights)
     return Input(buffer.getvalue(), ".npz", options)  # NumPy dates all members to 1980: the same bytes every time
 
 
+def _odd_shapes(rng: Random, X: Any, y: Any, qid: Any, weights: Any) -> tuple[Any, Any, Any, Any]:
+    kind, few = int(rng.integers(5)), int(rng.integers(0, 3))
+    if kind == 0:
+        return X[:few], y[:few], qid[:few], weights[:few]
+    if kind == 1:
+        return X, y, qid, weights[:few]
+    if kind == 2:
+        return X[:-1], y, qid, weights
+    return (X[:, :0] if kind == 3 else X[:, 0]), y, qid, weights
+
+
 def _odd_values(rng: Random, X: Any) -> Any:
-    X = X * pick(rng, SCALES)
+    X = X * pick(rng, SCALES) if rng.random() < 0.6 else X
     kind = int(rng.integers(8))
     if kind == 0:
         X = X * 10.0 ** rng.integers(-150, 150, X.shape[1])
@@ -135,19 +118,20 @@ def use(path: Path, options: Mapping[str, Any]) -> None:
     model.fit(
         given, grades, qid=_queries(qid, options["queries"]), sample_weight=weights if options["weights"] else None
     )
-    expect_finite(model.predict(given), len(y))
+    expect_finite(options["ranker"], model.predict(given), len(y))
     if options["save"]:
         gainful.save(model, path.with_name("saved.gainful"))
         again = gainful.load(path.with_name("saved.gainful"))
-        expect(np.array_equal(again.predict(given), model.predict(given)), "the saved model scores otherwise")
+        same = np.array_equal(again.predict(given), model.predict(given))
+        expect(same, f"{options['ranker']}: the saved model scores otherwise")
     with contextlib.suppress(gainful.GainfulError):
         probe = _probe(X, options["probe"])
-        expect_finite(model.predict(probe), len(probe))
+        expect_finite(options["ranker"], model.predict(probe), len(probe))
 
 
-def expect_finite(scores: Any, n: int) -> None:
-    expect(scores.shape == (n,), "not one score per row")
-    expect(bool(np.isfinite(scores).all()), "scores that are not finite")
+def expect_finite(ranker: str, scores: Any, n: int) -> None:
+    expect(scores.shape == (n,), f"{ranker}: not one score per row")
+    expect(bool(np.isfinite(scores).all()), f"{ranker}: scores that are not finite")
 
 
 def _in_form(X: Any, form: str) -> Any:
@@ -162,7 +146,7 @@ def _in_form(X: Any, form: str) -> Any:
     if form == "masked":
         return np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) % 5 == 0)
     if form == "frame":
-        import pandas
+        import pandas  # type: ignore[import-untyped, unused-ignore]
 
         return pandas.DataFrame(X)
     if form == "strided":
@@ -203,7 +187,7 @@ def _probe(X: Any, kind: str) -> Any:
 
 def warm() -> None:
     import lightgbm  # noqa: F401
-    import pandas  # noqa: F401
+    import pandas  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
     import torch  # noqa: F401
 
 

@@ -68,7 +68,7 @@ def make(rng: Random, wholes: Wholes, whole: bool) -> Input:
 def use(path: Path, options: Mapping[str, Any]) -> None:
     name = options["ranker"]
     model = gainful.ranker(name, **FITS[name]).fit(data(), checkpoint=path)
-    expect(bool(np.isfinite(model.predict(data())).all()), "scores that are not finite")
+    expect(bool(np.isfinite(model.predict(data())).all()), f"{name}: scores that are not finite")
 
 
 def warm() -> None:

@@ -9,6 +9,7 @@ import json
 import re
 import struct
 import zipfile
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from fuzz.cases import Random
 from fuzz.damage import below, damage_bytes, damage_json, damage_lines, damage_numbers, pick, write_integer
 from gainful.persistence.container import FIXED_DATE, MANIFEST
 
+Damage = Callable[[bytes, Random], bytes]
+TREE_DAMAGES: list[Damage] = [damage_numbers, damage_numbers, damage_lines, damage_bytes]
 FIELD = re.compile(rb"PK(?:\x01\x02|\x03\x04|\x05\x06)")
 
 
@@ -47,7 +50,8 @@ def damage_trees(text: bytes, rng: Random) -> bytes:
     if not trees:
         return damage_numbers(text, rng)
     place = below(rng, len(trees))
-    trees[place] = pick(rng, (damage_numbers, damage_numbers, damage_lines, damage_bytes))(trees[place], rng)
+    damage: Damage = pick(rng, TREE_DAMAGES)
+    trees[place] = damage(trees[place], rng)
     sizes = b" ".join(b"%d" % len(tree) for tree in trees)
     head = re.sub(rb"tree_sizes=.*", b"tree_sizes=" + sizes, head)
     return head + b"\n\n" + b"".join(trees) + end + tail
@@ -77,10 +81,10 @@ def damage_member(raw: bytes, rng: Random) -> bytes:
     members = members_of(raw)
     name = pick(rng, list(members))
     if name.endswith(".txt"):
-        damage = pick(rng, (damage_trees, damage_trees, damage_numbers, damage_lines, damage_bytes))
-        members[name] = damage(members[name], rng)
+        damage: Damage = pick(rng, [damage_trees, damage_trees, *TREE_DAMAGES])
     else:
-        members[name] = (damage_json if name == MANIFEST else damage_array)(members[name], rng)
+        damage = damage_json if name == MANIFEST else damage_array
+    members[name] = damage(members[name], rng)
     with contextlib.suppress(ValueError, TypeError, AttributeError):  # the manifest may no longer be valid
         members = with_checksums(members)
     return pack(members)

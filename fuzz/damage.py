@@ -65,6 +65,15 @@ def damage_bytes(raw: bytes, rng: Random, other: bytes = b"", start: int = 0, st
     return bytes(out)
 
 
+def nudge_bytes(raw: bytes, rng: Random) -> bytes:
+    """Some bytes made a little larger or smaller, so that short numbers and lengths stay plausible."""
+    out = bytearray(raw)
+    for _ in range(int(rng.integers(1, 4))):
+        at = below(rng, len(out))
+        out[at] = (out[at] + int(rng.integers(-4, 5))) % 256
+    return bytes(out)
+
+
 def damage_numbers(text: bytes, rng: Random) -> bytes:
     """Some of the numbers of a text replaced by others."""
     for _ in range(int(rng.integers(1, 3))):

@@ -26,7 +26,7 @@ def prepare(folder: Path) -> Mapping[str, bytes]:
     data = gainful.make_artificial(20, n_docs=8, n_features=N_FEATURES, seed=1)
     X = data.X.copy()
     X[:, 1] = np.random.default_rng(0).integers(0, 40, len(X))
-    trees = {"n_trees": 2, "n_leaves": 4, "min_docs_in_leaf": 3, "n_jobs": 1}
+    trees: dict[str, Any] = {"n_trees": 2, "n_leaves": 4, "min_docs_in_leaf": 3, "n_jobs": 1}
     by_category = {"cat_smooth": 1, "min_data_per_group": 1, "max_cat_to_onehot": 1}
     makers: dict[str, Any] = {
         "regression": gainful.RegressionRanker(),

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gainful
 from fuzz.cases import WrongResultError
@@ -61,10 +60,9 @@ def of_refusal(refused: Outcome) -> Outcome:
     return Outcome("wrong", f"an undamaged input is refused: {refused.cause}", refused.detail)
 
 
-def of_warning(caught: Any) -> Outcome:
-    where = innermost([(caught.filename, f"line {caught.lineno}")])
-    text = _one_line(str(caught.message))
-    return Outcome("warning", f"{caught.category.__name__} in {where}: {_without_numbers(text)[:60]}", text)
+def of_warning(category: type[Warning], text: str, stack: traceback.StackSummary) -> Outcome:
+    where = innermost((frame.filename, frame.name) for frame in stack)
+    return Outcome("warning", f"{category.__name__} in {where}", _one_line(text))
 
 
 def of_output(text: str) -> Outcome:

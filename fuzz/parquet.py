@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from fuzz import data_files
 from fuzz.cases import Input, Random, Target, Wholes
 from fuzz.columns import table_of
-from fuzz.damage import damage_bytes, pick, write_integer
+from fuzz.damage import damage_bytes, nudge_bytes, pick, write_integer
 from fuzz.rows import random_rows
 
 
@@ -48,12 +48,13 @@ def _try_file(rng: Random, table: Any) -> bytes | None:
 
 
 def _damage(rng: Random, raw: bytes) -> bytes:
-    footer = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+    start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
     draw = rng.random()
-    if draw < 0.4:
-        return damage_bytes(raw, rng, start=footer, stop=len(raw) - 8)
+    if draw < 0.5:
+        footer = (nudge_bytes if draw < 0.35 else damage_bytes)(raw[start:-8], rng)
+        return raw[:start] + footer + len(footer).to_bytes(4, "little") + raw[-4:]
     if draw < 0.65:
-        return damage_bytes(raw, rng, start=4, stop=footer)
+        return raw[:4] + nudge_bytes(raw[4:start], rng) + raw[start:]
     if draw < 0.75:
         out = bytearray(raw)
         write_integer(rng, out, len(raw) - 8, 4, pick(rng, [len(raw), len(raw) - 12, 1, 0, 2**31 - 1, 2**32 - 1]))

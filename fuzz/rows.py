@@ -62,7 +62,7 @@ def random_rows(rng: Random, whole: bool) -> Rows:
 def _ids(rng: Random, n: int, odd: bool) -> list[Any]:
     kind = int(rng.integers(3))
     if kind == 0:
-        return rng.permutation(np.arange(n) * 7 - 3).tolist()
+        return [int(i) for i in rng.permutation(np.arange(n) * 7 - 3)]
     if kind == 1 and odd:
         return [pick(rng, ODD_IDS) for _ in range(n)]
     return [f"{pick(rng, PLAIN_WORDS)}{i}" for i in range(n)]

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
+import traceback
 import warnings
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -83,17 +84,23 @@ class Runner:
             return self._judge(target, path, case)
 
     def _judge(self, target: Target, path: Path, case: Case) -> Outcome:
-        with warnings.catch_warnings(record=True) as caught:
+        caught: list[Outcome] = []
+
+        def note(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            if not is_ours(category):
+                caught.append(of_warning(category, str(message), traceback.extract_stack()))
+
+        with warnings.catch_warnings():
             warnings.simplefilter("always")
+            warnings.showwarning = note
             outcome = self._use(target, path, case)
         printed = self._printed()
         if outcome.fails:
             return outcome
         if case.whole and outcome.kind == "refused":
             return of_refusal(outcome)
-        foreign = [one for one in caught if not is_ours(one.category)]
-        if foreign:
-            return of_warning(foreign[0])
+        if caught:
+            return caught[0]
         return of_output(printed) if printed else outcome
 
     def _use(self, target: Target, path: Path, case: Case) -> Outcome:
