@@ -151,9 +151,16 @@ class Schedule:
 # -- what was kept -----------------------------------------------------------------------------------------------------
 
 
+def read_case(file: Path) -> Case:
+    try:
+        return Case.from_bytes(file.read_bytes())
+    except (OSError, ValueError, LookupError) as error:
+        raise SystemExit(f"{file} does not hold a case: {error}") from None
+
+
 def replay(files: list[Path], here: bool) -> int:
     """Run kept cases again."""
-    cases = [(file, Case.from_bytes(file.read_bytes())) for file in files]
+    cases = [(file, read_case(file)) for file in files]
     if here:
         for file, case in cases:
             print(file)
@@ -182,7 +189,7 @@ def _use_here(case: Case) -> None:
 
 def extract(file: Path, output: Path) -> int:
     """Write the input of a kept case."""
-    case = Case.from_bytes(file.read_bytes())
+    case = read_case(file)
     output.write_bytes(case.input.content)
     print(f"{output}: {len(case.input.content)} bytes, options {case.input.options}")
     return 0
@@ -190,7 +197,7 @@ def extract(file: Path, output: Path) -> int:
 
 def cut(file: Path) -> int:
     """Remove halves, quarters, … of the input, as long as it fails for the same cause."""
-    case = Case.from_bytes(file.read_bytes())
+    case = read_case(file)
     with open_pool(1) as pool:
         wanted = run_one(pool, case).outcome
         if not wanted.fails:

@@ -102,7 +102,9 @@ def use(path: Path, options: Mapping[str, Any]) -> None:
         return
     rows = np.random.default_rng(0).normal(size=(7, model.n_features_in_)) * 20
     scores = model.predict(rows)
-    expect(scores.shape == (7,) and bool(np.isfinite(scores).all()), "scores that are not finite")
+    expect(
+        scores.shape == (7,) and bool(np.isfinite(scores).all()), f"{type(model).__name__}: scores that are not finite"
+    )
     with contextlib.suppress(gainful.GainfulError):  # some scores are not sums
         model.contributions(rows)
 

@@ -19,7 +19,7 @@ from fuzz.cases import Case, find_target
 from fuzz.outcomes import Outcome, of_exit
 from fuzz.worker import Finished, Places, Started, make_wholes, work
 
-PATIENCE = 6.0  # times the seconds of processor time that a case may take pass on a busy machine
+PATIENCE = 30.0  # seconds without any computing, after which a case is taken to wait for ever
 LAST_WORDS = 10.0  # seconds to write where a hanging case hangs
 Task = tuple[str, int, list[int]]  # target, seed, numbers
 
@@ -47,12 +47,22 @@ class Worker:
     places: Places
     task: Any = None
     number: int | None = None  # of the case that runs
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=time.monotonic)  # it was last seen to do something
+    ticks: int = 0  # of the processor until then
     killed: bool = False
 
     def give(self, task: Any) -> None:
         self.task, self.number, self.since = task, None, time.monotonic()
         self.channel.send(task)
+
+    def is_computing(self) -> bool:
+        """Whether it has used the processor since the last call, however little a busy machine gave it."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            return True
+        before, self.ticks = self.ticks, int(fields[11]) + int(fields[12])
+        return self.ticks > before
 
     @property
     def target(self) -> str:
@@ -62,7 +72,8 @@ class Worker:
 class Pool:
     """Workers in ``folder``. Use :func:`open_pool`."""
 
-    def __init__(self, folder: Path, jobs: int):
+    def __init__(self, folder: Path, jobs: int, patience: float):
+        self.patience = patience
         self.folder, self.wholes = folder, folder / "wholes"
         self.jobs, self.workers = jobs, list[Worker]()
 
@@ -142,7 +153,9 @@ class Pool:
         """End a worker whose case waits for something that does not come."""
         if worker.task is None or worker.number is None:
             return
-        waited = time.monotonic() - worker.since - PATIENCE * find_target(worker.target).seconds
+        if worker.is_computing():
+            worker.since = time.monotonic()
+        waited = time.monotonic() - worker.since - self.patience
         if waited > LAST_WORDS:
             worker.process.kill()
         elif waited > 0 and not worker.killed:
@@ -160,11 +173,10 @@ class Pool:
 
 
 @contextmanager
-def open_pool(jobs: int) -> Iterator[Pool]:
-    os.environ["OMP_NUM_THREADS"] = "1"  # threads that OpenMP cannot start within the limit would end the process
+def open_pool(jobs: int, patience: float = PATIENCE) -> Iterator[Pool]:
     CONTEXT.set_forkserver_preload(["fuzz.preload"])
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        pool = Pool(Path(folder), jobs)
+        pool = Pool(Path(folder), jobs, patience)
         try:
             yield pool
         finally:

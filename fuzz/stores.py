@@ -5,6 +5,7 @@ Bytes changed by accident must be noticed, or change nothing: the result must be
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -59,8 +60,17 @@ def make(rng: Random, wholes: Wholes, whole: bool) -> Input:
         return Input(damage_lines(wholes[name], rng), ".jsonl", options)
     lines = wholes[name].splitlines()
     place = below(rng, len(lines))
-    lines[place] = damage_json(lines[place], rng)
+    lines[place] = damage_line(rng, lines[place])
     return Input(b"\n".join(lines) + b"\n", ".jsonl", options)
+
+
+def damage_line(rng: Random, line: bytes) -> bytes:
+    """One value of a line changed, and the checksum at its end corrected, if it has one."""
+    row = json.loads(line)
+    if row.pop("sum", None) is None:
+        return damage_json(line, rng)
+    text = damage_json(json.dumps(row).encode(), rng)[:-1]
+    return b'%s, "sum": "%s"}' % (text, hashlib.blake2b(text, digest_size=8).hexdigest().encode())
 
 
 def use(result: Callable[[Path], Result], path: Path, options: Mapping[str, Any]) -> None:

@@ -157,6 +157,7 @@ def make_wholes(name: str, folder: Path) -> None:
 
 def work(folder: Path, wholes: Path, channel: Connection) -> None:
     """Run what arrives in the channel: a Case, or (target, seed, numbers), until None."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads that OpenMP cannot start within the limit would end the process
     runner = Runner(folder)
     known: dict[str, Wholes] = {}
     while (task := channel.recv()) is not None:

@@ -51,4 +51,4 @@ def wait(path: Path, options: Mapping[str, Any]) -> None:
 
 FAULTY = Target(make, use, seconds=60)
 SPINNING = Target(make, spin, seconds=0.2)
-WAITING = Target(make, wait, seconds=0.2)
+WAITING = Target(make, wait)
