@@ -49,22 +49,40 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
 
 
 def damage_header(rng: Random, raw: bytes) -> bytes:
+    text = header_of(raw)
+    return with_header(raw, damage_json(text, rng) if rng.random() < 0.9 else damage_bytes(text, rng))
+
+
+def header_of(raw: bytes) -> bytes:
+    length = PREFIX.unpack(raw[: PREFIX.size])[2]
+    return raw[PREFIX.size : PREFIX.size + length]
+
+
+def with_header(raw: bytes, text: bytes) -> bytes:
+    """The file with another header and its checksum; the arrays stay where they were, unless the header has grown."""
     magic, version, length, _, rest = PREFIX.unpack(raw[: PREFIX.size])
-    text = raw[PREFIX.size : PREFIX.size + length]
-    text = damage_json(text, rng) if rng.random() < 0.9 else damage_bytes(text, rng)
-    text = text.ljust(length)  # so that the arrays stay where they were, unless the text has grown
+    text = text.ljust(length)
     head: bytes = PREFIX.pack(magic, version, len(text), zlib.crc32(text), rest)
     return head + text + raw[PREFIX.size + length :]
 
 
+def without_checksums(raw: bytes) -> bytes:
+    """The file as it was written before arrays had checksums."""
+    header = json.loads(header_of(raw))
+    if header["arrays"].pop("checksums", None) is None:
+        return raw
+    return with_header(raw, json.dumps(header).encode())
+
+
 def damage_array(rng: Random, raw: bytes) -> bytes:
     """Overwrite some values of one array, or copy one of its values over another."""
-    length = PREFIX.unpack(raw[: PREFIX.size])[2]
-    header = json.loads(raw[PREFIX.size : PREFIX.size + length])
+    raw = without_checksums(raw)
+    text = header_of(raw)
+    header = json.loads(text)
     name = pick(rng, sorted(header["arrays"]))
     place = header["arrays"][name]
     size = SIZES.get(name, 8) // (2 if name in ("X", "data") and header["dtype"] == "float32" else 1)
-    out, start = bytearray(raw), PREFIX.size + length + place["at"]
+    out, start = bytearray(raw), PREFIX.size + len(text) + place["at"]
     for _ in range(int(rng.integers(1, 3))):
         at = start + size * below(rng, place["size"])
         kind = int(rng.integers(4))
