@@ -109,7 +109,8 @@ def compress(rng: Random, text: bytes, whole: bool) -> bytes:
     if draw < 0.7:
         return packed + pick(rng, [b"\0" * 100, b"garbage", b"\x1f\x8b", b"\x1f\x8b\x08\x00"])
     if draw < 0.8:
-        return gzip.compress(pick(rng, [b"\n", b" ", b"#", b"\n#"]) * 10**6 + text, 9, mtime=0)
+        long = 10**6 if draw < 0.79 else 3 * 10**7
+        return gzip.compress(pick(rng, [b"\n", b" ", b"#", b"\n#"]) * long + text, 9, mtime=0)
     if draw < 0.85:
         return zlib.compress(text)
     if draw < 0.9:

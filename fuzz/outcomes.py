@@ -47,7 +47,7 @@ def of_error(error: BaseException) -> Outcome:
             return Outcome("message", cause, f"a message of {len(text)} characters: {text[:200]!r}")
         return Outcome("refused", cause, text)
     if isinstance(error, WrongResultError):
-        return Outcome("wrong", _without_numbers(text)[:80], text[:300])
+        return Outcome("wrong", _without_numbers(text.partition("{")[0])[:80], text[:300])
     if isinstance(error, MemoryError):
         return Outcome("memory", cause, text[:300])
     if isinstance(error, TimeoutError):
