@@ -8,7 +8,7 @@ JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-repeat test-slow lint types bench bench-peers reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow lint types bench bench-peers fuzz reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
+	@echo "make fuzz    damaged files, arrays and requests: MINUTES=1, SEED=0; CASES=100 of each; FORMATS=arrow,csv"
 	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
 	@echo "make docs    build the site into site/; open site/index.html, no server needed"
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
@@ -60,6 +61,12 @@ bench: $(VENV)/.dev
 # Resumes where it was stopped; BENCH=--fresh begins anew.
 bench-peers: $(PEERS)/.made
 	$(PEERS)/bin/python benchmarks/peers/run.py $(BENCH)
+
+# Failures are kept in fuzz/found; docs/fuzzing.md says what to do with them.
+MINUTES ?= 1
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m fuzz run $(if $(CASES),--cases $(CASES),--minutes $(MINUTES)) $(SEED_OPTION) \
+	  $(if $(FORMATS),--formats $(FORMATS)) --jobs $(JOBS)
 
 # Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
 reproduce: $(VENV)/.dev

@@ -150,6 +150,14 @@ def test_going_on_refuses_what_cannot_be(parts):
 # -- what LightGBM brings ----------------------------------------------------------------------------------------------
 
 
+def test_linear_leaves_have_no_contributions(parts, capfd):
+    """LightGBM would print a line of its own before it refuses."""
+    model = BoostedRanker(n_trees=2, n_leaves=4, n_jobs=1, engine_params={"linear_tree": True}).fit(parts[0])
+    with pytest.raises(gainful.GainfulError, match="linear models in their leaves"):
+        model.contributions(parts[2])
+    assert capfd.readouterr() == ("", "")
+
+
 def test_contributions_sum_to_the_score(parts):
     train, _, test = parts
     for model in (BoostedRanker(**QUICK), gainful.GBRank(update="average", **QUICK)):

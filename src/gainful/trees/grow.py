@@ -398,6 +398,10 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
     """SHAP values of the first iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.trees.lightgbm_library import lgb
 
+    if "\nis_linear=1\n" in booster.model_to_string(num_iteration=1):  # LightGBM would print before it raises
+        raise GainfulError(
+            "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
+        )
     rows = as_lightgbm(without_codes(X))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # else LightGBM would return a list of matrices
     try:
