@@ -12,6 +12,7 @@ moment. Elsewhere nothing is measured. A process that trains several rankers at 
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +24,8 @@ from gainful.errors import ParameterError
 
 SPARED = 0.1  # of the free memory, for other processes
 RESET_PEAK = "5"  # proc(5), /proc/pid/clear_refs
+LIMIT_VARIABLE = "GAINFUL_MEMORY_LIMIT"
+OFF = "off"  # in place of a size: no limit
 CGROUPS = Path("/sys/fs/cgroup")
 UNITS = {"": 1} | {unit + i: base**n for i, base in (("", 1000), ("i", 1024)) for n, unit in enumerate("kmgt", 1)}
 
@@ -63,6 +66,17 @@ def available_memory() -> int | None:
     """
     found = [_free_in_machine(), *_free_in_groups(Path("/proc/self/cgroup"), CGROUPS), *_free_in_process()]
     return min((value for value in found if value is not None), default=None)
+
+
+def allowed_memory(max_bytes: int | str | None = None) -> int | None:
+    """Bytes that a computation may take: ``max_bytes`` if given, else GAINFUL_MEMORY_LIMIT, else what is available.
+
+    None if the system does not say, or if the limit is "off".
+    """
+    limit = os.environ.get(LIMIT_VARIABLE) if max_bytes is None else max_bytes
+    if limit is None or limit == "":
+        return available_memory()
+    return None if limit == OFF else parse_bytes(limit)
 
 
 def parse_bytes(text: str | float) -> int:

@@ -102,6 +102,8 @@ class LossMinimizer(PathOverC, Ranker):
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
+    row_bytes: ClassVar[float] = 44
+
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         self._check_path(monitor)
