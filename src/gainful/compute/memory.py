@@ -15,7 +15,7 @@ import ctypes
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -77,6 +77,26 @@ def allowed_memory(max_bytes: int | str | None = None) -> int | None:
     if limit is None or limit == "":
         return available_memory()
     return None if limit == OFF else parse_bytes(limit)
+
+
+@contextmanager
+def memory_limit(max_bytes: int | str | None) -> Iterator[None]:
+    """Inside this block, ``max_bytes`` limits every computation that has no limit of its own; None changes nothing.
+
+    Threads and processes started inside follow it too.
+    """
+    if max_bytes is None:
+        yield
+        return
+    allowed_memory(max_bytes)  # refuse what is not a size
+    before = os.environ.get(LIMIT_VARIABLE)
+    os.environ[LIMIT_VARIABLE] = str(max_bytes)
+    try:
+        yield
+    finally:
+        del os.environ[LIMIT_VARIABLE]
+        if before is not None:
+            os.environ[LIMIT_VARIABLE] = before
 
 
 def parse_bytes(text: str | float) -> int:

@@ -35,15 +35,20 @@ def data_size(data: Dataset, valid: Dataset | None) -> DataSize:
         queries=data.n_queries,
         values=stored_values(data),
         value_bytes=4 if data.whole is None else data.whole.X.dtype.itemsize,
-        is_sparse=data.is_sparse,
+        is_sparse=is_sparse(data),
         grades=min(data.n_rows, data.highest_grade - data.lowest_grade + 1),
         valid_rows=valid_rows,
         valid_values=valid_values,
     )
 
 
+def is_sparse(data: Dataset) -> bool:
+    """Whether X is CSR; the joined blocks of a file are neither an array nor that."""
+    return data.is_sparse if data.whole is None else hasattr(data.whole.X, "indptr")
+
+
 def stored_values(data: Dataset) -> int:
-    whole = data.whole
-    if data.is_sparse and whole is not None:
-        return int(whole.X.nnz)
+    """The values that X stores; for sparse blocks at most that many."""
+    if data.whole is not None and is_sparse(data):
+        return int(data.whole.X.nnz)
     return data.n_rows * data.n_features

@@ -311,11 +311,11 @@ def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth)
     from gainful.trees.lightgbm_library import lgb
     from gainful.trees.lightgbm_private import set_start
 
-    for one in (train, valid):
-        if one is not None:
-            one.construct()
-            if growth.start is not None:
-                set_start(one, growth.start)
+    data_sets = [train] if valid is None else [train, valid]
+    for one in data_sets:
+        one.construct()
+    if growth.start is not None:
+        set_start(growth.start, *data_sets)
     booster = lgb.Booster(params, train)
     if valid is not None:
         booster.add_valid(valid, "valid")

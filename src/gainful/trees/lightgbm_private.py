@@ -61,15 +61,17 @@ def disconnect() -> None:
     private("basic", "_safe_call")(private("basic", "_LIB.LGBM_NetworkFree")())
 
 
-def set_start(data: Any, booster: Any) -> None:
-    """Let boosters of this data set start with the trees of another, whose scores are its initial scores.
+def set_start(booster: Any, *data_sets: Any) -> None:
+    """Let boosters of these data sets start with the trees of another, whose scores are their initial scores.
 
-    LightGBM's only public way to continue trees predicts all rows at once.
+    Training and validation data of a booster must share one start. LightGBM's only public way to continue
+    trees predicts all rows at once.
     """
     private("basic", "Dataset._set_predictor")  # it sets the attribute below: without it there is none
     start = private("basic", "_InnerPredictor.from_booster")(booster=booster, pred_parameter={})
     start.gainful_booster = booster  # it uses the booster, but does not keep it alive
-    data._predictor = start
+    for data in data_sets:
+        data._predictor = start
 
 
 @contextmanager
