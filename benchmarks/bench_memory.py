@@ -1,8 +1,8 @@
 """The estimate of memory that fit checks, against the measured peak: the table of docs/decisions/0039-memory.md.
 
-``python benchmarks/bench_memory.py`` fits each case in a process of its own, with the data in memory before the fit,
-and prints estimate, peak growth and their ratio as Markdown. It ends with 1 if a ratio is outside 0.7 … 1.5, the
-factors by which ``gainful.rankers.memory`` warns and refuses. A few minutes; ``--cases trees,kernel`` takes some.
+``python benchmarks/bench_memory.py`` fits each case with the data in memory before the fit, each family in a process of
+its own, and prints estimate, peak growth and ratio as Markdown. It ends with 1 if a ratio is outside 0.7 … 1.5, the
+factors by which ``gainful.rankers.memory`` warns and refuses. A few minutes; ``--families trees,kernel`` takes some.
 """
 
 from __future__ import annotations
@@ -43,58 +43,58 @@ DUAL = {"solver": "stochastic", "max_iter": 1}
 ROUNDS = {"n_rounds": 2, "early_stopping": None}
 
 CASES = (
-    Case("trees", "lambdamart", Shape(200_000, 136), TREES),
+    Case("trees", "lambdamart", Shape(100_000, 136), TREES),
     Case("trees", "lambdamart", Shape(1_500_000, 136), TREES),
-    Case("trees", "lambdamart", Shape(3_000_000, 10), TREES),
-    Case("trees", "lambdamart", Shape(600_000, 136), TREES | BY_COLUMN, "by column"),
-    Case("trees", "lambdamart", Shape(400_000, 136), TREES | {"bins": 1000}, "1,000 bins"),
-    Case("trees", "lambdamart", Shape(20_000, 136), TREES | MANY_LEAVES, "1,000 leaves"),
-    Case("trees", "lambdamart", Shape(300_000, 136), TREES, "validation of the same size", valid=True),
-    Case("trees", "lambdamart", Shape(50_000, 1000), TREES, "5 % not zero", sparse=True),
-    Case("trees", "gbrank", Shape(1_000_000, 50), TREES | {"start_trees": 2}),
-    Case("trees", "mcrank", Shape(1_000_000, 20), TREES),
-    Case("trees", "mcrank-ordinal", Shape(1_000_000, 20), TREES),
-    Case("linear", "ranksvm", Shape(3_000_000, 10), LINEAR),
-    Case("linear", "ranknet", Shape(3_000_000, 10), LINEAR),
-    Case("linear", SVM, Shape(3_000_000, 10), LINEAR),
-    Case("linear", "rankmm-1", Shape(3_000_000, 10), LINEAR),
-    Case("linear", "regression", Shape(5_000_000, 10)),
-    Case("linear", "regression", Shape(3_000, 4000)),
-    Case("linear", "rsrank", Shape(3_000_000, 10), {"max_iter": 2}),
-    Case("linear", "rsrank-sparse", Shape(500_000, 50), {"l1": [0.0, 1e-3], "max_iter": 2}),
-    Case("linear", "ndcg-reduction", Shape(50_000, 300), {"n_rounds": 1}),
+    Case("trees", "lambdamart", Shape(2_000_000, 10), TREES),
+    Case("trees", "lambdamart", Shape(300_000, 136), TREES | BY_COLUMN, "by column"),
+    Case("trees", "lambdamart", Shape(300_000, 136), TREES | {"bins": 1000}, "1,000 bins"),
+    Case("trees", "lambdamart", Shape(10_000, 136), TREES | MANY_LEAVES, "1,000 leaves"),
+    Case("trees", "lambdamart", Shape(200_000, 50), TREES, "validation of the same size", valid=True),
+    Case("trees", "lambdamart", Shape(20_000, 1000), TREES, "5 % not zero", sparse=True),
+    Case("trees", "gbrank", Shape(500_000, 50), TREES | {"start_trees": 2}),
+    Case("trees", "mcrank", Shape(500_000, 10), TREES),
+    Case("trees", "mcrank-ordinal", Shape(500_000, 10), TREES),
+    Case("linear", "ranksvm", Shape(1_500_000, 10), LINEAR),
+    Case("linear", "ranknet", Shape(1_500_000, 10), LINEAR),
+    Case("linear", SVM, Shape(1_500_000, 10), LINEAR),
+    Case("linear", "rankmm-1", Shape(1_500_000, 10), LINEAR),
+    Case("linear", "regression", Shape(3_000_000, 10)),
+    Case("linear", "regression", Shape(2_000, 3000)),
+    Case("linear", "rsrank", Shape(1_500_000, 10), {"max_iter": 2}),
+    Case("linear", "rsrank-sparse", Shape(200_000, 50), {"l1": [0.0, 1e-3], "max_iter": 2}),
+    Case("linear", "ndcg-reduction", Shape(20_000, 200), {"n_rounds": 1}),
     Case("dual", "rankmm-1", Shape(1_000_000, 10), DUAL, "stochastic"),
     Case("dual", "rankmm-3", Shape(1_000_000, 10), DUAL, "stochastic"),
-    Case("dual", SVM, Shape(100_000, 136, 20), {"solver": "cutting_plane", "max_iter": 4}, "cutting_plane"),
-    Case("kernel", KERNEL, Shape(100_000, 20), {"max_iter": 2, "n_landmarks": 100}, "100 landmarks"),
-    Case("kernel", KERNEL, Shape(20_000, 20), {"max_iter": 2, "n_landmarks": 1000}, "1,000 landmarks"),
-    Case("kernel", KERNEL, Shape(2_000, 20), {"max_iter": 2, "n_landmarks": None}, "exact"),
-    Case("net", "neural", Shape(2_000_000, 10), NET),
+    Case("dual", SVM, Shape(40_000, 136, 20), {"solver": "cutting_plane", "max_iter": 4}, "cutting_plane"),
+    Case("kernel", KERNEL, Shape(50_000, 20), {"max_iter": 2, "n_landmarks": 100}, "100 landmarks"),
+    Case("kernel", KERNEL, Shape(10_000, 20), {"max_iter": 2, "n_landmarks": 600}, "600 landmarks"),
+    Case("kernel", KERNEL, Shape(1_500, 20), {"max_iter": 2, "n_landmarks": None}, "exact"),
+    Case("net", "neural", Shape(1_000_000, 10), NET),
     Case("net", "neural", Shape(3_200, 136), NET | {"hidden": [2048, 2048]}, "2,048 and 2,048 units"),
     Case("net", "neural", Shape(100_000, 50), NET | {"batch_queries": 1000, "hidden": [256]}, "1,000 queries a step"),
-    Case("additive", "rankboost", Shape(500_000, 136), ROUNDS),
-    Case("additive", "frank", Shape(500_000, 136), ROUNDS),
-    Case("additive", "adarank-ndcg", Shape(3_000_000, 10), {"n_rounds": 2}),
-    Case("additive", "coordinate-ascent", Shape(1_000_000, 10), {"n_restarts": 1, "n_sweeps": 1}),
+    Case("additive", "rankboost", Shape(300_000, 136), ROUNDS),
+    Case("additive", "frank", Shape(300_000, 136), ROUNDS),
+    Case("additive", "adarank-ndcg", Shape(1_500_000, 10), {"n_rounds": 2}),
+    Case("additive", "coordinate-ascent", Shape(500_000, 10), {"n_restarts": 1, "n_sweeps": 1}),
 )
+SHORT = ("kernel", "additive")
 
 
-def measured(number: int) -> dict[str, float]:
+def measured(case: Case) -> dict[str, Any]:
     """Estimate and peak growth of a case, in this process."""
     import gainful
     from gainful.compute.memory import PeakGrowth
     from gainful.data.size import data_size
 
-    warnings.simplefilter("ignore")
-    case = CASES[number]
-    gainful.ranker(case.ranker, **case.params).fit(data_of(case, Shape(500, 8)))  # libraries
+    gainful.ranker(case.ranker, **case.params).fit(data_of(case, Shape(500, 8)))  # loads libraries, compiles
     data = data_of(case, case.shape)
     valid = data_of(case, case.shape) if case.valid else None
     model = gainful.ranker(case.ranker, **case.params)
     estimate = model._training_bytes(data_size(data, valid))
     with PeakGrowth() as growth:
         model.fit(data, eval_set=valid, max_bytes="off")
-    return {"estimate": estimate, "peak": growth.bytes or 0}
+    shape = f"{case.shape.rows:,} × {case.shape.features:,}"
+    return {"ranker": case.ranker, "shape": shape, "note": case.note, "estimate": estimate, "peak": growth.bytes}
 
 
 def data_of(case: Case, shape: Shape) -> Any:
@@ -108,46 +108,46 @@ def data_of(case: Case, shape: Shape) -> Any:
     return data.replace(X=sparse.csr_array(data.X * kept))
 
 
-def measured_apart(number: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "--case", str(number)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+def measured_apart(family: str) -> Iterator[dict[str, Any]]:
+    """The cases of a family as they come, from a process of their own."""
+    command = [sys.executable, __file__, "--inside", family]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            yield json.loads(line)
+    if child.returncode:
+        raise SystemExit(f"the measurement of {family} ended with {child.returncode}")
 
 
 def rows() -> Iterator[Row]:
-    for number in (0, 11, 23):
-        case, found = CASES[number], measured_apart(number)
+    for found in (one for family in SHORT for one in measured_apart(family)):
         yield Row(
-            f"{case.ranker}, {case.shape.rows:,} × {case.shape.features}", "memory", found["peak"] / 1e6,
+            f"{found['ranker']}, {found['shape']}", "memory", found["peak"] / 1e6,
             "1.43 times the estimate", found["estimate"] / 0.7e6, "MB", wanted=1.0,
         )  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", help="comma-separated families")
-    parser.add_argument("--case", type=int, help="one case in this process, as JSON")
+    parser.add_argument("--families", help="comma-separated; default: all")
+    parser.add_argument("--inside", metavar="FAMILY", help="measure in this process; JSON lines")
     given = parser.parse_args()
-    if given.case is not None:
-        print(json.dumps(measured(given.case)))
+    if given.inside:
+        warnings.simplefilter("ignore")
+        for case in CASES:
+            if case.family == given.inside:
+                print(json.dumps(measured(case)), flush=True)
         return 0
     from gainful.rankers.memory import REFUSED, WARNED
 
     outside = 0
-    print("| family | ranker | rows × features | | estimate, MB | peak, MB | ratio |")
-    print("|---|---|---:|---|---:|---:|---:|")
-    for number, case in enumerate(CASES):
-        if given.cases and case.family not in given.cases.split(","):
-            continue
-        found = measured_apart(number)
+    print("| ranker | rows × features | | estimate, MB | peak, MB | ratio |\n|---|---:|---|---:|---:|---:|", flush=True)
+    families = given.families.split(",") if given.families else dict.fromkeys(case.family for case in CASES)
+    for found in (one for family in families for one in measured_apart(family)):
         ratio = found["estimate"] / found["peak"]
         outside += not WARNED <= ratio <= REFUSED
-        print(
-            f"| {case.family} | `{case.ranker}` | {case.shape.rows:,} × {case.shape.features:,} | {case.note} "
-            f"| {found['estimate'] / 1e6:,.0f} | {found['peak'] / 1e6:,.0f} | {ratio:.2f} |",
-            flush=True,
-        )
+        sizes = f"{found['estimate'] / 1e6:,.0f} | {found['peak'] / 1e6:,.0f} | {ratio:.2f}"
+        print(f"| `{found['ranker']}` | {found['shape']} | {found['note']} | {sizes} |", flush=True)
     return int(outside > 0)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import subprocess
 import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from gainful.rankers.memory import REFUSED, WARNED, most_rows, round_down
 
 LARGE = DataSize(rows=7_500_000, features=136, queries=75_000, values=7_500_000 * 136)  # 4.1 GB of float32
 GB = 10**9
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -43,6 +47,27 @@ def test_every_ranker_needs_more_for_more_rows(name):
     model = gainful.RANKERS[name].create()
     small, more = (model._training_bytes(LARGE.with_rows(rows)) for rows in (1_000_000, 2_000_000))
     assert 0 < small < more < 40 * LARGE.rows * LARGE.features
+
+
+def recorded() -> list[dict[str, Any]]:
+    """The fits of benchmarks/bench_cost.py whose peak is above what libraries and compiled code take."""
+    text = (ROOT / "docs" / "results" / "costs.json").read_text()
+    fits = [one for one in json.loads(text)["measurements"] if one["work"] == "fixed" and one["threads"] == 1]
+    return [one for one in fits if (one["bytes"] or 0) > 60e6]
+
+
+def test_estimates_are_near_the_recorded_peaks():
+    """The factors of refusal and warning rest on this."""
+    work = runpy.run_path(str(ROOT / "benchmarks" / "cost_fits.py"))["WORK"]
+    outside = []
+    for fit in recorded():
+        rows, features = fit["rows"], fit["features"]
+        size = DataSize(rows=rows, features=features, queries=rows / fit["docs"], values=rows * features)
+        ratio = gainful.RANKERS[fit["ranker"]].create(**work[fit["ranker"]])._training_bytes(size) / fit["bytes"]
+        if not WARNED <= ratio <= REFUSED:
+            outside.append((fit["ranker"], rows, features, fit["docs"], ratio))
+    assert len(recorded()) > 100
+    assert outside == []
 
 
 def test_bins_decide_what_trees_need():

@@ -93,9 +93,12 @@ class NDCGReduction(LinearScores, Ranker):
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
+    row_bytes: ClassVar[float] = 24
+
     def _training_bytes(self, size: DataSize) -> float:
         pairs = min(self.max_pairs, size.rows * size.rows / size.queries)
-        return super()._training_bytes(size) + ridge_bytes(size.features) + 2 * 8.0 * pairs * size.features
+        classifier = 2.5 * 8.0 * pairs * size.features  # the rows, and what the classifier makes of them
+        return super()._training_bytes(size) + max(ridge_bytes(size.features), classifier)
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

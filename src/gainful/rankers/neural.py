@@ -30,8 +30,7 @@ from gainful.training.monitor import Monitor
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
-COPIES_OF_WEIGHTS = 6  # weights, gradients, two moments, the best epoch's, a step's
-COPIES_OF_UNITS = 4  # per row of a batch: values and gradients, before and after the activation
+COPIES_OF_WEIGHTS = 4  # weights, gradients, two moments
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
@@ -112,8 +111,9 @@ class NeuralRanker(Ranker):
         width = 4 if self.dtype == "float32" else 8
         layers = [size.features, *self.hidden, 1]
         weights = sum(a * b for a, b in itertools.pairwise(layers))
-        batch = self.batch_queries * size.rows / size.queries
-        held = COPIES_OF_WEIGHTS * weights + COPIES_OF_UNITS * batch * sum(layers)
+        batch = min(size.rows, self.batch_queries * size.rows / size.queries)
+        units = 2 * sum(layers) + 2 * max(layers)  # of a row: before and after the activation; gradients of one layer
+        held = COPIES_OF_WEIGHTS * weights + batch * units
         return super()._training_bytes(size) + width * held
 
     # -- fitting -------------------------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ class RegressionRanker(LinearScores, Ranker):
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric reported on the validation data"))
 
+    row_bytes: ClassVar[float] = 16
+
     def _training_bytes(self, size: DataSize) -> float:
         return super()._training_bytes(size) + ridge_bytes(size.features)
 

@@ -155,7 +155,9 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             self.l1 = given
 
     def _training_bytes(self, size: DataSize) -> float:
-        return super()._training_bytes(size) + ridge_bytes(size.features)
+        chooses = (isinstance(self.l1, str) or np.size(self.l1) > 1) and not size.valid_rows
+        held_out = size.value_bytes * size.values if chooses else 0.0  # the rows divided in two
+        return super()._training_bytes(size) + ridge_bytes(size.features) + held_out
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         risk, start = self._risk_and_start(data)
