@@ -146,7 +146,7 @@ def test_a_limit_for_everything_reaches_fits_without_one(data, large, monkeypatc
     with memory_limit("off"):
         quick().fit(data)
     with memory_limit("2GB"), pytest.raises(MemoryLimitError, match=r"McRank needs .* may take 2 GB"):
-        gainful.compare(data, rankers=["mcrank"], folds=2)
+        gainful.compare(["mcrank"], data, folds=2)
     with pytest.raises(MemoryLimitError, match="may take 1 GB"):
         quick().fit(data)
 

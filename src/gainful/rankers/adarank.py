@@ -87,7 +87,7 @@ class AdaRank(LinearScores, Ranker):
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
 
-    row_bytes: ClassVar[float] = 24
+    row_bytes: ClassVar[float] = 32
 
     def _training_bytes(self, size: DataSize) -> float:
         # the value of every feature as a ranker, for every query
