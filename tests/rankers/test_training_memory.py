@@ -146,13 +146,13 @@ def test_a_limit_for_everything_reaches_fits_without_one(data, large, monkeypatc
     with memory_limit("off"):
         quick().fit(data)
     with memory_limit("2GB"), pytest.raises(MemoryLimitError, match=r"McRank needs .* may take 2 GB"):
-        gainful.compare(["mcrank"], data, folds=2)
+        gainful.compare(["mcrank"], data, folds=3)
     with pytest.raises(MemoryLimitError, match="may take 1 GB"):
         quick().fit(data)
 
 
 def test_the_command_line_limits_and_says_so_in_its_words(data, large, tmp_path, capsys):
-    path, model = tmp_path / "data.txt", tmp_path / "m.gainful"
+    path, model = tmp_path / "data.gnf", tmp_path / "m.gainful"
     gainful.write(data, path)
     train = ["train", "lambdamart", str(path), "-o", str(model), "--set", "n_trees=2"]
     assert run([*train, "--memory-limit", "1GB"]) == 2

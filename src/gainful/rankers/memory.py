@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gainful.compute.memory import allowed_memory, size_text
 from gainful.data.dataset import Dataset
 from gainful.data.size import DataSize, data_size
-from gainful.errors import MemoryLimitError, MemoryWarning, worded
+from gainful.errors import MemoryLimitError, MemoryWarning, wording
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
@@ -40,7 +40,7 @@ def check_memory(ranker: Ranker, data: Dataset, valid: Dataset | None, max_bytes
         f"features besides the data, and this process may take {size_text(free)}; {ways}"
     )
     if needed > REFUSED * free:
-        off = worded('max_bytes="off"', "--memory-limit off")
+        off = wording('max_bytes="off"', "--memory-limit off")
         raise MemoryLimitError(f"{text}; {off} skips this check")
     warnings.warn(f"{text}; if it takes more, the system may kill it", MemoryWarning, stacklevel=4)  # the caller of fit
 

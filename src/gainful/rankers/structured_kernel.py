@@ -15,7 +15,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
 from gainful.data.spread import feature_spread
-from gainful.errors import DataError, worded
+from gainful.errors import DataError, wording
 from gainful.linear.scaling import SCALE
 from gainful.metrics import Metric
 from gainful.parameters.constraints import Choice, Either, Integer, Maybe, Real, parameter
@@ -109,7 +109,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         fewer = round_down((room - super()._training_bytes(size)) / (8.0 * (size.rows + size.valid_rows)))
         if fewer >= FEWEST_LANDMARKS:
             needed = replace(self, n_landmarks=fewer)._training_bytes(size)
-            setting = worded(f"n_landmarks={fewer}", f"--set n_landmarks={fewer}")
+            setting = wording(f"n_landmarks={fewer}", f"--set n_landmarks={fewer}")
             yield f"{setting} needs {size_text(needed)}", needed
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:

@@ -13,7 +13,7 @@ from gainful.compute.memory import size_text
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
-from gainful.errors import DataError, ParameterError, UnknownNameError, worded
+from gainful.errors import DataError, ParameterError, UnknownNameError, wording
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import (
     Choice,
@@ -136,7 +136,7 @@ class TreeRanker(Ranker):
         if "force_col_wise" not in params and not size.is_sparse:
             by_column = {**params, "force_col_wise": True}
             needed = tree_bytes(size, by_column, exact_bins=self.bins == "exact", models=self._n_models(size))
-            setting = worded(
+            setting = wording(
                 "engine_params={'force_col_wise': True}", "--set 'engine_params={\"force_col_wise\": true}'"
             )
             yield f"{setting} needs {size_text(needed)}", needed
