@@ -18,7 +18,7 @@ import gainful
 from gainful.cli import run
 from gainful.compute.memory import LIMIT_VARIABLE, memory_limit
 from gainful.data.size import DataSize, data_size
-from gainful.errors import MemoryLimitError, MemoryWarning
+from gainful.errors import GainfulError, MemoryLimitError, MemoryWarning
 from gainful.rankers import memory
 from gainful.rankers.memory import REFUSED, WARNED, most_rows, round_down
 
@@ -145,7 +145,7 @@ def test_a_limit_for_everything_reaches_fits_without_one(data, large, monkeypatc
     quick().fit(data, max_bytes="off")
     with memory_limit("off"):
         quick().fit(data)
-    with memory_limit("2GB"), pytest.raises(MemoryLimitError, match=r"McRank needs .* may take 2 GB"):
+    with memory_limit("2GB"), pytest.raises(GainfulError, match=r"McRank needs .* may take 2 GB"):
         gainful.compare(["mcrank"], data, folds=3)
     with pytest.raises(MemoryLimitError, match="may take 1 GB"):
         quick().fit(data)
