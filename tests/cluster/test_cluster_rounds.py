@@ -255,7 +255,7 @@ def test_an_error_that_cannot_be_sent_is_described_in_words(shards):
 
 def test_a_name_that_lightgbm_no_longer_has_is_reported(shards, monkeypatch):
     monkeypatch.delattr(lightgbm_dask, "_train")
-    with pytest.raises(GainfulError, match=r"has no lightgbm.dask._train.* tested with LightGBM"):
+    with pytest.raises(GainfulError, match=r"has no lightgbm.dask._train.*pip install 'lightgbm"):
         gainful.LambdaMART(**SMALL).fit(shards)
     with pytest.raises(GainfulError, match=r"has no lightgbm.basic._LIB.LGBM_Nothing"):
         lightgbm_private.private("basic", "_LIB.LGBM_Nothing")

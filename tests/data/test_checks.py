@@ -292,7 +292,7 @@ def test_the_sample_of_many_blocks_is_bounded(monkeypatch):
 
 
 def test_a_very_wide_sparse_matrix_is_not_made_dense():
-    X = sparse.random(200, 2_000_000, density=1e-5, format="csr", rng=np.random.default_rng(0))
+    X = sparse.random(200, 2_000_000, density=1e-5, format="csr", random_state=0)
     assert codes(data_of(X, np.arange(200) % 3, np.arange(200) // 10)) == []
 
 

@@ -75,6 +75,7 @@ def compare(
     merge: options.Merge = False,
     read: options.Read = None,
     report: Annotated[Path | None, typer.Option(help="Folder for a report as HTML, Markdown, LaTeX and JSON.")] = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train several rankers on the same queries and show which is better, by how much, and whether it is significant.

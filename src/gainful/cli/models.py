@@ -50,6 +50,7 @@ def train(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train one ranker and write it to a model file. Ctrl-C keeps the best model so far."""

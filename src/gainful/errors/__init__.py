@@ -112,8 +112,16 @@ class ClusterError(GainfulError):
     """A cluster is not available, cannot do what was asked, or was lost during a computation."""
 
 
+class MemoryLimitError(GainfulError, MemoryError):
+    """A computation would take clearly more memory than the process may have."""
+
+
 class ExportError(GainfulError):
     """A format cannot represent a model, or an export does not score as the model does."""
+
+
+class MemoryWarning(UserWarning):
+    """A computation may take more memory than the process may have."""
 
 
 class InterruptedFitWarning(UserWarning):

@@ -11,6 +11,7 @@ import numpy as np
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, Columns, linear_scores
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.metrics import Metric, metric
@@ -83,6 +84,12 @@ class AdaRank(LinearScores, Ranker):
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+    row_bytes: ClassVar[float] = 32
+
+    def _training_bytes(self, size: DataSize) -> float:
+        # the value of every feature as a ranker, for every query
+        return super()._training_bytes(size) + 20 * size.queries * size.features
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         measure = metric(self.metric)

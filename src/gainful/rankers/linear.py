@@ -12,6 +12,7 @@ import numpy as np
 from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import BlockwiseRisk, linear_risk
 from gainful.linear.journal import Journal, record_risk
@@ -28,6 +29,7 @@ from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import descend_stages, minimize_momentum
 from gainful.solvers.registry import SOLVERS, choose_solver
+from gainful.solvers.ridge import ridge_bytes
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -101,6 +103,11 @@ class LossMinimizer(PathOverC, Ranker):
         return False
 
     # -- fitting -------------------------------------------------------------------------------------------------------
+
+    row_bytes: ClassVar[float] = 44
+
+    def _training_bytes(self, size: DataSize) -> float:
+        return super()._training_bytes(size) + (ridge_bytes(size.features) if self.init == "regression" else 0.0)
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()

@@ -11,6 +11,7 @@ import numpy as np
 
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import DataError, NoAttributeError, ParameterError
 from gainful.parameters.constraints import Choice, Integer, Maybe, parameter
 from gainful.rankers.scorers import Constant, Expectation, Scorer, Trees
@@ -72,6 +73,10 @@ class McRank(TreeRanker):
 
     def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {"max_classes": ("num_class", "num_classes")}
+
+    def _n_models(self, size: DataSize) -> float:
+        most = MOST_CLASSES if self.max_classes is None else self.max_classes
+        return 1 if self.mode == "regression" else min(size.grades, most)
 
     # -- training ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from gainful.compute.randomness import seed_from
 from gainful.compute.threads import limit_torch_threads
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.data.spread import feature_spread
 from gainful.linear.scaling import SCALE
 from gainful.losses import LossSpec, loss
@@ -29,6 +30,7 @@ from gainful.training.monitor import Monitor
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
+COPIES_OF_WEIGHTS = 4  # weights, gradients, two moments
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
@@ -100,6 +102,17 @@ class NeuralRanker(Ranker):
     def _search_space(self) -> Space:
         unused = () if len(self.hidden) else ("dropout",)  # needs hidden units
         return {name: dimension for name, dimension in self.space.items() if name not in unused}
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _training_bytes(self, size: DataSize) -> float:
+        width = 4 if self.dtype == "float32" else 8
+        layers = [size.features, *self.hidden, 1]
+        weights = sum(a * b for a, b in itertools.pairwise(layers))
+        batch = min(size.rows, self.batch_queries * size.rows / size.queries)
+        units = 2 * sum(layers) + 2 * max(layers)  # of a row: before and after the activation; gradients of one layer
+        held = COPIES_OF_WEIGHTS * weights + batch * units
+        return super()._training_bytes(size) + width * held
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.frozen_risk import FrozenRisk
 from gainful.linear.scaling import SCALE, Scaling
@@ -34,6 +35,7 @@ from gainful.parameters.constraints import (
 )
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
+from gainful.solvers.ridge import ridge_bytes
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
 from gainful.training.monitor import Monitor, ProgressCallback
 
@@ -147,6 +149,11 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
         finally:
             self.l1 = given
+
+    def _training_bytes(self, size: DataSize) -> float:
+        chooses = (isinstance(self.l1, str) or np.size(self.l1) > 1) and not size.valid_rows
+        held_out = size.value_bytes * size.values if chooses else 0.0  # the rows divided in two
+        return super()._training_bytes(size) + ridge_bytes(size.features) + held_out
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         risk, start = self._risk_and_start(data)

@@ -11,6 +11,7 @@ import numpy as np
 from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
+from gainful.data.size import DataSize
 from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
@@ -154,6 +155,11 @@ class BoostedSteps:
         def _loss(self, data: RankingData) -> Any: ...
 
         def _boost(self, data: RankingData, loss: Any, steps: list[Step], monitor: Monitor) -> None: ...
+
+    def _training_bytes(self: Any, size: DataSize) -> float:
+        most = size.rows if self.n_thresholds == "all" else int(self.n_thresholds)
+        codes = np.dtype(_code_type(int(most))).itemsize * size.rows * size.features
+        return float(self.row_bytes * (size.rows + size.valid_rows) + codes)
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

@@ -21,6 +21,8 @@ MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
 MOST_REFINEMENTS = 8  # of conjugate gradients; two or three usually suffice
 ENOUGH, LEAST_DIGITS = 1e-9, 1e-6  # relative change of the weights: at which to stop, and above which to warn
 
+CHUNK_BYTES = 50e6  # of the centred rows that are in memory at a time
+
 Each = Callable[..., list[Any]]
 Targets = Callable[[Array], Array]
 
@@ -43,6 +45,11 @@ def solve_ridge(each: Each, spread: Spread, scale: str | None, alpha: float) -> 
         squares = float(sum(part[2] for part in parts))
         objective = squares - 2.0 * float(v @ moment) + float(v @ gram @ v) + alpha * float(v @ v)
     return v, t_mean - float(x_mean @ (v / scales)), max(objective, 0.0)
+
+
+def ridge_bytes(n_features: float) -> float:
+    """The memory of the normal matrix, of its factor and of a product, and of one chunk of rows."""
+    return CHUNK_BYTES + 3 * 8.0 * n_features**2 * (n_features <= MOST_FEATURES_FOR_NORMAL_MATRIX)
 
 
 def _sum_of_targets(X: Any, t: Array, omega: Array) -> float:

@@ -87,9 +87,9 @@ def lightgbm_params(
 
 def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
     """Refuse names LightGBM does not know (it would ignore them), and boosting whose first trees change later."""
-    from gainful.trees.lightgbm_library import lgb
+    from gainful.trees.lightgbm_private import parameter_aliases
 
-    known = lgb.basic._ConfigAliases._get_all_param_aliases()  # no public list exists
+    known = parameter_aliases()
     names = {*known, *(alias for aliases in known.values() for alias in aliases)}
     for name, value in extra.items():
         if name not in names:
@@ -323,16 +323,13 @@ def warn_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -
 def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
     """A booster that starts with the trees to continue. The data sets hold their scores."""
     from gainful.trees.lightgbm_library import lgb
+    from gainful.trees.lightgbm_private import set_start
 
-    for one in (train, valid):
-        if one is not None:
-            one.construct()
+    data_sets = [train] if valid is None else [train, valid]
+    for one in data_sets:
+        one.construct()
     if growth.start is not None:
-        # LightGBM's only public way to continue trees predicts all rows at once
-        grown = lgb.basic._InnerPredictor.from_booster(booster=growth.start, pred_parameter={})
-        for one in (train, valid):
-            if one is not None:
-                one._predictor = grown
+        set_start(growth.start, *data_sets)
     booster = lgb.Booster(params, train)
     if valid is not None:
         booster.add_valid(valid, "valid")
