@@ -22,7 +22,7 @@ class RankerEntry:
     module: str
     class_name: str
     summary: str
-    kind: str  # "linear", "additive", "trees", "net" or "kernel"
+    kind: str  # "linear", "additive", "trees", "net", "kernel" or "blend"
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
     needs: str = ""  # module of an optional dependency that training needs
@@ -408,6 +408,20 @@ RANKERS = Registry(
         kind="trees",
         params={"mode": "regression"},
         paper="Friedman 2001, Greedy function approximation: a gradient boosting machine",
+    ),
+    RankerEntry(
+        "blend",
+        "gainful.blending.blend",
+        "Blend",
+        "Weighted sum of several rankers, each trained on query folds.",
+        kind="blend",
+    ),
+    RankerEntry(
+        "auto",
+        "gainful.blending.auto",
+        "Auto",
+        "Chooses rankers and settings for the data within a budget, and blends the best.",
+        kind="blend",
     ),
 )
 """Every ranker by name, a read-only mapping; an entry has its class, kind, preset parameters and paper."""
