@@ -32,8 +32,8 @@ class Auto(BlendedRanker):
     """The best ranking the data can give within a budget: a blend of rankers that it chooses itself.
 
     It looks at the data (queries, rows, features, grades, missing values, sparsity), starts with rankers that are good
-    and cheap, each with settings that suit the size of the data, then draws further settings of those that do well. Each
-    is trained on query folds, as in :class:`Blend`. The search ends with the budget, or when 24 rankers in a row have not
+    and cheap, with settings that suit the size of the data, then draws further settings of those that do well. Each is
+    trained on query folds, as in :class:`Blend`. The search ends with the budget, or when 24 rankers in a row have not
     raised the out-of-fold metric. Queries of ``eval_set`` are added to the training queries.
 
     Ctrl-C keeps the blend of what has been trained so far.
@@ -41,8 +41,8 @@ class Auto(BlendedRanker):
     Parameters
     ----------
     seconds : time for training; 600 if neither this nor ``trials`` is given
-    trials : number of rankers to try. Alone, it makes the result independent of the machine's speed: the same seed gives
-        the same model
+    trials : number of rankers to try. Alone, it makes the result independent of the machine's speed: the same seed
+        gives the same model
     rankers : names of the rankers to choose from; None for all that suit the data
     folds, weights, metric, n_jobs, random_state : as in :class:`Blend`
 
@@ -58,7 +58,8 @@ class Auto(BlendedRanker):
     )
     trials: int | None = parameter(None, Maybe(inner=Integer(low=1), help="number of rankers to try"))
     rankers: Any = parameter(
-        None, Maybe(inner=ListOf(inner=Name()), help="names of the rankers to choose from; None: all that suit the data")
+        None,
+        Maybe(inner=ListOf(inner=Name()), help="names of the rankers to choose from; None: all that suit the data"),
     )
     weights: Any = parameter("within", Choice(of=RULES, help="how members count"))
 

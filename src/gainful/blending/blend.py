@@ -19,6 +19,7 @@ from gainful.blending.members import (
     values_of_scores,
 )
 from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
+from gainful.compute.estimators import clone
 from gainful.data.dataset import Dataset, RankingData, join_pieces
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, ParameterError
@@ -112,6 +113,8 @@ class BlendedRanker(Ranker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         whole = data.whole
         assert whole is not None
+        if whole.query_weights is not None:  # only ratios count; some members add a penalty to a weighted sum
+            whole = whole.replace(query_weights=whole.query_weights / whole.query_weights.mean())
         if self.folds is None:
             folds: QueryFolds = _Once(whole, None if monitor.valid is None else monitor.valid.whole)
         else:
@@ -130,11 +133,11 @@ class BlendedRanker(Ranker):
         for batch in self._batches(folds.data, members, monitor):
             if clock.over:
                 break
-            found = self._train_batch(folds, batch, members, clock)
-            members.extend(found)
-            for member in found:
+            for member in self._train_batch(folds, batch, members, clock):
+                members.append(member)
                 if self._report(member, members, folds, monitor):
                     clock.stop.set()
+                    break
             if monitor.checkpoint is not None and not clock.over and monitor.checkpoint.due():
                 monitor.checkpoint.save(_members_state(members))
         if clock.stop.is_set():
@@ -192,7 +195,9 @@ class BlendedRanker(Ranker):
         value = None
         if counting:
             weights = self._member_weights(counting, folds)
-            value = mean_and_error(values_of_scores(blend_scores(counting, weights), folds, self._validation_metric()))[0]
+            value = mean_and_error(values_of_scores(blend_scores(counting, weights), folds, self._validation_metric()))[
+                0
+            ]
         return monitor.step(validation=value, member=member.spec)
 
     def _member_weights(self, members: Sequence[Member], folds: QueryFolds) -> Array:
@@ -281,8 +286,8 @@ class BlendedRanker(Ranker):
 class Blend(BlendedRanker):
     """A weighted sum of the scores of several rankers.
 
-    Every member is trained once per fold, on the queries of the other folds, and stopped early on the fold left out; its
-    score is the mean over these models (bagging by query). Scores come on a common scale: each model's are divided by
+    Every member is trained once per fold, on the queries of the other folds, and stopped early on the fold left out.
+    Its score is the mean over these models (bagging by query), on a common scale: each model's scores are divided by
     their standard deviation within queries. The weights are decided by the out-of-fold scores. Queries of ``eval_set``
     are added to the training queries, since every query is left out once.
 
@@ -353,8 +358,6 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
     spec = member if isinstance(member, str) else spec_of(member)
     ranker._check_parameters()
     if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
-        from gainful.compute.estimators import clone
-
         ranker = clone(ranker).set_params(eval_metric=str(measure))
     return Candidate(spec, ranker)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def fuse(
     if order is not None:
         columns = columns[:, order]
     fused = np.empty(len(first))
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in pairwise(offsets):
         fused[a:b] = _fuse_query(columns[:, a:b], method, float(k), shares)
     if order is None:
         return fused

@@ -71,7 +71,9 @@ class Leaderboard:
         if not used:
             return "no ranker could be trained"
         best = next(row for row in self.members if not row.note)
-        text = f"The blend of {self.blend.models} models reaches {self.metric} {self.blend.mean:.4f} on queries left out"
+        text = (
+            f"The blend of {self.blend.models} models reaches {self.metric} {self.blend.mean:.4f} on queries left out"
+        )
         text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}"
         standard = next((row for row in self.members if family_of(row.name) == "lambdamart" and not row.note), None)
         if standard is not None and standard is not best:
@@ -107,7 +109,9 @@ class Leaderboard:
 
     def cells(self) -> list[tuple[str, ...]]:
         """The table as text, the heading first."""
-        lines = [("ranker", self.metric, "± s.e.", "blend − it", "± s.e.", "weight", "models", "seconds", "")]
+        lines: list[tuple[str, ...]] = [
+            ("ranker", self.metric, "± s.e.", "blend − it", "± s.e.", "weight", "models", "seconds", "")
+        ]
         for row, label in zip(self, self.labels(), strict=True):
             lines.append(
                 (
@@ -140,7 +144,9 @@ class Leaderboard:
         rows = ""
         for line in body:
             sides = ["left", *["right"] * (len(line) - 2), "left"]
-            cells = (f"<td style='text-align:{side}'>{html.escape(x)}</td>" for side, x in zip(sides, line, strict=True))
+            cells = (
+                f"<td style='text-align:{side}'>{html.escape(x)}</td>" for side, x in zip(sides, line, strict=True)
+            )
             rows += f"<tr>{''.join(cells)}</tr>"
         heads = "".join(f"<th>{html.escape(x)}</th>" for x in head)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{html.escape(self.sentence)}</p>"

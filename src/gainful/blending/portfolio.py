@@ -141,11 +141,15 @@ def first_guess(family: Family, facts: DataFacts) -> dict[str, Any]:
 
 def draw(family: Family, facts: DataFacts, generator: np.random.Generator) -> dict[str, Any]:
     """Random settings."""
-    space = tree_space(facts) if family.trees else {
-        name: dimension
-        for name, dimension in RANKERS[family.name].create(**family.settings)._search_space().items()
-        if family.name not in SETTLED
-    }
+    space = (
+        tree_space(facts)
+        if family.trees
+        else {
+            name: dimension
+            for name, dimension in RANKERS[family.name].create(**family.settings)._search_space().items()
+            if family.name not in SETTLED
+        }
+    )
     drawn = {name: dimension.at(float(generator.random())) for name, dimension in space.items()}
     return {**drawn, **(_always(facts) if family.trees else {}), **family.settings}
 

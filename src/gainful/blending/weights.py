@@ -41,7 +41,9 @@ def errors_below(values: Array, best: Array, weights: Array | None = None) -> fl
 def best_member(values: Array, weights: Array | None = None) -> int:
     """The member with the highest mean among those with the most queries."""
     counts = np.isfinite(values).sum(axis=1)
-    means = [mean_and_error(row, weights)[0] if n == counts.max() else -np.inf for row, n in zip(values, counts, strict=True)]
+    means = [
+        mean_and_error(row, weights)[0] if n == counts.max() else -np.inf for row, n in zip(values, counts, strict=True)
+    ]
     return int(np.nanargmax(np.where(np.isnan(means), -np.inf, means)))
 
 

@@ -426,8 +426,16 @@ RANKERS = Registry(
 )
 """Every ranker by name, a read-only mapping; an entry has its class, kind, preset parameters and paper."""
 
-USEFUL_FEW = ("regression", "ranksvm", "listnet", "structured-svm-tight", "mcrank-regression", "lambdamart")
-"""What a comparison trains by default: fast to train, and from different families."""
+USEFUL_FEW = (
+    "regression",
+    "ranksvm",
+    "listnet",
+    "structured-svm-tight",
+    "mcrank-regression",
+    "lambdamart",
+    "auto",
+)
+"""What a comparison trains by default: fast to train and from different families, and ``auto`` within a minute."""
 
 
 def ranker(name: str, **params: Any) -> Ranker:

@@ -243,7 +243,9 @@ class Sum:
             if not others:
                 return joint
             others.append((joint, 1.0))
-        return cls(tuple(part for part, _ in others), tuple(factor for _, factor in others)) if others else Constant(0.0)
+        return (
+            cls(tuple(part for part, _ in others), tuple(factor for _, factor in others)) if others else Constant(0.0)
+        )
 
     @property
     def additive(self) -> bool:
