@@ -263,9 +263,6 @@ class BlendedRanker(Ranker):
                 return f"a member of this blend has no contributions: {reason}"
         return None
 
-    def _file_params(self) -> dict[str, Any]:
-        return super()._file_params() | {"metric": str(self._validation_metric())}
-
     def _facts(self) -> dict[str, Any]:
         return {"models": len(self._models), f"out-of-fold {self.leaderboard_.metric}": self.leaderboard_.blend.mean}
 
