@@ -74,6 +74,7 @@ ORDER = (
     _family("tree-regression"),
     _family("listnet"),
     _family("boosted", loss="xendcg"),
+    _family("boosted", loss="centred-squared"),
     _family("mcrank-ordinal"),
     _family("lambdarank"),
     _family("mcrank-regression"),
