@@ -31,6 +31,7 @@ LAYERS = [
     "trees",
     "rankers",
     "tuning",
+    "blending",
     "comparison",
     "explanation",
     "costs",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gainful.cli import compare, data, experiments, explain, export, models, rankers, serve, tune
+from gainful.cli import compare, data, distill, experiments, explain, export, models, rankers, serve, tune
 from gainful.errors import ParameterError, UnknownNameError
 
 TRUTH = ("true", "false", "yes", "no", "on", "off")
@@ -43,6 +43,7 @@ app.command("tune")(tune.tune)
 app.command("train")(models.train)
 app.command("predict")(models.predict)
 app.command("evaluate")(models.evaluate)
+app.command("distill")(distill.distill)
 app.command("export")(export.export)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)

@@ -43,6 +43,9 @@ def compare(
         str | None,
         typer.Option("--models", help="Models for --losses: linear, trees, net. Default: all installed."),
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Time for auto to train in, per fold.", show_default="60")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Ranker to test the others against. Default: the first.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
@@ -91,7 +94,7 @@ def compare(
 
     shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
     _refuse_useless_options(data, test, valid, folds, sizes)
-    contestants = _contestants(rankers, losses, models)
+    contestants = _contestants(rankers, losses, models, seconds)
     settings: dict[str, Any] = {
         "test": test,
         "valid": valid,
@@ -164,13 +167,19 @@ def _print_notes(job: ComparisonJob, data: Path | None, test: Path | None, few: 
         say("comparing a useful few; choose others with --rankers: names that gainful rankers lists, or all")
 
 
-def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
+def _contestants(rankers: str, losses: str | None, models: str | None, seconds: float | None) -> Any:
     """The rankers named, or those of the grid of losses and models."""
+    from gainful.comparison.contestants import within_seconds
     from gainful.comparison.grid import loss_grid
     from gainful.errors import ParameterError
+    from gainful.parameters.constraints import split_outside_brackets
+    from gainful.rankers.registry import USEFUL_FEW
 
     if losses is None and models is None:
-        return rankers
+        if seconds is None:
+            return rankers
+        few = rankers == DEFAULT_RANKERS
+        return within_seconds(USEFUL_FEW if few else split_outside_brackets(rankers, ","), seconds)
     if rankers != DEFAULT_RANKERS:
         raise ParameterError("--losses and --models define the rankers; leave out --rankers")
     return loss_grid("all" if losses is None else losses, models)

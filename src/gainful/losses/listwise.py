@@ -127,4 +127,13 @@ LISTWISE = (
         convex=True,
         smooth=True,
     ),
+    LossEntry(
+        "centred-squared",
+        "Mean over the documents of ((s_i − mean s) − (g_i − mean g))²: squared error whatever the level of the query.",
+        partial(_bind, "centred_squared", _grades),
+        newton=partial(_bind_newton, "centred_squared_newton", _grades),
+        convex=True,
+        smooth=True,
+        paper="CatBoost's QueryRMSE",
+    ),
 )

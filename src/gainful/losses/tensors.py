@@ -276,6 +276,17 @@ def _squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> 
     return form
 
 
+def _centred_squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+    grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
+
+    def form(t: Tensor) -> tuple[Tensor, Tensor]:
+        away = torch.where(bucket.inside, t - grades, 0.0)
+        away = torch.where(bucket.inside, away - away.sum(dim=1, keepdim=True) / n, 0.0)
+        return (away * away / n).sum(dim=1), 2.0 * away / n
+
+    return form
+
+
 # -- smoothed DCG ------------------------------------------------------------------------------------------------------
 
 
@@ -379,6 +390,7 @@ FORMS: Mapping[str, Build] = {
     "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
     "listmle": _listmle,
     "squared": _squared_error,
+    "centred-squared": _centred_squared_error,
     "sdcg": partial(SmoothedDCG, False),
     "shf-sdcg": partial(SmoothedDCG, True),
     "reg-shf-sdcg": Mixture,
