@@ -129,7 +129,7 @@ def test_the_metric_stops_members_early(parts):
 def test_members_may_be_estimators(parts):
     members = [gainful.ranker("regression", alpha=3.0), gainful.LambdaMART(n_trees=5, min_docs_in_leaf=3)]
     model = Blend(members, folds=2, n_jobs=1).fit(parts[0])
-    assert model._file_params()["members"] == ["regression:alpha=3.0", "lambdamart:n_trees=5:min_docs_in_leaf=3"]
+    assert model._file_params()["members"] == ["regression:alpha=3.0", "lambdamart:min_docs_in_leaf=3:n_trees=5"]
 
 
 @pytest.mark.parametrize("name", [name for name, entry in gainful.RANKERS.items() if entry.kind != "blend"])
@@ -144,6 +144,20 @@ def test_a_member_that_cannot_train_is_named(parts):
     X[0, 0] = np.nan
     with pytest.raises(DataError, match=r"member regression: .*missing values"):
         Blend(["regression"], folds=2, n_jobs=1).fit(X, parts[0].y, qid=parts[0].qid)
+
+
+def test_missing_values_at_prediction_are_refused_where_a_member_refuses(parts, blend):
+    X = parts[2].X.copy()
+    X[0, 0] = np.nan
+    assert not blend.accepts_missing
+    with pytest.raises(DataError, match=r"X has missing values"):
+        blend.predict(X)
+    again = Blend([f"lambdamart:{SMALL}"], folds=2, n_jobs=1)
+    again.fit(parts[0]).set_params(members=["regression"]).fit(parts[0])
+    with_gaps = parts[0].X.copy()
+    with_gaps[::9, 0] = np.nan
+    again.set_params(members=[f"lambdamart:{SMALL}"]).fit(with_gaps, parts[0].y, qid=parts[0].qid)
+    assert np.isfinite(again.predict(X)).all()
 
 
 def test_mistakes_are_refused(parts):

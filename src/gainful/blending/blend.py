@@ -80,7 +80,7 @@ class Candidate:
 class BlendedRanker(Ranker):
     """Base of rankers whose score is a weighted sum over models of other rankers."""
 
-    accepts_missing: ClassVar[bool] = True  # each member says whether it does
+    accepts_missing: ClassVar[bool] = True  # each member says whether it does; a fitted blend, whether all do
     resumes: ClassVar[bool] = True
 
     _: KW_ONLY
@@ -229,8 +229,7 @@ class BlendedRanker(Ranker):
         used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
-        self._models = [model for one, _ in used for model in one.models]
-        self._factors = [factor for one, w in used for factor in one.factors(w)]
+        self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
         self.leaderboard_ = Leaderboard.of_values(
             measure.name, blended, rows, folds.data.query_weights, len(self._models)
         )
@@ -251,10 +250,12 @@ class BlendedRanker(Ranker):
     def _scorer(self) -> Scorer:
         return Sum.of([model._scorer() for model in self._models], self._factors)
 
-    def _refuse_missing(self, X: Any, what: str) -> None:
-        if hasattr(self, "_models"):
-            for model in self._models:
-                model._refuse_missing(X, what)
+    def _keep(self, models: Sequence[Ranker], factors: Sequence[float]) -> None:
+        self._models, self._factors = list(models), list(factors)
+        self.__dict__["accepts_missing"] = all(model.accepts_missing for model in models)
+
+    def _check_values(self, data: Dataset, what: str) -> Dataset:
+        return data.without_codes()  # members refuse missing values themselves
 
     def _why_no_contributions(self) -> str | None:
         for model in self._models:
@@ -273,8 +274,8 @@ class BlendedRanker(Ranker):
         return {"factors": list(self._factors), "leaderboard": board, **pack_models(self._models)}
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
-        self._models = unpack_models(state, self.n_features_in_)
-        self._factors = stored_factors(state, "factors", len(self._models))
+        models = unpack_models(state, self.n_features_in_)
+        self._keep(models, stored_factors(state, "factors", len(models)))
         self.leaderboard_ = Leaderboard.from_dict(state["leaderboard"])
         self.weights_ = np.array([row.weight for row in self.leaderboard_.members if row.weight > 0.0])
 

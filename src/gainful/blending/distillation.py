@@ -81,9 +81,9 @@ def distill(
     model._check_fitted()
     if isinstance(grades, bool) or not isinstance(grades, (int, float)) or not 0.0 <= grades <= 1.0:
         raise ParameterError.of("distill", "grades", "a number in [0, 1]", grades)
-    student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
-    if not isinstance(student, Ranker):
+    if not isinstance(into, (str, Ranker)):
         raise ParameterError.of("distill", "into", "a ranker, or a text such as 'lambdamart:n_trees=300'", into)
+    student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
     goal = metric(measure)
     if "eval_metric" in student.parameters:
         student.set_params(eval_metric=str(goal))
@@ -98,8 +98,8 @@ def distill(
     judge = stop if test is None else _whole(test, "test")
     theirs, ours = (goal.per_query(one.predict(judge), judge) for one in (model, student))
     difference, error = mean_and_error(ours - theirs, judge.query_weights)
-    means = [mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours)]
-    return Distilled(student, goal.name, judge.n_queries, *means, difference, error)
+    before, after = (mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours))
+    return Distilled(student, goal.name, judge.n_queries, before, after, difference, error)
 
 
 def soft_grades(scores: Array, grades: Array, share: float = 0.0) -> Array:

@@ -13,7 +13,7 @@ from threading import Event
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.compute.memory import available
+from gainful.compute.memory import available_memory
 from gainful.compute.threads import allowed_cores, limit_threads
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
@@ -41,7 +41,7 @@ class QueryFolds:
 
     @cached_property
     def _keeps(self) -> bool:
-        free = available()
+        free = available_memory()
         size = (self.n - 1) * self.data.n_rows * self.data.n_features * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
@@ -141,7 +141,7 @@ def fit_folds(
 def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> int:
     """Fits that run side by side: one per core, as far as memory goes."""
     cores = allowed_cores() if n_jobs is None or n_jobs < 0 else n_jobs
-    free = available()
+    free = available_memory()
     each = data.n_rows * data.n_features * BYTES_PER_VALUE
     fitting = cores if free is None else max(1, int(0.5 * free / max(each, 1)))
     return max(1, min(cores, fitting, n_tasks))

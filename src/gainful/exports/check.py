@@ -7,6 +7,7 @@ gives the data before rounding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import DataError
-from gainful.exports.describe import Described, Form
+from gainful.exports.describe import Described, Form, Mixture
 from gainful.exports.floats import FARTHEST, below
 from gainful.exports.formats import Written
-from gainful.exports.trees import Ensemble
+from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
 
 MADE_UP = 2000
@@ -129,6 +130,9 @@ def magnitude(form: Form, X: Array) -> Array:
     if isinstance(form, Kernel):
         largest = float(np.nanmax(np.abs(form.inputs(X))))
         return np.full(len(X), max(1.0, float(np.abs(form.weights).sum())) * (1.0 + largest**2))
+    if isinstance(form, Mixture):
+        sizes = zip(form.parts, form.factors, strict=True)
+        return np.asarray(sum(abs(factor) * magnitude(part, X) for part, factor in sizes))
     total = sum(float(np.abs(tree.leaves).max()) for tree in form.trees)
     if form.link is not None:
         total = (1.0 + total) * float(np.abs(form.link.relevance).max())
@@ -143,8 +147,9 @@ def made_up_rows(form: Form, n_features: int, *, missing: bool, n: int | None = 
     n = MADE_UP if n is None else n
     rng = np.random.default_rng(seed)
     X = np.asarray(_spread(form, rng, n, n_features), dtype=np.float32)
-    if isinstance(form, Ensemble):
-        thresholds, categories = _thresholds_and_categories(form)
+    ensembles = form.ensembles if isinstance(form, Mixture) else [form] if isinstance(form, Ensemble) else []
+    if ensembles:
+        thresholds, categories = _thresholds_and_categories([tree for one in ensembles for tree in one.trees])
         for j in range(n_features):
             if j in categories:
                 X[:, j] = rng.integers(0, max(categories[j]) + 3, n)
@@ -155,11 +160,11 @@ def made_up_rows(form: Form, n_features: int, *, missing: bool, n: int | None = 
     return X
 
 
-def _thresholds_and_categories(ensemble: Ensemble) -> tuple[dict[int, Array], dict[int, set[int]]]:
+def _thresholds_and_categories(trees: Sequence[Tree]) -> tuple[dict[int, Array], dict[int, set[int]]]:
     """Per feature."""
     values: dict[int, list[Array]] = {}
     categories: dict[int, set[int]] = {}
-    for tree in ensemble.trees:
+    for tree in trees:
         for split, inside in tree.categories.items():
             categories.setdefault(int(tree.feature[split]), set()).update(inside)
         for j in np.unique(tree.feature):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +14,28 @@ from gainful.exports.floats import FARTHEST
 from gainful.exports.lightgbm_text import trees_of
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.base import Ranker
-from gainful.rankers.scorers import Constant, Inputs, Kernel, Linear, Net, Scorer, Steps, Trees
+from gainful.rankers.scorers import Constant, Inputs, Kernel, Linear, Net, Scorer, Steps, Sum, Trees
 
-Form = Linear | Ensemble | Net | Kernel
+Simple = Linear | Ensemble | Net | Kernel
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Σ_i factors[i]·parts[i], parts of different kinds: a blend that is neither one sum of trees nor linear."""
+
+    parts: tuple[Simple, ...]
+    factors: tuple[float, ...]
+
+    @property
+    def ensembles(self) -> list[Ensemble]:
+        return [part for part in self.parts if isinstance(part, Ensemble)]
+
+    def with_missing_as_zero(self) -> Mixture:
+        parts = (part.with_missing_as_zero() if isinstance(part, Ensemble) else part for part in self.parts)
+        return replace(self, parts=tuple(parts))
+
+
+Form = Simple | Mixture
 
 
 @dataclass(frozen=True)
@@ -71,10 +91,24 @@ def portable_form(scorer: Scorer, ranker: Ranker) -> Form:
             return _stumps(scorer, ranker.n_features_in_)
         case Trees():
             return _ensemble(scorer, ranker.n_features_in_)
+        case Sum():
+            parts = [portable_form(part, ranker) for part in scorer.parts]
+            return _join([part for part in parts if not isinstance(part, Mixture)], scorer.factors)
         case Kernel():
             dense = isinstance(scorer.landmarks, np.ndarray)
             return scorer if dense else replace(scorer, landmarks=scorer.landmarks.toarray())
     raise ExportError(f"{type(ranker).__name__} cannot be exported to any format")
+
+
+def _join(parts: Sequence[Simple], factors: Sequence[float]) -> Form:
+    """A blend as one ensemble if all parts are plain sums of trees; such parts come first and together otherwise."""
+    both = list(zip(parts, factors, strict=True))
+    plain = [part.scaled(factor) for part, factor in both if isinstance(part, Ensemble) and part.link is None]
+    others = [(part, factor) for part, factor in both if not isinstance(part, Ensemble) or part.link is not None]
+    joint = [Ensemble(tuple(tree for one in plain for tree in one.trees), plain[0].n_features)] if plain else []
+    if joint and not others:
+        return joint[0]
+    return Mixture((*joint, *(part for part, _ in others)), (*(1.0 for _ in joint), *(factor for _, factor in others)))
 
 
 def _stumps(steps: Steps, n_features: int) -> Ensemble:
@@ -126,6 +160,10 @@ def _behind(step: Any, form: Form) -> Form:
         return replace(form, inputs=inputs if form.inputs is None else form.inputs.after(inputs))
     if isinstance(form, Net):
         return replace(form, inputs=form.inputs.after(inputs))
+    if isinstance(form, Mixture):
+        raise ExportError(
+            f"{name} in front of a blend is not supported by any format; train on the features as they are"
+        )
     raise ExportError(
         f"{name} in front of {'trees' if isinstance(form, Ensemble) else 'a kernel'} is not supported by any format; "
         "trees need no scaling: train them on the features as they are"

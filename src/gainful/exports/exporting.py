@@ -12,7 +12,7 @@ import numpy as np
 from gainful.errors import ExportError, ParameterError, UnknownNameError, wording
 from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
-from gainful.exports.describe import Described, describe
+from gainful.exports.describe import Described, Mixture, describe
 from gainful.exports.engines import TITLES, parse_version
 from gainful.exports.formats import Settings, Written, shift_words
 from gainful.exports.trees import Ensemble
@@ -104,7 +104,7 @@ def export(
         parse_version(to, engine_version)
     refuse_unwritable(path)
     described = describe(model)
-    if missing == "zero" and isinstance(described.form, Ensemble):
+    if missing == "zero" and isinstance(described.form, (Ensemble, Mixture)):
         described = replace(described, form=described.form.with_missing_as_zero())
     written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store, engine_version))
     checks, notes = _check(described, model, written, check_on, missing == "zero", to)
@@ -133,7 +133,7 @@ def _check(
 ) -> tuple[dict[str, Comparison], tuple[str, ...]]:
     """All comparisons and notes; raises if one fails."""
     ranker, d = described.ranker, len(described.features)
-    missing = bool(ranker.accepts_missing) and isinstance(described.form, Ensemble)
+    missing = bool(ranker.accepts_missing) and isinstance(described.form, (Ensemble, Mixture))
     X = made_up_rows(described.form, d, missing=missing)
     checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
     notes: tuple[str, ...] = ()
@@ -152,7 +152,9 @@ def _check(
 
 def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tuple[str, ...]:
     """A note if rounding to float32, as any engine does, moves values across thresholds of trees."""
-    if not isinstance(described.form, Ensemble) or np.array_equal(values, X.astype(np.float64), equal_nan=True):
+    if not isinstance(described.form, (Ensemble, Mixture)) or np.array_equal(
+        values, X.astype(np.float64), equal_nan=True
+    ):
         return ()
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:

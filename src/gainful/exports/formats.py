@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import ExportError, wording
-from gainful.exports.describe import Described
+from gainful.exports.describe import Described, Mixture
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
 
@@ -66,13 +66,18 @@ def refuse(described: Described, where: str, why: str, instead: str) -> ExportEr
 
 def kind_of(form: Any) -> str:
     """The kind of a model without trees, in words."""
-    return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(form)]
+    kinds = {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine", Mixture: "a blend of different kinds"}
+    return kinds[type(form)]
 
 
 def _takers(form: Any) -> str:
     """The targets that take a model that is not trees."""
     if isinstance(form, Kernel):
         return setting("to", "json")
+    if isinstance(form, Mixture):
+        return (
+            f"{setting('to', 'onnx')}, or distill it into one model ({wording('gainful.distill', 'gainful distill')})"
+        )
     solr = isinstance(form, Net) and form.activation in SOLR_ACTIVATIONS
     names = ["solr", "onnx", "json"] if solr else ["onnx", "json"]
     return " or ".join(setting("to", name) for name in names)

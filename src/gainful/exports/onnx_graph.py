@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import MissingExtraError
-from gainful.exports.describe import Described
+from gainful.exports.describe import Described, Mixture
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse, setting
 from gainful.exports.trees import Ensemble, Tree
@@ -28,17 +28,17 @@ ML = "ai.onnx.ml"
 def write(described: Described, settings: Settings) -> Written:
     onnx = _onnx()
     form = described.form
-    if isinstance(form, Kernel):
+    parts = form.parts if isinstance(form, Mixture) else (form,)
+    if any(isinstance(part, Kernel) for part in parts):
         raise refuse(described, "onnx", f"it is {kind_of(form)}", f"use {setting('to', 'json')}")
     graph = Graph(onnx)
-    if isinstance(form, Linear):
-        _linear(graph, form)
-    elif isinstance(form, Net):
-        _net(graph, form)
+    if isinstance(form, Mixture):
+        _mixture(graph, form)
     else:
-        _ensemble(graph, form)
+        _add(graph, form)
     content = graph.model(described, settings).SerializeToString()
-    notes = ("categories must be whole numbers",) if isinstance(form, Ensemble) and form.categorical else ()
+    categorical = any(isinstance(part, Ensemble) and part.categorical for part in parts)
+    notes = ("categories must be whole numbers",) if categorical else ()
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 
 
@@ -105,6 +105,27 @@ class Graph:
         helper.set_model_props(model, {"ranker": described.title, "features": json.dumps(described.features)})
         self.onnx.checker.check_model(model)
         return model
+
+
+def _add(graph: Graph, form: Any) -> None:
+    if isinstance(form, Linear):
+        _linear(graph, form)
+    elif isinstance(form, Net):
+        _net(graph, form)
+    else:
+        _ensemble(graph, form)
+
+
+def _mixture(graph: Graph, mixture: Mixture) -> None:
+    total = ""
+    for part, factor in zip(mixture.parts, mixture.factors, strict=True):
+        graph.last = "features"
+        _add(graph, part)
+        graph.add("Reshape", np.array([-1], dtype=np.int64))
+        graph.add("Mul", np.array([factor], dtype=np.float32))
+        if total:
+            graph.add("Add", also=total)
+        total = graph.last
 
 
 # -- linear models and nets --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.exports.describe import Described
+from gainful.exports.describe import Described, Mixture
 from gainful.exports.formats import Settings, Written
 from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes
@@ -36,12 +36,13 @@ RULES = {
         "sum of absolute differences); polynomial: (gamma * dot + coef0) ^ degree; linear: dot; cosine: dot / "
         f"(length * length), 0 where x is 0; {STANDARDISED}"
     ),
+    "sum": "score = sum of factor * score of model over the parts, each by the rules of its own kind",
 }  # fmt: skip
 
 
 def write(described: Described, settings: Settings) -> Written:
     form = described.form
-    kind = {Linear: "linear", Ensemble: "trees", Net: "net", Kernel: "kernel"}[type(form)]
+    kind = _kind(form)
     from gainful import __version__
 
     content: dict[str, Any] = {
@@ -59,7 +60,14 @@ def write(described: Described, settings: Settings) -> Written:
     return Written({"": text}, lambda files, X: [scores(files[""], X)], precision=1e-11)
 
 
+def _kind(form: Any) -> str:
+    return {Linear: "linear", Ensemble: "trees", Net: "net", Kernel: "kernel", Mixture: "sum"}[type(form)]
+
+
 def _content(form: Any) -> dict[str, Any]:
+    if isinstance(form, Mixture):
+        kinds = [{"kind": _kind(part), "rules": RULES[_kind(part)], **_content(part)} for part in form.parts]
+        return {"parts": [{"factor": f, "model": m} for f, m in zip(form.factors, kinds, strict=True)]}
     if isinstance(form, Linear):
         return {"weights": form.weights.tolist(), "intercept": form.intercept} | _inputs(form.inputs)
     if isinstance(form, Net):
@@ -103,8 +111,12 @@ def _tree(tree: Tree) -> dict[str, Any]:
 
 
 def scores(content: bytes, X: Array) -> Array:
-    model = json.loads(content)
-    X = X.astype(np.float64)
+    return _scores(json.loads(content), X.astype(np.float64))
+
+
+def _scores(model: dict[str, Any], X: Array) -> Array:
+    if model["kind"] == "sum":
+        return np.asarray(sum(part["factor"] * _scores(part["model"], X) for part in model["parts"]))
     if "shift" in model:
         X = (X - np.array(model["shift"])) / np.array(model["scale"])
     if model["kind"] == "linear":

@@ -75,6 +75,10 @@ class Ensemble:
     def with_missing_as_zero(self) -> Ensemble:
         return replace(self, trees=tuple(replace(tree, nan_left=tree.zero_left) for tree in self.trees))
 
+    def scaled(self, factor: float) -> Ensemble:
+        """``factor`` times the sum; only without a link."""
+        return replace(self, trees=tuple(replace(tree, leaves=tree.leaves * factor) for tree in self.trees))
+
     @property
     def used_features(self) -> list[int]:
         """Features that some split uses."""
