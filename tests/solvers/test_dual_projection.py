@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from gainful import ParameterError
 from gainful.linear.dual_pairs import DualPairs
 from gainful.losses.margins import GradedPairs
-from gainful.solvers.certificate import ConvergenceWarning
+from gainful.solvers.certificate import ConvergenceWarning, best_multiple
 from gainful.solvers.dual_projection import ProjectionRule, minimize_dual_projection, project_nonnegative_l1_inf
-from gainful.solvers.stochastic_dual import best_multiple, largest_curvature
+from gainful.solvers.stochastic_dual import largest_curvature
 
 number = st.floats(-5, 5, width=32)
 groups_of_numbers = st.lists(st.lists(number, min_size=1, max_size=8), min_size=1, max_size=6)

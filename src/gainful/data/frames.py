@@ -107,7 +107,9 @@ def _canonical_csr(X: Any, what: str) -> Any:
         _refuse_damaged(csr, what)
     dtype = _stored_dtype(csr.dtype)
     if csr.dtype != dtype or not csr.data.dtype.isnative:
-        csr = type(csr)((native_floats(csr.data, dtype, f"{what} must be numeric"), csr.indices, csr.indptr), shape=csr.shape)
+        csr = type(csr)(
+            (native_floats(csr.data, dtype, f"{what} must be numeric"), csr.indices, csr.indptr), shape=csr.shape
+        )
     if not csr.has_canonical_format:
         csr = csr.copy()
         with np.errstate(over="ignore"):
@@ -122,14 +124,18 @@ def _refuse_damaged(X: Any, what: str) -> None:
         if X.format == "bsr":
             rows, columns = rows // X.blocksize[0], columns // X.blocksize[1]
         stored = int(X.indptr[-1]) if len(X.indptr) == rows + 1 else -1
-        sound = X.indptr[0] == 0 and 0 <= stored <= min(len(X.indices), len(X.data)) and not (np.diff(X.indptr) < 0).any()
+        sound = (
+            X.indptr[0] == 0 and 0 <= stored <= min(len(X.indices), len(X.data)) and not (np.diff(X.indptr) < 0).any()
+        )
         sound = sound and _within(X.indices[:stored], columns)
     elif X.format == "coo":
         sound = all(len(at) == len(X.data) and _within(at, n) for at, n in zip((X.row, X.col), X.shape, strict=True))
     else:
         return  # others have no array of positions; the CSR matrix made from them is checked
     if not sound:
-        raise DataError(f"{what} is a damaged sparse matrix: some of its values lie outside its {X.shape}; build it anew")
+        raise DataError(
+            f"{what} is a damaged sparse matrix: some of its values lie outside its {X.shape}; build it anew"
+        )
 
 
 def _within(positions: npt.NDArray[Any], n: int) -> bool:

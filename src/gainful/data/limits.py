@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import Dataset
-from gainful.data.numbers import LARGEST_FEATURE, LARGEST_GRADE, LARGEST_WEIGHT, LEAST_SQUARES, SMALLEST_WEIGHT
+from gainful.data.numbers import LARGEST_FEATURE, LARGEST_GRADE, LARGEST_WEIGHT, LEAST_SQUARES
 from gainful.data.rows import FeatureFacts
 from gainful.errors import DataError
 
@@ -18,10 +18,10 @@ from gainful.errors import DataError
 def refuse_extremes(data: Dataset, what: str) -> None:
     """Raise where a feature, a grade or a weight is too large or too small. ``what`` names the data: "X"."""
     refuse_large_features(data.feature_facts, data.feature_names, what)
-    if data.highest_grade > LARGEST_GRADE:
+    if data.highest_grade > LARGEST_GRADE or 0.0 < data.highest_grade < 1.0 / LARGEST_GRADE:
         raise DataError(
-            f"the highest grade of {what} is {data.highest_grade:g}{_row_of_grade(data)}, but rankers learn from grades "
-            f"up to {LARGEST_GRADE:g}; number the grades 0, 1, 2, …"
+            f"the highest grade of {what} is {data.highest_grade:g}{_row_of_grade(data)}; it must be 0, or from "
+            f"{1.0 / LARGEST_GRADE:g} to {LARGEST_GRADE:g}. Number the grades 0, 1, 2, …"
         )
     if data.query_weights is not None:
         _refuse_weights(data, what)
@@ -60,9 +60,9 @@ def _row_of_grade(data: Dataset) -> str:
 
 def _refuse_weights(data: Dataset, what: str) -> None:
     weights = np.asarray(data.query_weights)
-    bad = np.flatnonzero((weights > LARGEST_WEIGHT) | ((weights < SMALLEST_WEIGHT) & (weights > 0.0)))
+    bad = np.flatnonzero((weights > LARGEST_WEIGHT) | ((weights < 1.0 / LARGEST_WEIGHT) & (weights > 0.0)))
     if len(bad):
         raise DataError(
-            f"the weight of query {data.query_ids[bad[0]]} of {what} is {weights[bad[0]]:g}; weights must be 0, or from "
-            f"{SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all of them by the largest"
+            f"the weight of query {data.query_ids[bad[0]]} of {what} is {weights[bad[0]]:g}; weights must be 0, or "
+            f"from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all of them by the largest"
         )

@@ -20,8 +20,7 @@ NUMBERS = "biuf"  # kinds of NumPy types
 # What rankers compute with. Files and RankingData hold any finite number; fit and predict refuse what is beyond.
 LARGEST_FEATURE = 1e150  # its square is far from overflow, even summed over 100 million rows
 LEAST_SQUARES = 1e-280  # of all features together, where none is scaled: the inverse of a smaller sum overflows
-LARGEST_GRADE = LARGEST_WEIGHT = 1e30  # trees store both in single precision, which ends at 3e38
-SMALLEST_WEIGHT = 1e-30  # or 0
+LARGEST_GRADE = LARGEST_WEIGHT = 1e30  # trees store both in single precision, from 1e-38 to 3e38; smallest: 1e-30, or 0
 
 
 def native_floats(array: Array, dtype: npt.DTypeLike, expected: str) -> Array:
@@ -56,12 +55,12 @@ def refuse_masked(values: Any, what: str) -> None:
         raise DataError(f"{what} of row {row} is masked; every row needs one, so leave out the rows without")
 
 
-def fill_masked(array: np.ma.MaskedArray[Any, Any]) -> Array:
-    """The plain array, with NaN where entries are masked."""
+def fill_masked(array: Any) -> Array:
+    """A masked array as a plain one, with NaN where entries are masked."""
     if not np.any(np.ma.getmask(array)):
         return np.asarray(array.data)
     if array.dtype.kind not in NUMBERS:
-        return array.astype(object).filled(np.nan)
+        return np.asarray(array.astype(object).filled(np.nan))
     # float32 holds NaN and every uint8, uint16 and float16
     narrow = array.dtype.itemsize <= 2 or array.dtype == np.float32
-    return array.astype(np.float32 if narrow else np.float64).filled(np.nan)
+    return np.asarray(array.astype(np.float32 if narrow else np.float64).filled(np.nan))

@@ -166,8 +166,8 @@ class Metric:
         if self.kind == "dcg" and self.gain == "exp2" and grades.max(initial=0.0) > LARGEST_SUMMED:
             row = int(np.argmax(grades))
             raise DataError(
-                f"grade of row {row} must be at most {LARGEST_SUMMED:g} for {self.name}, whose gains 2^g − 1 are summed; "
-                f"was {grades[row]:g}. Measure with a linear gain: {self.name}(gain=linear), or use ndcg"
+                f"grade of row {row} must be at most {LARGEST_SUMMED:g} for {self.name}, whose gains 2^g − 1 are "
+                f"summed; was {grades[row]:g}. Measure with a linear gain: {self.name}(gain=linear), or use ndcg"
             )
         if isinstance(self.gain, tuple):
             bad = np.flatnonzero((grades != np.floor(grades)) | (grades >= len(self.gain)))
