@@ -608,8 +608,10 @@ SCORES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "all-equal": (np.zeros_like, "fit"),
 }
 FOR_METRICS = [name for name in CASES if name.startswith(("grades-", "qid-"))]
-FOR_COMPARE = ["inf", "x1e155", "nan", "masked", "big-endian-f8", "grades-masked", "grades-to-1e+06",
-               "grades-to-1e+300", "grades-x1e-310", "weights-1e300", "weights-only-one-query", "text-digits", "x1e-310"]  # fmt: skip
+FOR_COMPARE = (
+    *("inf", "x1e155", "nan", "masked", "big-endian-f8", "grades-masked", "grades-to-1e+06", "grades-to-1e+300"),
+    *("grades-x1e-310", "weights-1e300", "weights-only-one-query", "text-digits", "x1e-310"),
+)
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------
@@ -744,7 +746,7 @@ def cases_of(target: str, quick: bool = False, chosen: set[str] | None = None) -
     if target == "metrics":
         names = [f"{spec} {what}" for spec in METRICS for what in [*(f"scores-{s}" for s in SCORES), *FOR_METRICS]]
     else:
-        names = FOR_COMPARE if target == "compare" else [n for n in CASES if not (quick and SIMILAR.fullmatch(n))]
+        names = list(FOR_COMPARE) if target == "compare" else [n for n in CASES if not (quick and SIMILAR.fullmatch(n))]
     return [name for name in names if chosen is None or name.split()[-1] in chosen]
 
 

@@ -64,5 +64,5 @@ def _refuse_weights(data: Dataset, what: str) -> None:
     if len(bad):
         raise DataError(
             f"the weight of query {data.query_ids[bad[0]]} of {what} is {weights[bad[0]]:g}; weights must be 0, or "
-            f"from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all of them by the largest"
+            f"from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all by the largest"
         )
