@@ -8,13 +8,14 @@ JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-repeat test-slow lint types bench bench-peers reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow hostile lint types bench bench-peers reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests in random order (installs the development set); SEED=… for a known order"
 	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
 	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
+	@echo "make hostile  every ranker meets hostile numbers (ten minutes); HOSTILE='--targets ranksvm' for one"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
@@ -48,6 +49,10 @@ test-repeat: $(VENV)/.dev
 # Those that wait for minutes: workers of a cluster that hang and are restarted.
 test-slow: $(VENV)/.dev
 	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster $(SEED_OPTION) $(PYTEST)
+
+# Infinite, huge, subnormal, masked, damaged: refused in one line or scored, by every ranker.
+hostile: $(VENV)/.dev
+	$(BIN)/python benchmarks/hostile.py $(HOSTILE)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

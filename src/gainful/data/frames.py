@@ -120,7 +120,7 @@ def _canonical_csr(X: Any, what: str) -> Any:
 def _refuse_damaged(X: Any, what: str) -> None:
     """Raise for positions outside a sparse matrix, at which compiled code would read and write out of bounds."""
     if hasattr(X, "indptr"):
-        rows, columns = X.shape if X.format != "csc" else X.shape[::-1]
+        rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
         if X.format == "bsr":
             rows, columns = rows // X.blocksize[0], columns // X.blocksize[1]
         stored = int(X.indptr[-1]) if len(X.indptr) == rows + 1 else -1
@@ -128,7 +128,7 @@ def _refuse_damaged(X: Any, what: str) -> None:
             X.indptr[0] == 0 and 0 <= stored <= min(len(X.indices), len(X.data)) and not (np.diff(X.indptr) < 0).any()
         )
         sound = sound and _within(X.indices[:stored], columns)
-    elif X.format == "coo":
+    elif getattr(X, "format", None) == "coo":
         sound = all(len(at) == len(X.data) and _within(at, n) for at, n in zip((X.row, X.col), X.shape, strict=True))
     else:
         return  # others have no array of positions; the CSR matrix made from them is checked
