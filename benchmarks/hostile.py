@@ -49,7 +49,12 @@ METRICS = ("ndcg@10", "ndcg", "dcg@5", "p@3", "map", "map@5", "mrr", "wta", "err
 TREES = {"n_trees": 4, "n_leaves": 3, "min_docs_in_leaf": 2, "n_jobs": 1}
 NET = {"epochs": 3, "hidden": (4,), "device": "cpu"}
 BY_KIND = {"trees": TREES, "net": NET}
-BY_NAME = {"structured-svm-kernel": {"n_landmarks": 10}, "rankboost": {"n_rounds": 5}, "frank": {"n_rounds": 5}}
+BY_NAME: dict[str, dict[str, Any]] = {
+    "structured-svm-kernel": {"n_landmarks": 10},
+    "rankboost": {"n_rounds": 5},
+    "frank": {"n_rounds": 5},
+    "rsrank-sparse": {"l1": (0.0, 0.1), "max_iter": 20},
+}
 
 
 # -- the inputs --------------------------------------------------------------------------------------------------------

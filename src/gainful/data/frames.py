@@ -119,23 +119,24 @@ def _canonical_csr(X: Any, what: str) -> Any:
 
 def _refuse_damaged(X: Any, what: str) -> None:
     """Raise for positions outside a sparse matrix, at which compiled code would read and write out of bounds."""
+    if not _positions_are_inside(X):
+        raise DataError(
+            f"{what} is a damaged sparse matrix: some of its values lie outside its shape {X.shape}; build it anew"
+        )
+
+
+def _positions_are_inside(X: Any) -> bool:
     if hasattr(X, "indptr"):
         rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
         if X.format == "bsr":
             rows, columns = rows // X.blocksize[0], columns // X.blocksize[1]
-        stored = int(X.indptr[-1]) if len(X.indptr) == rows + 1 else -1
-        sound = (
-            X.indptr[0] == 0 and 0 <= stored <= min(len(X.indices), len(X.data)) and not (np.diff(X.indptr) < 0).any()
-        )
-        sound = sound and _within(X.indices[:stored], columns)
-    elif getattr(X, "format", None) == "coo":
-        sound = all(len(at) == len(X.data) and _within(at, n) for at, n in zip((X.row, X.col), X.shape, strict=True))
-    else:
-        return  # others have no array of positions; the CSR matrix made from them is checked
-    if not sound:
-        raise DataError(
-            f"{what} is a damaged sparse matrix: some of its values lie outside its {X.shape}; build it anew"
-        )
+        if len(X.indptr) != rows + 1 or X.indptr[0] != 0 or (np.diff(X.indptr) < 0).any():
+            return False
+        stored = int(X.indptr[-1])
+        return stored <= min(len(X.indices), len(X.data)) and _within(X.indices[:stored], columns)
+    if getattr(X, "format", None) == "coo":
+        return all(len(at) == len(X.data) and _within(at, n) for at, n in zip((X.row, X.col), X.shape, strict=True))
+    return True  # other kinds have no arrays of positions; the CSR matrix made from them is checked
 
 
 def _within(positions: npt.NDArray[Any], n: int) -> bool:
