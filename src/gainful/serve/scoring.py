@@ -115,7 +115,7 @@ class Job:
         if too_large is not None:
             row, column, value = too_large
             raise DataError(
-                f"feature {names[column]!r} of {place(row)} is {value:g}; values up to ±{LARGEST_FEATURE:g} are accepted"
+                f"feature {names[column]!r} of {place(row)} is {value:g}; it must be within ±{LARGEST_FEATURE:g}"
             )
         return X
 
