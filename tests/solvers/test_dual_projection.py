@@ -218,6 +218,11 @@ def test_curvature_is_the_largest_eigenvalue():
         assert 0.9 * largest <= found <= largest * (1 + 1e-9)
 
 
+def test_the_best_multiple_where_the_square_vanished():
+    assert best_multiple(-1.0, 0.0) == 0.0
+    assert best_multiple(2.0, 0.0) == 2.0
+
+
 def test_best_multiple():
     for linear, square in ((1.0, 4.0), (4.0, 1.0), (-1.0, 1.0), (0.0, 0.0)):
         values = [t * linear - 0.5 * t * t * square for t in np.linspace(0, 1, 1001)]
