@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+LOWEST := .venv-lowest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-repeat test-slow hostile lint types bench bench-peers reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow test-lowest hostile lint types bench bench-peers fuzz reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
@@ -16,9 +17,11 @@ help:
 	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
 	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
 	@echo "make hostile  every ranker meets hostile numbers (ten minutes); HOSTILE='--targets ranksvm' for one"
+	@echo "make test-lowest  part of the tests, with the lowest versions that pyproject.toml allows"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
+	@echo "make fuzz    damaged files, arrays and requests: MINUTES=1, SEED=0; CASES=100 of each; FORMATS=arrow,csv"
 	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
 	@echo "make docs    build the site into site/; open site/index.html, no server needed"
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
@@ -54,6 +57,19 @@ test-slow: $(VENV)/.dev
 hostile: $(VENV)/.dev
 	$(BIN)/python benchmarks/hostile.py $(HOSTILE)
 
+# The core and these extras in their lowest declared versions, on the lowest Python; tools and what these need in turn
+# come as new as they may. Without neural: the oldest PyTorch brings gigabytes of CUDA libraries.
+LOWEST_EXTRAS := serve dask export tune
+LOWEST_PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2> /dev/null || echo $(PYTHON))
+LOWEST_TOOLS := pytest pytest-xdist hypothesis psutil httpx2 cloudpickle pandas polars
+LOWEST_TESTS := tests/formats/test_table.py tests/formats/test_round_trip.py tests/metrics/test_metric_values.py \
+  tests/rankers/test_model_file.py tests/trees tests/cli/test_cli.py tests/serve/test_serve_requests.py \
+  tests/exports/test_export_contract.py tests/tuning/test_store.py tests/data/test_ranking_data.py
+LOWEST_RANKERS := regression or ranksvm or structured-svm-kernel or rankmm-1 or adarank-ndcg or rankboost or lambdamart
+test-lowest: $(LOWEST)/.made
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) $(or $(PYTEST),$(LOWEST_TESTS))
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) tests/contract/test_rankers.py -k "$(LOWEST_RANKERS)"
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -65,6 +81,12 @@ bench: $(VENV)/.dev
 # Resumes where it was stopped; BENCH=--fresh begins anew.
 bench-peers: $(PEERS)/.made
 	$(PEERS)/bin/python benchmarks/peers/run.py $(BENCH)
+
+# Failures are kept in fuzz/found; docs/fuzzing.md says what to do with them.
+MINUTES ?= 1
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m fuzz run $(if $(CASES),--cases $(CASES),--minutes $(MINUTES)) $(SEED_OPTION) \
+	  $(if $(FORMATS),--formats $(FORMATS)) --jobs $(JOBS)
 
 # Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
 reproduce: $(VENV)/.dev
@@ -84,7 +106,7 @@ dist-check: dist
 	$(BIN)/python tests/packaging/check_wheel.py dist/*.whl
 
 clean:
-	rm -rf $(VENV) $(PEERS) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -101,6 +123,14 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "installing gainful and its development set into $(VENV) (a few minutes) …"
 	@$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.core $@
+
+$(LOWEST)/.made: pyproject.toml tests/packaging/lowest_versions.py
+	@echo "installing the lowest versions into $(LOWEST) (a minute or two) …"
+	@test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python tests/packaging/lowest_versions.py pyproject.toml $(LOWEST_EXTRAS) > $(LOWEST)/requirements.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(LOWEST)/requirements.txt \
+	  $(LOWEST_TOOLS) --editable .
+	@touch $@
 
 # Other libraries' rankers, apart from .venv so that nothing of ours comes to lean on them.
 $(PEERS)/.made: pyproject.toml constraints.txt benchmarks/peers/requirements.txt

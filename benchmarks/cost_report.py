@@ -16,7 +16,8 @@ import gainful
 from cost_model import Measurement, by_ranker, checks, exponents, in_sweeps, model_of, parallel_part, worst
 from cost_plots import panels, plot
 from gainful.cluster.shards import block_count
-from gainful.costs.model import Problem, costs, estimate, size_text, time_text, trees_per_iteration
+from gainful.compute.memory import size_text
+from gainful.costs.model import Problem, costs, estimate, time_text, trees_per_iteration
 
 HOME = Path(__file__).parents[1]
 RESULTS = HOME / "docs" / "results"

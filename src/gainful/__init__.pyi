@@ -1,5 +1,9 @@
 """The public names and their modules, for type checkers and for ``__init__.py``: one line per name."""
 
+from gainful.blending.auto import Auto as Auto
+from gainful.blending.blend import Blend as Blend
+from gainful.blending.distillation import distill as distill
+from gainful.blending.fusion import fuse as fuse
 from gainful.comparison import Comparison as Comparison
 from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid

@@ -71,3 +71,19 @@ def test_the_margin_experiment_runs():
     done = subprocess.run([sys.executable, script, "--queries", "40"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "structured-svm-tight" in done.stdout
+
+
+def test_the_experiment_on_statistics_runs(tmp_path):
+    """Exact intervals hold in every population of 0/1 values; Wilcoxon's test errs where differences are skewed."""
+    command = [sys.executable, str(HOME / "experiment_statistics.py"), "--samples", "300", "--queries", "5,50"]
+    done = subprocess.run([*command, "--json", str(tmp_path / "found.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| mean of | interval | n = 5 | n = 50 |" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    for name, rows in found["means"].items():
+        held = {(row["interval"], row["queries"]): row["held"] for row in rows}
+        assert held["printed", 5] >= held["widened percentile", 5] - 0.01
+        if name.startswith("0/1"):
+            assert min(held["printed", 5], held["printed", 50]) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 300)
+    alarms = {(row["test"], row["queries"]): row["alarms"] for row in found["tests"]["NDCG-like, skewed"]}
+    assert alarms["wilcoxon", 50] > 0.1 > alarms["randomization", 50]

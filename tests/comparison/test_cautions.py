@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import numpy as np
 import pytest
 from comparison_examples import made_up
+from scipy import stats
 
 from gainful.comparison.statistics import holm
 
@@ -13,12 +16,62 @@ def test_too_few_queries_for_any_claim():
     found = made_up(["a", "b", "c", "d"], n_queries=6)
     # Six queries: 2 of 2⁶ patterns of signs are the most extreme, times three rankers.
     assert max(t.smallest_p for t in found.paired_tests.values()) >= 3 * 2 / 2**6
-    (sentence,) = found.cautions
+    sentence, intervals = found.cautions
     assert sentence.startswith("Too few test queries")
     assert "below 0.094 after Holm's correction over 3 rankers" in sentence
     assert all(found.verdict(label, "ndcg@10") == 0 for label in found.labels)
+    assert intervals.startswith("Intervals from 6 test queries may be too narrow")
     assert sentence in " ".join(found.table().split())
-    assert found.to_dict()["cautions"] == [sentence]
+    assert found.to_dict()["cautions"] == [sentence, intervals]
+
+
+def shown_everywhere(sentence, found) -> bool:
+    """In the table, the report, Markdown, LaTeX and the JSON."""
+    page = unescape(found.to_html())
+    texts = (found.table(), page, found.to_markdown().replace("\\", ""), found.to_latex().replace("\\", ""))
+    return all(sentence in " ".join(text.split()) for text in texts) and sentence in found.to_dict()["cautions"]
+
+
+def test_intervals_from_few_queries_come_with_a_caution():
+    found = made_up(["a", "b"], n_queries=19)
+    (sentence,) = (line for line in found.cautions if line.startswith("Intervals from 19 test queries"))
+    assert "a 95 % interval holds the true mean less often than it says" in sentence
+    assert shown_everywhere(sentence, found)
+    assert any(line.startswith("Intervals from 5 test") for line in made_up(["a"], n_queries=5).cautions)
+    assert any(line.startswith("Intervals from 5 test") for line in made_up(["a", "b"], n_queries=5, tests=()).cautions)
+    assert not any("narrow" in line for line in made_up(["a", "b"], n_queries=20).cautions)
+
+
+def as_zeros_and_ones(found):
+    """The same comparison with a headline that is 0 or 1 on every query."""
+    for label in found.labels:
+        values = found.runs[label][0].values[found.headline]
+        values[:] = values > np.median(values)
+    return found
+
+
+def test_zeros_and_ones_need_no_caution_about_intervals():
+    found = as_zeros_and_ones(made_up(["a", "b"], n_queries=9))
+    assert found.is_binary("ndcg@10")
+    assert not any("narrow" in line for line in found.cautions)
+    values = found.per_query("b", "ndcg@10")
+    exact = stats.binomtest(int(values.sum()), 9).proportion_ci(0.95, method="exact")
+    assert found.interval("b", "ndcg@10") == (pytest.approx(exact.low), pytest.approx(exact.high))
+    test = found.paired_tests["b", "ndcg@10"]
+    won, lost = (test.wins + 1) / 11, (test.losses + 1) / 11
+    half = stats.t.ppf(0.975, 10) * np.sqrt((won + lost - (won - lost) ** 2) / 10)
+    assert test.interval == (pytest.approx(won - lost - half), pytest.approx(won - lost + half))
+    assert found.to_dict()["intervals"]["exact"] == ["ndcg@10"]
+    assert "Intervals: Clopper-Pearson" in " ".join(found.table().split())
+    assert found.interval("b", "map")[1] <= 1.0
+
+
+def test_wilcoxon_alone_states_what_it_assumes():
+    found = made_up(["a", "b"], n_queries=40, tests=("wilcoxon",))
+    (sentence,) = (line for line in found.cautions if "Wilcoxon" in line)
+    assert "assumes that differences are symmetric" in sentence
+    assert shown_everywhere(sentence, found)
+    assert not any("symmetric" in line for line in made_up(["a", "b"], n_queries=40).cautions)
 
 
 def shifted(labels, wins, n_queries, **settings):
@@ -38,7 +91,10 @@ def test_a_marked_ranker_is_never_called_hopeless():
     assert 3 * 2.0 ** (1 - 6) > 0.05  # the first step would not do
     assert test.smallest_p <= test.p_holm["randomization"] <= 0.05
     assert all(found.verdict(label, "ndcg@10") == 1 for label in "bcd")
-    assert found.cautions == ()
+    (sentence,) = found.cautions
+    assert sentence.startswith(
+        "The intervals of differences from a may be too narrow for d: only 6 of the test queries differ"
+    )
 
 
 def test_the_t_test_has_no_smallest_p():
@@ -86,7 +142,7 @@ def test_rankers_that_are_equal_on_every_query_are_named():
     assert found.paired_tests["b", "ndcg@10"].interval == (0.0, 0.0)
 
 
-def test_nothing_is_said_where_nothing_is_compared():
+def test_no_caution_without_a_comparison():
     assert made_up(["a"]).cautions == ()
     assert made_up(["a", "b"], tests=()).cautions == ()
 

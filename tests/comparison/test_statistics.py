@@ -16,9 +16,11 @@ from gainful.comparison.statistics import (
     TESTS,
     bootstrap_intervals,
     detectable,
+    difference_intervals,
     effect_size,
     holm,
     least_p,
+    mean_intervals,
     p_values,
     paired_t,
     queries_needed,
@@ -131,27 +133,73 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p):
         assert {i for i, a in enumerate(adjusted) if a <= alpha} == rejected
 
 
-# -- bootstrap ---------------------------------------------------------------------------------------------------------
+# -- intervals ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_interval_holds_the_quantiles_of_resampled_means(rng):
-    """Against NumPy's own resampling, by how much of it lies outside the ends."""
+def test_bootstrap_ends_are_quantiles_of_studentised_means(rng):
+    """Against NumPy's own resampling, by how much of it lies beyond the ends; the other end is Student's."""
     x = rng.beta(0.5, 1.5, 30)
     (low,), (high,) = bootstrap_intervals(x[:, None])
-    means = x[rng.integers(0, 30, (40_000, 30))].mean(axis=1)
-    tail = stats.norm.cdf(-np.sqrt(30 / 29) * stats.t.ppf(0.975, 29))
-    noise = 4 * np.sqrt(tail / 10_000)
-    assert (means < low).mean() == pytest.approx(tail, abs=noise)
-    assert (means > high).mean() == pytest.approx(tail, abs=noise)
+    error = x.std(ddof=1) / np.sqrt(30)
+    drawn = x[rng.integers(0, 30, (40_000, 30))]
+    smooth = np.sqrt((30 * drawn.var(axis=1, ddof=1) / 30 + error**2) / 31)
+    t = (drawn.mean(axis=1) - x.mean()) / smooth
+    assert (t < (x.mean() - high) / error).mean() == pytest.approx(0.025, abs=4 * np.sqrt(0.025 / 10_000))
+    student = stats.t.ppf(0.975, 29)
+    assert low == pytest.approx(x.mean() - student * error)
+    assert high > x.mean() + 1.1 * student * error  # the values are skewed to the right
 
 
 @pytest.mark.parametrize("n", [10, 20, 60])
 def test_intervals_hold_the_true_mean_as_often_as_they_say(n):
-    """A skewed population in [0, 1], like NDCG; few queries cost a little."""
+    """A skewed population in [0, 1], like NDCG."""
     values = np.random.default_rng(1).beta(0.5, 1.5, (n, 1000))
-    low, high = bootstrap_intervals(values)
+    low, high = mean_intervals(values, highest=1.0)
     held = np.mean((low <= 0.25) & (high >= 0.25))
-    assert 0.92 <= held <= 0.95 + 3 * np.sqrt(0.05 * 0.95 / 1000)
+    assert 0.95 - 3 * np.sqrt(0.05 * 0.95 / 1000) <= held <= 0.985
+    assert low.min() >= 0
+    assert high.max() <= 1
+
+
+@pytest.mark.parametrize("ones", [0, 1, 4, 9, 10])
+def test_intervals_of_zeros_and_ones_are_exact(ones):
+    values = np.repeat([1.0, 0.0], [ones, 10 - ones])[:, None]
+    expected = stats.binomtest(ones, 10).proportion_ci(0.9, method="exact")
+    assert np.ravel(mean_intervals(values, level=0.9)) == pytest.approx([expected.low, expected.high])
+    weighted = mean_intervals(np.vstack([values, [[1.0]]]), np.append(np.full(10, 2.0), 0.0), level=0.9)
+    assert np.ravel(weighted) == pytest.approx([expected.low, expected.high])
+    assert np.isnan(mean_intervals(np.array([[1.0], [np.nan]]))).all()
+
+
+@pytest.mark.parametrize("n", [5, 10, 30])
+def test_intervals_of_zeros_and_ones_hold_for_every_mean(n):
+    """By enumeration: the chance of all counts of ones whose interval holds p."""
+    samples = (np.arange(n)[:, None] < np.arange(n + 1)).astype(float)  # column k has k ones
+    low, high = mean_intervals(samples)
+    for p in np.linspace(0.01, 0.99, 99):
+        assert stats.binom.pmf(np.arange(n + 1), n, p)[(low <= p) & (p <= high)].sum() >= 0.95
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+def test_intervals_of_differences_of_zeros_and_ones_hold(n):
+    """By enumeration over the numbers of queries won and lost; at worst a little over one per cent is lacking."""
+    pairs = [(w, v) for w in range(n + 1) for v in range(n + 1 - w)]
+    samples = np.array([[1.0] * w + [-1.0] * v + [0.0] * (n - w - v) for w, v in pairs]).T
+    low, high = difference_intervals(samples, binary=True)
+    assert low.min() >= -1
+    assert high.max() <= 1
+    counts = np.array([(w, v, n - w - v) for w, v in pairs])
+    for win, loss in [(0.05, 0.0), (0.05, 0.05), (0.2, 0.02), (0.15, 0.05), (0.3, 0.2), (0.5, 0.1), (0.5, 0.5)]:
+        chances = stats.multinomial.pmf(counts, n, [win, loss, 1 - win - loss])
+        assert chances[(low <= win - loss) & (win - loss <= high)].sum() >= 0.93
+    assert np.isnan(difference_intervals(np.array([[1.0], [np.nan]]), binary=True)).all()
+
+
+def test_differences_stay_within_what_the_metric_allows():
+    d = np.array([[1.0], [0.9], [0.2]])
+    low, high = difference_intervals(d, highest=1.0)
+    assert (low[0] > -1, high[0]) == (True, 1.0)
+    assert difference_intervals(d)[1][0] > 1.0
 
 
 def test_intervals_of_weighted_and_skipped_queries(rng):

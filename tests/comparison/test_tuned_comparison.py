@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import gainful
 from gainful import ParameterError, Split
+from gainful.tuning.store import Store
 
 TREES = "lambdamart:n_trees=12:early_stopping=5"
 RANKERS = ["regression", TREES]
@@ -132,9 +133,9 @@ def test_a_store_that_does_not_fit_ends_the_comparison_before_any_training(artif
     """Also where it is the last fold of the last ranker that does not fit."""
     settings = {"folds": 3, "tune": tune, "store": tmp_path}
     gainful.compare({"last": gainful.RegressionRanker()}, artificial, **settings)
-    path = tmp_path / "last.fold-3.jsonl"
-    head, *rows = path.read_text().splitlines()
-    path.write_text("\n".join([json.dumps(json.loads(head) | {"data": "other"}), *rows]) + "\n")
+    other = gainful.make_artificial(artificial.n_queries, n_docs=10, n_features=4, seed=9)
+    gainful.compare({"last": gainful.RegressionRanker()}, other, **settings | {"store": tmp_path / "other"})
+    (tmp_path / "other" / "last.fold-3.jsonl").replace(tmp_path / "last.fold-3.jsonl")
     events = []
     rankers = {"first": gainful.RegressionRanker(), "last": gainful.RegressionRanker()}
     with pytest.raises(gainful.GainfulError, match=r"last\.fold-3\.jsonl: holds results of other data"):
@@ -142,7 +143,41 @@ def test_a_store_that_does_not_fit_ends_the_comparison_before_any_training(artif
     assert events == []
 
 
-def test_a_store_that_fails_later_is_no_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
+def edit_store(path, change):
+    """Change each row of a store, with sums that match."""
+    head, *rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.unlink()
+    with Store(
+        path, {name: value for name, value in head.items() if name not in ("gainful", "format", "sum")}
+    ) as store:
+        for row in rows:
+            del row["sum"]
+            change(row)
+            store.append(row)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "line"),
+    [
+        ("trial", lambda row: row.pop("value"), 2),
+        ("trial", lambda row: row.update(trial="0"), 2),
+        ("trial", lambda row: row.update(curve=None), 2),
+        ("run", lambda row: row.pop("values"), 5),
+        ("run", lambda row: row.update(label="regressiom"), 5),
+        ("run", lambda row: row.update(values=[]), 5),
+        ("run", lambda row: row.update(scores="high"), 5),
+    ],
+)
+def test_rows_that_lack_something_are_refused_by_line(artificial, tmp_path, kind, change, line):
+    gainful.compare("regression", artificial, tune=3, store=tmp_path)
+    path = tmp_path / "regression.fold-1.jsonl"
+    edit_store(path, lambda row: change(row) if row["kind"] == kind else None)
+    trials = 4 if kind == "trial" else 3  # with another budget the result is computed again, from the stored trials
+    with pytest.raises(gainful.GainfulError, match=rf"fold-1\.jsonl, line {line}: is damaged; remove this line"):
+        gainful.compare("regression", artificial, tune=trials, store=tmp_path)
+
+
+def test_a_store_that_fails_later_is_not_a_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
     from gainful.tuning.store import Store, StoreError
 
     def full(self, row):

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gainful
 from gainful import DataError, GainfulError, InterruptedFitWarning, ParameterError, RankingData
-from gainful.rankers.scorers import Constant, Kernel, Linear, Net, Steps, Trees
+from gainful.rankers.scorers import Constant, Kernel, Linear, Net, Steps, Sum, Trees
 
 # What makes a ranker quick enough for tests, where its defaults are not.
 NET_NAMES = ("neural", "lambdarank-net", "ranknet-net", "structured-net")
@@ -34,6 +34,12 @@ QUICK |= {
     name: {"n_trees": 12, "n_leaves": 7, "learning_rate": 0.1, "n_jobs": 1, "max_classes": 8}
     for name in ("mcrank", "mcrank-ordinal", "mcrank-regression", "tree-regression")
 }
+TREES = "n_trees=8:n_leaves=7:min_docs_in_leaf=3:n_jobs=1"
+MEMBERS = ("lambdamart", "tree-regression", "gbrank", "mcrank-regression", "lambdamart:gain=linear")
+QUICK |= {
+    "blend": {"members": [f"{name}:{TREES}" for name in MEMBERS], "folds": 3, "n_jobs": 1},
+    "auto": {"trials": 5, "folds": 3, "n_jobs": 1, "rankers": ["tree-regression", "lambdamart"]},
+}
 QUICK_KINDS = {"trees": {"n_trees": 12, "n_leaves": 7, "min_docs_in_leaf": 3, "n_jobs": 1}}
 NAMES = list(gainful.RANKERS)
 # What depends on the order of the rows beyond rounding, and so gives another model of the same quality.
@@ -42,6 +48,7 @@ ORDER_COUNTS = {
     "structured-svm-kernel": "landmarks are drawn by row",
     "lambdamart": "queries are drawn by their place",
     **dict.fromkeys(NET_NAMES, "batches are drawn by place"),
+    **dict.fromkeys(("blend", "auto"), "queries are dealt to folds by their place"),
 }
 
 
@@ -170,6 +177,8 @@ def by_formula(scorer, X):
             for place, (W, b) in enumerate(scorer.layers):
                 z = (z if place == 0 else functions[scorer.activation](z)) @ W + b
             return z[:, 0]
+        case Sum():
+            return sum(f * by_formula(part, X) for part, f in zip(scorer.parts, scorer.factors, strict=True))
         case Kernel(kernel="rbf"):
             z = (X - scorer.shift) * scorer.factor
             squares = ((z[:, None] - scorer.landmarks) ** 2).sum(axis=2)
@@ -365,6 +374,9 @@ def test_ctrl_c_keeps_the_best_model_so_far(name, fitted, parts):
         model = make(name).fit(train, eval_set=valid, progress=press)
     assert model.interrupted_
     validated = [row["validation"] for row in model.history_ if row["validation"] is not None]
+    if gainful.RANKERS[name].kind == "blend":  # validated on the queries that each model was not trained on
+        assert model.leaderboard_.blend.mean == validated[-1]
+        return
     assert model._validation_metric()(model.predict(valid), valid) == pytest.approx(max(validated))
 
 

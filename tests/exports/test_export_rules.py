@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import plain_readers
 import pytest
+from export_examples import TREES, awkward
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
@@ -18,6 +19,7 @@ import gainful
 from gainful import GainfulError
 from gainful.cli import run
 from gainful.errors import ExportError, install_command
+from gainful.exports import describe as describe_module
 from gainful.exports import elasticsearch, ranklib, solr
 from gainful.exports.check import compare_scores, made_up_rows, swapped_gap
 from gainful.exports.describe import describe
@@ -26,28 +28,6 @@ from gainful.exports.lightgbm_text import trees_of
 from gainful.exports.solr import without_slack
 
 FINITE32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
-TREES = {"n_trees": 25, "n_leaves": 15, "min_docs_in_leaf": 5, "n_jobs": 1}
-
-
-def awkward(missing: bool, seed: int = 0):
-    """Features of very different sizes, whole numbers, many zeros, both signs; missing values where asked for."""
-    rng = np.random.default_rng(seed)
-    n = 800
-    X = np.stack(
-        [
-            rng.normal(size=n) * 1e-20,
-            rng.normal(size=n),
-            rng.integers(-3, 4, n) / 2,
-            rng.exponential(size=n) * 1e6,
-            np.where(rng.random(n) < 0.5, 0, rng.normal(size=n)),
-            rng.integers(0, 30, n),
-        ],
-        axis=1,
-    )
-    y = X[:, 1] + X[:, 2] + (X[:, 0] > 1e-21) + np.log1p(X[:, 3]) / 10 + X[:, 4] + (X[:, 5] % 5 == 1)
-    if missing:
-        X[rng.random(X.shape) < 0.15] = np.nan
-    return X, np.clip(np.round(y), 0, 4), np.repeat(np.arange(n // 20), 20)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +71,7 @@ def test_written_numbers_are_read_back_in_either_precision(x):
 @given(x=FINITE32)
 def test_solr_thresholds_come_back_once_the_slack_is_added(x):
     written = without_slack(np.array([x], dtype=np.float32))[0]
-    if np.isnan(written):  # only where 1e-6 is no rounding error, and steps of float32 change with the sign or size
+    if np.isnan(written):  # only where 1e-6 is not a rounding error, and steps of float32 change with the sign or size
         assert abs(x) < 32
     else:
         assert written + np.float32(1e-6) == np.float32(x)
@@ -124,9 +104,11 @@ def test_same_leaves_for_10_000_rows_with_ties_and_missing_values(grown, missing
     assert [plain_readers.xgboost(dump, list(names), row, {}) for row in rows] == expected[:40].tolist()
 
 
-def test_missing_as_zero_where_the_format_knows_no_missing(grown, tmp_path):
+def test_missing_as_zero_if_the_format_has_no_missing_values(grown, tmp_path):
     model = grown[True]
-    with pytest.raises(ExportError, match="RankLib reads them as 0; use --format xgboost, or --missing zero"):
+    with pytest.raises(
+        ExportError, match='sides of their own, and RankLib reads them as 0; use format="xgboost", or missing="zero"'
+    ):
         gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib")
     done = gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib", missing="zero")
     text = done.files[0].read_text()
@@ -171,7 +153,7 @@ def test_categories_go_to_onnx_and_json_only(tmp_path):
     rows = X[:50].astype(np.float32).astype(float)
     assert np.allclose([plain_readers.plain(text, row) for row in rows], model.predict(rows), atol=1e-12)
     for to in ("elasticsearch", "solr"):
-        with pytest.raises(ExportError, match=f"cannot be exported to {to}: it has splits by category.*use --to onnx"):
+        with pytest.raises(ExportError, match=f'cannot be exported to {to}: it has splits by category.*use to="onnx"'):
             gainful.export(model, tmp_path / "no", to=to)
 
 
@@ -270,7 +252,7 @@ def test_nets_of_every_activation(activation, tmp_path):
     gainful.export(model, tmp_path / "m.onnx", to="onnx", check_on=X)
     gainful.export(model, tmp_path / "m.json", to="json", check_on=X)
     if activation == "silu":
-        with pytest.raises(ExportError, match="Solr has no activation 'silu'; use --to onnx"):
+        with pytest.raises(ExportError, match="Solr has no activation 'silu'; use to=\"onnx\""):
             gainful.export(model, tmp_path / "m.solr", to="solr")
         return
     text = gainful.export(model, tmp_path / "m.solr", to="solr", check_on=X).files[0].read_text()
@@ -419,7 +401,7 @@ def test_command_line(grown, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.*the grade itself:gainful.DataWarning")
-def test_digits_that_float32_does_not_hold_are_told(tmp_path):
+def test_digits_that_float32_does_not_hold_are_reported(tmp_path):
     """Two values that only float64 tells apart: the model splits between them, no engine can."""
     X = np.where(np.arange(80) % 2, 1.0 + 1e-9, 1.0)[:, None]
     model = gainful.LambdaMART(n_trees=2, n_leaves=2, n_jobs=1).fit(X, np.arange(80) % 2, qid=np.repeat([1, 2], 40))
@@ -428,3 +410,83 @@ def test_digits_that_float32_does_not_hold_are_told(tmp_path):
     assert any(note.startswith("40 of 80 rows of the data score differently") for note in done.notes)
     with pytest.raises(GainfulError, match="data to check on has no rows"):
         gainful.export(model, tmp_path / "m", to="onnx", check_on=X[:0])
+
+
+@pytest.mark.filterwarnings("ignore:.*the grade itself:gainful.DataWarning")
+def test_ranks_are_also_compared_with_double_precision(tmp_path):
+    """Float32 ties the rows: the export agrees with the model on float32, but not with predict on the file."""
+    X = np.where(np.arange(40) % 2, 1.0 + 1e-9, 1.0)[:, None]
+    model = gainful.LambdaMART(n_trees=2, n_leaves=2, n_jobs=1).fit(X, np.arange(40) % 2, qid=np.ones(40))
+    done = gainful.export(model, tmp_path / "m", to="onnx", check_on=X)
+    found = done.checks["data"]
+    exact = np.argsort(-model.predict(X), kind="stable")
+    assert (found.swapped, found.moved) == (0, (exact != np.arange(40)).sum())
+    assert f"ranks equal with features in float32; {found.moved} rows at other ranks than with" in str(found)
+    assert any("round features to float32 before training" in note for note in done.notes)
+    rounded = gainful.export(model, tmp_path / "m", to="onnx", check_on=X.astype(np.float32)).checks["data"]
+    assert rounded.moved == 0
+    assert str(rounded).endswith("ranks equal")
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_binned_trees_treat_missing_values_as_the_pipeline_does(missing, tmp_path, monkeypatch):
+    X, y, qid = awkward(missing)
+    binner = gainful.AdaptiveBinner(32).fit(X)
+    model = make_pipeline(binner, gainful.LambdaMART(**TREES, bins="exact").fit(binner.transform(X), y, qid=qid))
+    rows = awkward(missing=True, seed=7)[0].astype(np.float32).astype(np.float64)
+    assert np.isnan(rows).any()
+    expected = model.predict(rows)
+    if not missing:
+        assert np.array_equal(expected, model.predict(np.nan_to_num(rows)))
+    text = gainful.export(model, tmp_path / "m.json", to="json", check_on=rows).files[0].read_text()
+    assert np.allclose([plain_readers.plain(text, row) for row in rows[:80]], expected[:80], atol=1e-12)
+    for to in ("onnx", "solr", "elasticsearch"):
+        gainful.export(model, tmp_path / "m", to=to, check_on=rows)
+    if not missing:
+        gainful.export(model, tmp_path / "m", to="elasticsearch", format="ranklib", check_on=rows)
+
+    def flip(tree, binner):
+        return replace(unbin(tree, binner), nan_left=~unbin(tree, binner).nan_left)
+
+    unbin = describe_module._unbin
+    monkeypatch.setattr(describe_module, "_unbin", flip)
+    with pytest.raises(ExportError, match=r"does not score as the model does .*made up rows"):
+        gainful.export(model, tmp_path / "no", to="json")
+
+
+def test_two_exports_never_share_a_request(grown, tmp_path):
+    written = set()
+    for name in ("v.1", "v.2", "v", "v.json", "v.txt", "v.1.json"):
+        done = gainful.export(
+            grown[False], tmp_path / name, to="opensearch", format="ranklib" if name == "v.2" else None
+        )
+        assert not written & set(done.files)
+        written |= set(done.files)
+        kind = json.loads(done.files[1].read_text())["model"]["model"]["type"]
+        assert kind == ("model/ranklib" if name == "v.2" else "model/xgboost+json")
+    assert tmp_path / "v.request.json" in written
+    assert tmp_path / "v.1.request" in written
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_missing_intercept_is_worded_by_its_sign(sign, tmp_path):
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(40, 3)), np.repeat([1, 2], 20)
+    y = np.clip(np.round(X[:, 0] + 1), 0, 3)
+    model = gainful.RegressionRanker().fit(X - sign * 100, y, qid=qid)
+    for to in ("solr", "elasticsearch"):
+        done = gainful.export(model, tmp_path / "m", to=to)
+        assert done.constant * sign > 0
+        words = f"every score is {'lower' if sign > 0 else 'higher'} by {abs(done.constant):.6g} than the model's"
+        assert any(note.startswith(words) for note in done.notes)
+
+
+def test_a_refused_model_hears_every_format_that_takes_it(tmp_path):
+    model = gainful.NeuralRanker(hidden=(2,), activation="relu")
+    model.n_features_in_, model.shift_, model.scale_ = 2, np.zeros(2), np.ones(2)
+    model.weights_ = [np.ones((2, 2)), np.ones(2), np.ones((2, 1)), np.ones(1)]
+    with pytest.raises(ExportError, match='it is a net; use to="solr" or to="onnx" or to="json"'):
+        gainful.export(model, tmp_path / "no", to="elasticsearch")
+    model.activation = "silu"
+    with pytest.raises(ExportError, match='it is a net; use to="onnx" or to="json"'):
+        gainful.export(model, tmp_path / "no", to="elasticsearch")

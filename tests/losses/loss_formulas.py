@@ -210,6 +210,7 @@ FORMULAS = {
     "softrank(k=3, sigma=0.5)": lambda s, g: softrank(s, g, 3, 0.5),
     "softrank(k=None)": lambda s, g: softrank(s, g, len(s)),
     "squared": lambda s, g: float(np.mean((np.asarray(s) - np.asarray(g)) ** 2)),
+    "centred-squared": lambda s, g: float(np.var(np.asarray(s) - np.asarray(g))),
     "lambda": lambda s, g: weighted(s, lambda_weights(s, g), lambda v: softplus(-v)),
     "lambda(k=2, sigma=3)": lambda s, g: weighted(s, lambda_weights(s, g, 2), lambda v: softplus(-3.0 * v)),
     "lambdaloss": lambda s, g: weighted(s, lambdaloss_weights(s, g), lambda v: softplus(-v)),

@@ -23,6 +23,7 @@ KERNEL_LOSSES = {
     "listmle",
     "xendcg",
     "squared",
+    "centred-squared",
     "lambda",
     "lambdaloss",
     "weighted-huber",
@@ -30,7 +31,7 @@ KERNEL_LOSSES = {
 
 
 def newton(text, scores, grades, offsets=None, threads=None):
-    """Gradient and curvature, with the plain gradient checked beside it."""
+    """Gradient and curvature; also checks the plain gradient."""
     y = np.asarray(grades, dtype=float)
     offsets = np.array([0, len(y)]) if offsets is None else offsets
     fill = loss(text).bind_newton(y, offsets)
@@ -107,6 +108,7 @@ BENDS = {
     "xendcg": softmax_bend,
     "xendcg(gamma=1)": softmax_bend,
     "squared": lambda s, g: np.full(len(s), 2.0 / len(s)),
+    "centred-squared": lambda s, g: np.full(len(s), 2.0 * (len(s) - 1) / len(s) ** 2),
     "lambda": lambda s, g: over_pairs(s, WEIGHTS["lambda"](s, g), logistic_bend(1.0)),
     "lambda(k=2, sigma=3)": lambda s, g: over_pairs(s, WEIGHTS["lambda(k=2, sigma=3)"](s, g), logistic_bend(3.0)),
     "lambdaloss": lambda s, g: over_pairs(s, WEIGHTS["lambdaloss"](s, g), logistic_bend(1.0)),

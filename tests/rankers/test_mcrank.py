@@ -274,7 +274,7 @@ def test_warm_start_refuses_grades_the_trees_do_not_know(parts):
     model.set_params(n_trees=20)
     with pytest.raises(DataError, match=r"grade 2.5 is not among those the trees"):
         model.fit(with_grades(train, np.where(np.arange(train.n_rows) == 5, 2.5, train.y)))
-    model.fit(with_grades(train, np.minimum(train.y, 3)))  # a grade that is absent now is no harm
+    model.fit(with_grades(train, np.minimum(train.y, 3)))  # a grade that is absent now does no harm
     assert len(model.classes_) == 5
 
 
@@ -316,9 +316,28 @@ def test_contributions_are_of_regression_or_of_the_classes(parts):
     ordinal = McRank("ordinal", **QUICK).fit(train)
     at_least = expit(ordinal.class_contributions(test).sum(axis=2))
     assert np.allclose(at_least.sum(axis=1), ordinal.predict(test))
-    for other in (classes, ordinal):
-        with pytest.raises(GainfulError, match=r"not a sum of trees.*class_contributions"):
-            other.contributions(test)
+
+
+@pytest.mark.parametrize("mode", ["classification", "ordinal"])
+def test_contributions_go_through_the_link(parts, mode):
+    """Against the integral along the straight line from the base sums to the full ones, in many small steps."""
+    train, _, test = parts
+    model = McRank(mode, **QUICK).fit(train)
+    found = model.contributions(test)
+    assert np.allclose(found.sum(axis=1), model.predict(test), rtol=1e-12)
+    link, sums = model._link(), model.class_contributions(test)
+    base, way = sums[:, :, -1], sums[:, :, :-1].sum(axis=2)
+    expected, steps = np.zeros((test.n_rows, test.n_features)), 2000
+    for t in (np.arange(steps) + 0.5) / steps:
+        slopes = np.empty_like(base)
+        for k in range(base.shape[1]):
+            up, down = base + t * way, base + t * way
+            up[:, k] += 1e-5
+            down[:, k] -= 1e-5
+            slopes[:, k] = (link.of_sums(up) - link.of_sums(down)) / 2e-5
+        expected += np.einsum("rk,rkj->rj", slopes, sums[:, :, :-1]) / steps
+    assert np.allclose(found[:, :-1], expected, atol=1e-6)
+    assert np.allclose(found[:, -1], link.of_sums(base))
 
 
 @pytest.mark.parametrize("what", ["predict_proba", "class_contributions"])

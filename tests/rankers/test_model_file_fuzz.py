@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -17,18 +15,6 @@ import gainful
 from gainful import FormatError
 from gainful.persistence.container import LONGEST_MANIFEST, MANIFEST
 from gainful.trees.booster_text import DEEPEST, BadBoosterText, check_booster_text
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fuzz_files.py"
-
-
-def test_a_few_hundred_damaged_files():
-    done = subprocess.run(
-        [sys.executable, SCRIPT, "--models", "400", "--letor", "400", "--jobs", "1", "--seed", "1"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"models: 400 files .* [1-9]\d* refused, [1-9]\d* read, 0 failed", done.stdout)
-
 
 # -- LightGBM's text ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -12,13 +13,14 @@ import sys
 import textwrap
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from serve_examples import client_of, server, train_data
+from serve_examples import NAMES, client_of, server, train_data
 
 import gainful
-from gainful.errors import DataError, FormatError
-from gainful.serve import schema
+from gainful.errors import DataError, FormatError, ParameterError
+from gainful.serve import Settings, schema
 from gainful.serve.model_slot import ModelSlot
 
 MANY = 100_000
@@ -53,7 +55,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_hundred_thousand_mistakes_are_told_as_quickly_as_one(name):
+def test_a_hundred_thousand_mistakes_are_reported_as_quickly_as_one(name):
     kind, body, line = WRONG[name]
     content = json.dumps(body).encode()
     start = time.process_time()
@@ -153,6 +155,37 @@ def test_connections_are_limited_in_number(path):
             assert answer.status == 200
 
 
+def ask_and_never_read(url):
+    """Ask until the server drops the connection."""
+    rows = json.dumps({"rows": [[0.5] * len(NAMES)] * 10_000}).encode()
+    head = f"POST /score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(rows)}"
+    with connect(url) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                client.sendall(head.encode() + b"\r\n\r\n" + rows)
+
+
+def test_clients_that_never_read_their_answers_are_dropped(path):
+    with server(path, "--timeout", "2", "--grace", "1000") as (process, url, lines):
+        ask_and_never_read(url)
+        with ThreadPoolExecutor(3) as pool:
+            asking = [pool.submit(ask_and_never_read, url) for _ in range(3)]
+            time.sleep(1.0)
+            os.kill(process.pid, signal.SIGTERM)  # must not wait for them either
+            assert process.wait(timeout=LATE) == 0
+        for one in asking:
+            one.result()
+    assert any(line["event"] == "client did not read its answer" for line in lines)
+
+
+@pytest.mark.parametrize("name", ["grace", "timeout", "watch"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 1e9])
+def test_times_are_finite(name, value):
+    with pytest.raises(ParameterError, match=rf"{name} of serve must be .*seconds, was"):
+        Settings(**{name: value})
+
+
 def test_the_process_ends_although_a_request_does_not(path):
     script = f"""
         import time
@@ -185,7 +218,7 @@ def test_the_process_ends_although_a_request_does_not(path):
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_file_is_refused_and_not_read_to_its_end(tmp_path):
+def test_what_is_not_a_file_is_refused_and_not_read_to_its_end(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(FormatError, match="not a regular file"):

@@ -336,6 +336,12 @@ def test_without_a_token_only_names_of_this_machine_are_answered(clients):
         b"[::1]:8000": True,
         b"[::2]": False,
         b"127.0.0.1.evil.com": False,
+        b"[::1].evil.com": False,
+        b"[::1]evil.com:80": False,
+        b"localhost:80.evil.com": False,
+        b"evil.com@localhost": False,
+        b"[::1": False,
+        b"[::1]:": True,
         b"10.0.0.1": False,
     }
     assert {name: _names_this_machine(name) for name in names} == names
@@ -369,7 +375,7 @@ def test_settings_are_checked(wrong):
 # -- what the server tells of itself -----------------------------------------------------------------------------------
 
 
-def test_failures_inside_are_told_to_the_log_and_not_to_the_client(paths, caplog):
+def test_internal_failures_go_to_the_log_and_not_to_the_client(paths, caplog):
     with client_of(paths["linear"]) as client:
         client.app.model_slot.current.model.predict = lambda X: 1 / 0
         with caplog.at_level(logging.INFO, "gainful.serve"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from scipy import sparse
 import gainful
 from gainful import Checkpoint, FormatError, GainfulError, ParameterError
 from gainful.errors import InterruptedFitWarning
-from gainful.training.checkpoint import CheckpointWarning, data_facts
+from gainful.persistence.container import pack, read_container, write_container
+from gainful.training.checkpoint import KIND, CheckpointWarning, data_facts
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True)
 PLAIN = st.recursive(
@@ -91,7 +93,7 @@ def test_a_damaged_checkpoint_is_refused_or_says_the_same(written, place, flip, 
     assert same(found.state, reopened(written).state)
 
 
-def test_other_files_are_no_checkpoints(tmp_path, parts):
+def test_other_files_are_not_checkpoints(tmp_path, parts):
     path = tmp_path / "m.gainful"
     gainful.save(gainful.RegressionRanker().fit(parts[0]), path)
     with pytest.raises(FormatError, match="not a gainful checkpoint"):
@@ -162,6 +164,114 @@ def test_a_fit_refuses_the_checkpoint_of_other_parameters_or_data(tmp_path, part
     assert not path.exists()
 
 
+# -- files that somebody changed, with sums that match -----------------------------------------------------------------
+
+
+def edit(path, change):
+    """Change the state in a checkpoint, and write it with the right checksums."""
+    manifest, state = read_container(KIND, path, 1 << 30)
+    change(state)
+    write_container(KIND, path, pack(KIND, {"training": manifest["training"]}, state))
+
+
+def loop_in_the_first_tree(state):
+    """Make the root its own child; the text keeps its length."""
+    start = state["trees"].index("left_child=") + len("left_child=")
+    end = state["trees"].index(" ", start)
+    state["trees"] = state["trees"][:start] + "0".zfill(end - start) + state["trees"][end:]
+
+
+def put(**changed):
+    return lambda state: state.update(changed)
+
+
+def put_in_monitor(**changed):
+    return lambda state: state["monitor"].update(changed)
+
+
+TREE_HARM = {
+    "loop": loop_in_the_first_tree,
+    "feature": lambda state: put(trees=state["trees"].replace("split_feature=", "split_feature=9", 1))(state),
+    "not trees": put(trees="tree\n" * 300),
+    "no trees": lambda state: state.pop("trees"),
+    "huge tree": put(tree=10**9),
+    "tree is text": put(tree="x"),
+    "seed": put(seed=-1),
+    "no monitor": put(monitor=None),
+    "best iteration": put_in_monitor(best_iteration=99),
+    "history": lambda state: state["monitor"]["history"].pop(),
+    "history of numbers": put_in_monitor(history=[1, 2]),
+    "objective": put(objective=[1]),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Checkpoints of three kinds of training, stopped in their second iteration."""
+    folder, (train, _) = tmp_path_factory.mktemp("stopped"), problem()
+    for name in STOPPED:
+        if name == "neural" and find_spec("torch") is None:
+            continue
+        with pytest.warns(InterruptedFitWarning):
+            gainful.ranker(name, **STOPPED[name]).fit(
+                train, checkpoint=folder / name, checkpoint_every=0, progress=Stop(2)
+            )
+    return folder
+
+
+STOPPED = {
+    "lambdamart": {"n_trees": 6, "n_leaves": 4, "n_jobs": 1, "colsample": 0.5},
+    "ranksvm": {"tol": 1e-9},
+    "neural": {"epochs": 3},
+}
+
+
+def refused(stopped, tmp_path, name, change):
+    path, (train, _) = tmp_path / "c.ckpt", problem()
+    shutil.copy(stopped / name, path)
+    edit(path, change)
+    with pytest.raises(FormatError, match=r"c\.ckpt: the checkpoint is damaged \(.+\); delete it to start afresh"):
+        gainful.ranker(name, **STOPPED[name]).fit(train, checkpoint=path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("harm", TREE_HARM)
+def test_a_harmful_checkpoint_of_trees_is_refused(stopped, tmp_path, harm):
+    refused(stopped, tmp_path, "lambdamart", TREE_HARM[harm])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(questions=np.zeros((3, 5), dtype=np.int64)),
+        put(gradients=np.zeros((0, 12))),
+        put(numbers=np.zeros((1, 3))),
+        put(seconds="soon"),
+        lambda state: state.pop("numbers"),
+    ],
+)
+def test_a_harmful_checkpoint_of_a_linear_ranker_is_refused(stopped, tmp_path, change):
+    refused(stopped, tmp_path, "ranksvm", change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(weights_0=np.zeros((1, 1))),
+        put(kept_0=np.zeros((1, 1))),
+        put(memory_0_exp_avg=np.zeros((1, 1), dtype=np.float32)),
+        put(memory_99_exp_avg=np.zeros((1, 1), dtype=np.float32)),
+        put(dropout=np.zeros(3, dtype=np.uint8)),
+        put(order={"state": 1}),
+        put(seed="x"),
+        lambda state: state.pop("kept_1"),
+    ],
+)
+def test_a_harmful_checkpoint_of_a_net_is_refused(stopped, tmp_path, change):
+    pytest.importorskip("torch")
+    refused(stopped, tmp_path, "neural", change)
+
+
 def test_when_it_is_written_and_deleted(tmp_path, monkeypatch):
     train, valid = problem()
     path, now, saves = tmp_path / "c.ckpt", [0.0], []
@@ -180,7 +290,7 @@ def test_when_it_is_written_and_deleted(tmp_path, monkeypatch):
     assert path.exists()
 
 
-def test_training_goes_on_where_no_checkpoint_can_be_written(tmp_path):
+def test_training_continues_if_a_checkpoint_cannot_be_written(tmp_path):
     train, _ = problem()
     folder = tmp_path / "away"
     folder.mkdir()

@@ -65,7 +65,7 @@ def test_new_values_go_to_the_nearest_bin_in_order(values, most, new):
     assert all(b[-1] - b[0] <= binner.lengths_[0] for b in bins)
 
 
-def test_nothing_is_spent_where_there_are_no_data():
+def test_gaps_get_no_bins():
     values = np.concatenate([np.linspace(0, 1, 500), np.linspace(1e6, 1e6 + 1, 500)])
     binner = AdaptiveBinner(64).fit(values[:, None])
     assert binner.lengths_[0] < 0.05
@@ -111,8 +111,17 @@ def test_missing_values_have_the_code_after_the_last_bin(rng, store):
     assert set(codes[::5, 1]) == {binner.n_bins_[1]}
     assert codes[np.isfinite(X[:, 1]), 1].max() == binner.n_bins_[1] - 1
     assert codes.max() < 16
-    with pytest.raises(DataError, match=r"feature 1 of row 0 is missing \(NaN\), but had no missing value"):
-        binner.transform(store(np.full((2, 3), np.nan)))
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_a_missing_value_is_zero_where_training_had_none(rng, store):
+    """As in trees trained without missing values."""
+    X = rng.normal(size=(600, 2))
+    X[::5, 1] = np.nan
+    binner = AdaptiveBinner(16).fit(store(X))
+    codes = binner.transform(store(np.array([[np.nan, np.nan], [0.0, np.nan]])))
+    assert codes[0].tolist() == codes[1].tolist()
+    assert 0 < codes[0, 0] < binner.n_bins_[0] - 1
 
 
 def test_sparse_is_binned_as_dense(rng):
@@ -144,7 +153,7 @@ def test_frames_keep_their_names(rng):
         binner.transform(frame[["body"]])
 
 
-def test_mistakes_are_said():
+def test_mistakes_are_reported():
     with pytest.raises(ParameterError, match="n_bins of AdaptiveBinner must be"):
         AdaptiveBinner(1).fit([[1.0]])
     with pytest.raises(NotFittedError, match="call fit first"):

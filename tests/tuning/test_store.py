@@ -71,7 +71,7 @@ def test_damage_and_strangers_are_refused(tmp_path):
         store.append({"trial": 0})
     text = path.read_text()
     path.write_text(text + "[1]\n" + text.splitlines()[1] + "\n")
-    with pytest.raises(FormatError, match="line 3: is damaged; remove the file"):
+    with pytest.raises(FormatError, match="line 3: is damaged; remove this line"):
         Store(path, KEY)
     path.write_text('{"some": "other file"}\n')
     with pytest.raises(FormatError, match="does not hold gainful results"):
@@ -79,6 +79,27 @@ def test_damage_and_strangers_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FormatError, match="cannot be written"):
         Store(tmp_path / "file" / "a.jsonl", KEY)
+
+
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_flipped_bit_is_never_read(tmp_path, line):
+    path = tmp_path / "a.jsonl"
+    with Store(path, KEY) as store:
+        store.append({"label": "regression", "value": 0.904})
+        store.append({"label": "regression", "value": 0.91})
+    lines = path.read_bytes().splitlines(keepends=True)
+    for at in range(len(lines[line - 1]) - 1):
+        flipped = bytearray(lines[line - 1])
+        flipped[at] ^= 1 << (at % 7)
+        path.write_bytes(b"".join([*lines[: line - 1], bytes(flipped), *lines[line:]]))
+        with pytest.raises(StoreError, match=r"a\.jsonl(, line \d)?: (is damaged|holds results of|does not hold)"):
+            Store(path, KEY)
+
+
+def test_a_file_of_an_older_layout_is_refused_as_such(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"gainful": "results", "format": 2, **KEY}) + "\n")
+    with pytest.raises(StoreError, match="a newer or older layout"):
+        Store(tmp_path / "a.jsonl", KEY)
 
 
 def test_two_runs_do_not_share_a_file(tmp_path):

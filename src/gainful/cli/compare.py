@@ -43,6 +43,9 @@ def compare(
         str | None,
         typer.Option("--models", help="Models for --losses: linear, trees, net. Default: all installed."),
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Time for auto to train in, per fold.", show_default="60")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Ranker to test the others against. Default: the first.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
@@ -75,6 +78,7 @@ def compare(
     merge: options.Merge = False,
     read: options.Read = None,
     report: Annotated[Path | None, typer.Option(help="Folder for a report as HTML, Markdown, LaTeX and JSON.")] = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train several rankers on the same queries and show which is better, by how much, and whether it is significant.
@@ -90,7 +94,7 @@ def compare(
 
     shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
     _refuse_useless_options(data, test, valid, folds, sizes)
-    contestants = _contestants(rankers, losses, models)
+    contestants = _contestants(rankers, losses, models, seconds)
     settings: dict[str, Any] = {
         "test": test,
         "valid": valid,
@@ -163,13 +167,19 @@ def _print_notes(job: ComparisonJob, data: Path | None, test: Path | None, few: 
         say("comparing a useful few; choose others with --rankers: names that gainful rankers lists, or all")
 
 
-def _contestants(rankers: str, losses: str | None, models: str | None) -> Any:
+def _contestants(rankers: str, losses: str | None, models: str | None, seconds: float | None) -> Any:
     """The rankers named, or those of the grid of losses and models."""
+    from gainful.comparison.contestants import within_seconds
     from gainful.comparison.grid import loss_grid
     from gainful.errors import ParameterError
+    from gainful.parameters.constraints import split_outside_brackets
+    from gainful.rankers.registry import USEFUL_FEW
 
     if losses is None and models is None:
-        return rankers
+        if seconds is None:
+            return rankers
+        few = rankers == DEFAULT_RANKERS
+        return within_seconds(USEFUL_FEW if few else split_outside_brackets(rankers, ","), seconds)
     if rankers != DEFAULT_RANKERS:
         raise ParameterError("--losses and --models define the rankers; leave out --rankers")
     return loss_grid("all" if losses is None else losses, models)
@@ -179,11 +189,13 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
     from gainful.cli.console import has_compiled, print_json, say, stdout
     from gainful.comparison.render import renderable
 
-    if json:
-        print_json(result.to_dict())
-    else:
-        stdout().print(renderable(result))
-        if has_compiled():
-            say("times include compiling kernels, which the next run will not need")
-    if report is not None:  # last, so that the result is shown even if writing fails
-        say(f"report: {result.to_report(report)}")
+    try:
+        if json:
+            print_json(result.to_dict())
+        else:
+            stdout().print(renderable(result))
+            if has_compiled():
+                say("times include compiling kernels, which the next run will not need")
+    finally:  # after the table, so that it is shown even if writing fails; and even if nobody reads the table
+        if report is not None:
+            say(f"report: {result.to_report(report)}")

@@ -9,15 +9,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from gainful.errors import DataWarning
+from gainful.errors.terminal import make_console
 from gainful.persistence.jsonable import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 QUIET_SECONDS = 1.0  # compilation shorter than this is not reported
 WIDTH_WITHOUT_TERMINAL = 140  # of a file or a pipe, so that tables are not wrapped at 80
@@ -26,11 +29,11 @@ _displays: list[Console] = []  # that show bars or a spinner; lines printed mean
 
 
 def stdout() -> Console:
-    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
+    return make_console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
 
 
 def stderr() -> Console:
-    return Console(stderr=True, highlight=False)
+    return make_console(stderr=True, highlight=False)
 
 
 def say(message: str, style: str = "dim") -> None:

@@ -18,7 +18,9 @@ def export(
     format: Annotated[
         str | None,
         typer.Option(
-            "--format", help="Format of trees for elasticsearch and opensearch: xgboost (default) or ranklib."
+            "--format",
+            help="Format of trees for elasticsearch and opensearch: xgboost or ranklib. Default: the one that is right "
+            "in --engine-version, or xgboost.",
         ),
     ] = None,
     check: Annotated[
@@ -33,6 +35,14 @@ def export(
     missing: Annotated[
         str, typer.Option("--missing", help="Missing values: model (as the model handles them), or zero.")
     ] = "model",
+    engine_version: Annotated[
+        str | None,
+        typer.Option(
+            "--engine-version",
+            help="Version of elasticsearch, opensearch or solr, such as 3.5: versions differ in what they do with "
+            "missing values.",
+        ),
+    ] = None,
     read: options.Read = None,
     json: options.Json = False,
 ) -> None:
@@ -45,12 +55,13 @@ def export(
     rows = None if check is None else load_data(check, parse_format_options(read), fitted.n_features_in_)
     done = write(
         fitted, output, to=to, format=format, check_on=rows, name=name, feature_set=feature_set, store=store,
-        missing=missing,
+        missing=missing, engine_version=engine_version,
     )  # fmt: skip
     if json:
         print_json(
             {
                 "to": done.to,
+                "format": done.format,
                 "files": [str(file) for file in done.files],
                 "features": len(done.features),
                 "largest_difference": done.largest_difference,

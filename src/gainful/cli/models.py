@@ -35,6 +35,8 @@ def train(
         typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the ranker. Repeatable."),
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Time for auto to train in.", show_default="600")] = None,
+    trials: Annotated[int | None, typer.Option(help="Number of rankers for auto to try, instead of a time.")] = None,
     start: Annotated[
         Path | None,
         typer.Option(
@@ -50,6 +52,7 @@ def train(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train one ranker and write it to a model file. Ctrl-C keeps the best model so far."""
@@ -62,7 +65,8 @@ def train(
     from gainful.rankers.model_file import save
     from gainful.training.checkpoint import Checkpoint
 
-    model = ranker_with_settings(ranker, set or []) if start is None else _model_to_continue(start, ranker, set or [])
+    settings = [*(set or []), *_budget(ranker, seconds=seconds, trials=trials)]
+    model = ranker_with_settings(ranker, settings) if start is None else _model_to_continue(start, ranker, settings)
     model._check_parameters()
     _refuse_same_file(output, checkpoint, data, valid, start)
     refuse_unwritable(output)
@@ -101,10 +105,13 @@ def train(
     if "valid" in parts:
         best = max((row["validation"] for row in model.history_ if row["validation"] is not None), default=None)
         facts[f"validation {_metric_name(model)}"] = best
+    board = getattr(model, "leaderboard_", None)
     if json:
-        print_json(facts)
-    else:
-        stdout().print(key_value_table([(name, _text(value)) for name, value in facts.items()]))
+        print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
+        return
+    stdout().print(key_value_table([(name, _text(value)) for name, value in facts.items()]))
+    if board is not None:
+        stdout().print(_leaderboard_table(board))
 
 
 def predict(
@@ -187,6 +194,33 @@ def evaluate(
     stdout().print(_metric_table(names, means, rows, values))
 
 
+def _budget(ranker: str, **given: float | None) -> list[str]:
+    """The options --seconds and --trials as settings."""
+    from gainful.errors import ParameterError
+    from gainful.rankers.registry import RANKERS
+
+    known = RANKERS[ranker].cls.parameters if ranker in RANKERS else given
+    for name, value in given.items():
+        if value is not None and name not in known:
+            raise ParameterError(f"--{name} is for auto, which chooses rankers; {ranker} trains one model")
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _leaderboard_table(board: Any) -> Any:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    head, *body = board.cells()
+    for place, name in enumerate(head):
+        table.add_column(name, justify="left" if place in (0, len(head) - 1) else "right")
+    for line in body:
+        table.add_row(*(Text(cell) for cell in line))
+    return Group(table, Text(board.sentence))
+
+
 def _scores_as_json(blocks: Iterator[tuple[Array, Array]]) -> Iterator[str]:
     import numpy as np
 
@@ -228,11 +262,11 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
 ) -> None:
     from gainful.cli.console import progress_bars, progress_note, say
-    from gainful.cli.inputs import warn_of_data
+    from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
 
-    warn_of_data(data, valid)
+    print_data_warnings(data, valid)
     with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, skip_checks():
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")

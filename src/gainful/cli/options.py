@@ -38,6 +38,23 @@ Cluster = Annotated[
     ),
 ]
 
+
+def _limit_memory(context: typer.Context, size: str | None) -> None:
+    from gainful.compute.memory import memory_limit
+
+    context.with_resource(memory_limit(size))
+
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        callback=_limit_memory,
+        help="Memory to use, such as 8GB; off for no limit. Default: what the process may take.",
+    ),
+]
+
 # -- tuning ------------------------------------------------------------------------------------------------------------
 
 Search = Annotated[str, typer.Option("--search", help="Search method: random (evenly spread), grid or optuna.")]

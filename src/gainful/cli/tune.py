@@ -52,6 +52,7 @@ def tune(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Choose the parameters of a ranker on validation data. Ctrl-C ends the search and shows the best so far."""

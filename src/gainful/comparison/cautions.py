@@ -6,17 +6,33 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gainful.comparison.statistics import N_FLIPS, POWER, least_p
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
 
 NAMED = 3  # rankers that a sentence names; the rest are counted
+WILCOXON_ALONE = (
+    "Marks follow Wilcoxon's test alone, which assumes that differences are symmetric about their median: where they "
+    "are skewed, it may mark a ranker whose mean is equal, the more often the more queries. The randomisation test "
+    "compares means."
+)
+FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benchmarks/experiment_statistics.py)
 
 
 def cautions(comparison: Comparison) -> list[str]:
-    """Warnings about the headline metric; none if every difference is marked or nothing is tested."""
+    """Warnings about the tests and the intervals of the headline metric."""
     heading = comparison.headings[comparison.headline]
+    return [*_about_tests(comparison, heading), *_about_intervals(comparison, heading)]
+
+
+# -- tests -------------------------------------------------------------------------------------------------------------
+
+
+def _about_tests(comparison: Comparison, heading: str) -> list[str]:
+    """None if every difference is marked or nothing is tested."""
     tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
     if not tests or comparison.marking_test is None:
         return []
@@ -32,11 +48,14 @@ def cautions(comparison: Comparison) -> list[str]:
         lines.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
     flips = [t for t in hopeless if _held_by_flips(comparison, t)]
     few = [t for t in hopeless if t not in flips]
-    lines += [_too_few(comparison, few, len(tests))] if few else []
+    lines += [_too_few_queries(comparison, few, len(tests))] if few else []
     lines += [_too_few_flips(comparison, flips, len(tests))] if flips else []
     # If no result could be significant, the size of detectable differences no longer matters.
     left = [t for t in tests if t not in hopeless and t not in same]
-    return lines + _undecided(comparison, heading, left)
+    lines += _undecided_differences(comparison, heading, left)
+    if comparison.marking_test == "wilcoxon":
+        lines.append(WILCOXON_ALONE)
+    return lines
 
 
 def _held_by_flips(comparison: Comparison, t: PairedTest) -> bool:
@@ -57,7 +76,7 @@ def _correction(n_rankers: int) -> str:
     return f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
 
 
-def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
+def _too_few_queries(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
     best = min(t.smallest_p for t in tests)
     differ = max(t.wins + t.losses for t in tests)
     queries = max(t.n_queries for t in tests)
@@ -69,7 +88,7 @@ def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int
     )
 
 
-def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
+def _undecided_differences(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
     """Differences without a mark, smaller than this many queries usually detect."""
     open_ = [
         t for t in tests if comparison.verdict(t.ranker, t.measure) == 0 and abs(t.difference) < t.detectable
@@ -90,6 +109,37 @@ def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]
             f"{_round(nearest.queries_needed)} queries"
         )
     return [sentence + "."]
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------------
+
+
+def _about_intervals(comparison: Comparison, heading: str) -> list[str]:
+    """Whether few queries make the intervals too narrow; those of 0/1 metrics hold for any number."""
+    if comparison.is_binary(heading):
+        return []
+    n = max(int((~np.isnan(comparison.per_query(label, heading))).sum()) for label in comparison.labels)
+    if n < 2:  # there are no intervals
+        return []
+    level = f"{100 * comparison.level:.6g} %"
+    if n < FEW:
+        return [
+            f"Intervals from {n} test queries may be too narrow: with fewer than {FEW} queries and skewed values or "
+            f"differences, a {level} interval holds the true mean less often than it says."
+        ]
+    tests = [t for (_, measure), t in comparison.paired_tests.items() if measure == heading]
+    few = [t for t in tests if 0 < t.wins + t.losses < FEW]
+    if not few:
+        return []
+    differ = max(t.wins + t.losses for t in few)
+    return [
+        f"The intervals of differences from {comparison.baseline} may be too narrow for "
+        f"{_names([t.ranker for t in few])}: only {differ} of the test queries differ, and from fewer than {FEW} a "
+        f"{level} interval holds the true difference less often than it says."
+    ]
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
 
 
 def _names(labels: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
 from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
 
-__all__ = ["contestants", "resolve_rankers", "ranker_from_spec", "ranker_with_settings"]
+AUTO_SECONDS = 60.0  # for auto among the useful few
+__all__ = ["contestants", "resolve_rankers", "ranker_from_spec", "ranker_with_settings", "within_seconds"]
 
 
 def contestants(rankers: Any) -> dict[str, Ranker]:
@@ -55,10 +56,21 @@ def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
     return chosen
 
 
-def _group(word: str) -> list[str]:
-    """The installed rankers of a group, "few" or "all"; none for any other word."""
-    names = {"few": USEFUL_FEW, "all": tuple(RANKERS)}.get(word, ())
-    return [name for name in names if RANKERS[name].installed]
+def _group(word: str) -> dict[str, str]:
+    """The installed rankers of a group, "few" or "all" (all that are not blends); none for any other word."""
+    single = tuple(name for name, entry in RANKERS.items() if entry.kind != "blend")
+    names = {"few": USEFUL_FEW, "all": single}.get(word, ())
+    return within_seconds([name for name in names if RANKERS[name].installed], AUTO_SECONDS)
+
+
+def within_seconds(specs: Iterable[str], seconds: float) -> dict[str, str]:
+    """Label → spec, where ``auto`` gets this time per training unless it names a budget."""
+    return {spec: f"{spec}:seconds={seconds:g}" if _needs_budget(spec) else spec for spec in specs}
+
+
+def _needs_budget(spec: str) -> bool:
+    name, *settings = split_outside_brackets(spec, ":")
+    return name == "auto" and not any(one.startswith(("seconds=", "trials=")) for one in settings)
 
 
 def _as_list(rankers: Any) -> Iterable[Any]:

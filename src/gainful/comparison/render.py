@@ -14,6 +14,7 @@ from rich.text import Text
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
 from gainful.comparison.tables import Cell, Table, differences_table, legend, means_table, notes, percent
+from gainful.errors.terminal import make_console
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
@@ -114,7 +115,7 @@ def fold(text: str, width: int | None) -> str:
 
 def plain_text(comparison: Comparison, width: int) -> str:
     """Tables and notes as text without colours."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
+    console = make_console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
     console.print(renderable(comparison))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
@@ -222,7 +223,7 @@ def latex(comparison: Comparison) -> str:
 
 
 def _latex_caption(comparison: Comparison) -> str:
-    lines = [f"Means over {len(comparison.query_ids):,} test queries, {percent(comparison.level)} bootstrap intervals."]
+    lines = [f"Means over {len(comparison.query_ids):,} test queries, {percent(comparison.level)} intervals."]
     if len(comparison.labels) > 1 and comparison.tests:
         lines.append(legend(comparison))
     return latex_text(" ".join([*lines, *comparison.cautions]))

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.statistics import (
-    bootstrap_intervals,
     detectable,
+    difference_intervals,
     effect_size,
     holm,
+    is_binary,
     least_p,
+    mean_intervals,
     p_values,
     queries_needed,
     smallest_p,
@@ -75,7 +77,7 @@ class PairedTest:
     losses: int
     p: Mapping[str, float]
     p_holm: Mapping[str, float]
-    interval: tuple[float, float]  # bootstrap, for the difference
+    interval: tuple[float, float]  # for the difference
     effect_size: float  # Cohen's d_z
     superiority: float  # probability of being better on a query; ties count half
     smallest_p: float  # the smallest corrected p-value that the marking test could give, whatever the signs
@@ -261,7 +263,13 @@ class Comparison:
             columns = [self.differences(label, self.baseline, measure) for label in others]
             raw = {test: p_values(test, columns, self.seed) for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
-            low, high = bootstrap_intervals(np.column_stack(columns), level=self.level, seed=self.seed)
+            low, high = difference_intervals(
+                np.column_stack(columns),
+                level=self.level,
+                highest=self._highest(measure),
+                binary=self.is_binary(measure),
+                seed=self.seed,
+            )
             marking = [1.0] * len(others) if self.marking_test is None else raw[self.marking_test]
             for i, label in enumerate(others):
                 d = columns[i][~np.isnan(columns[i])]
@@ -294,19 +302,33 @@ class Comparison:
 
     @property
     def level(self) -> float:
-        """Level of the bootstrap intervals: 1 − alpha."""
+        """Level of the intervals: 1 − alpha."""
         return 1.0 - self.alpha
 
     def interval(self, label: str, measure: Metric | str) -> tuple[float, float]:
-        """Bootstrap interval for :meth:`mean` over resampled test queries, with the models fixed."""
+        """Interval for :meth:`mean` over other queries like the test queries, with the models fixed.
+
+        Exact where the metric is 0 or 1 on every test query, else by the bootstrap.
+        """
         self.per_query(label, measure)  # refuses unknown names
         key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
         if key not in self._intervals:
             values = np.column_stack([self.per_query(name, key) for name in self.labels])
-            ends = bootstrap_intervals(values, self.query_weights, level=self.level, seed=self.seed)
+            highest = self._highest(key)
+            ends = mean_intervals(values, self.query_weights, level=self.level, highest=highest, seed=self.seed)
             pairs = zip(*(end.tolist() for end in ends), strict=True)
             self._intervals[key] = dict(zip(self.labels, pairs, strict=True))
         return self._intervals[key][label]
+
+    def is_binary(self, measure: Metric | str) -> bool:
+        """Whether the measure is 0 or 1 on every test query, for every ranker."""
+        return all(is_binary(self.per_query(label, measure)) for label in self.labels)
+
+    def _highest(self, measure: str) -> float:
+        """The highest value that the measure can have."""
+        if measure == CURVE_SUM:
+            return float(len(self.curve))
+        return np.inf if self._metric(measure).kind == "dcg" else 1.0
 
     @cached_property
     def _intervals(self) -> dict[str, dict[str, tuple[float, float]]]:

@@ -106,7 +106,15 @@ class RunStore:
         # Unlike trials, a result also depends on the budget and the test data.
         how = {} if plan is None else plan.to_dict()
         of = fingerprint(fingerprints.test, how, [str(m) for m in measures])
-        return cls(file, next((decode(r, measures) for r in file.rows if r.get("of") == of), None), of, measures)
+        found = next((i for i, row in enumerate(file.rows) if row.get("of") == of), None)
+        try:
+            run = None if found is None else decode(file.rows[found], measures)
+            if run is not None and (run.label, run.fold) != (label, fold):
+                raise ValueError("the result of another fold")
+        except (LookupError, TypeError, ValueError):
+            file.close()
+            raise file.damage(found or 0) from None
+        return cls(file, run, of, measures)
 
     @classmethod
     def check(

@@ -1,5 +1,7 @@
 """Paired statistics of per-query values: tests, intervals, effect sizes, and what the number of queries can detect.
 
+``benchmarks/experiment_statistics.py`` measures how often each test raises a false alarm and each interval holds.
+
 Conventions
 -----------
 ``differences`` is (n_queries,), or (n_queries, k) for k rankers at once; a query that a metric skips is NaN and left
@@ -125,48 +127,121 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-# -- bootstrap ---------------------------------------------------------------------------------------------------------
+# -- intervals ---------------------------------------------------------------------------------------------------------
+
+
+def mean_intervals(
+    values: Array, weights: Array | None = None, *, level: float = 0.95, highest: float = math.inf, seed: int = 0
+) -> tuple[Array, Array]:
+    """Lower and upper ends of an interval for the mean of each column of a metric between 0 and ``highest``.
+
+    Exact if all values are 0 or 1, otherwise by the bootstrap. ``values`` is (n_queries, k), NaN if skipped;
+    ``weights`` (n_queries,) makes the means weighted. With fewer than two queries an interval is NaN.
+    """
+    if is_binary(values):
+        return exact_intervals(values, weights, level=level)
+    low, high = bootstrap_intervals(values, weights, level=level, seed=seed)
+    return np.clip(low, 0.0, highest), np.clip(high, 0.0, highest)
+
+
+def difference_intervals(
+    differences: Array, *, level: float = 0.95, highest: float = math.inf, binary: bool = False, seed: int = 0
+) -> tuple[Array, Array]:
+    """The same for mean differences; ``binary`` if they are differences of values that are 0 or 1."""
+    if binary:
+        return paired_binary_intervals(differences, level=level)
+    low, high = bootstrap_intervals(differences, level=level, seed=seed)
+    return np.clip(low, -highest, highest), np.clip(high, -highest, highest)
+
+
+def is_binary(values: Array) -> bool:
+    """Whether all values that are not skipped are 0 or 1."""
+    return bool((np.isnan(values) | (values == 0) | (values == 1)).all())
+
+
+def exact_intervals(values: Array, weights: Array | None = None, *, level: float = 0.95) -> tuple[Array, Array]:
+    """Clopper and Pearson's interval (1934) for the mean of values that are 0 or 1: it holds for every true mean.
+
+    Weighted queries count as (Σ w)² / Σ w² queries of equal weight.
+    """
+    from scipy.special import betaincinv
+
+    kept = ~np.isnan(values)
+    weight = kept * (np.ones(len(values)) if weights is None else weights)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):  # without queries there is no interval
+        mean = (weight * np.nan_to_num(values)).sum(axis=0) / weight.sum(axis=0)
+        n = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
+    ones, zeros, tail = n * mean, n * (1 - mean), (1 - level) / 2
+    low = np.where(ones > 0, betaincinv(np.maximum(ones, ROUNDING), zeros + 1, tail), 0.0)
+    high = np.where(zeros > 0, betaincinv(ones + 1, np.maximum(zeros, ROUNDING), 1 - tail), 1.0)
+    few = kept.sum(axis=0) < 2
+    return np.where(few, np.nan, low), np.where(few, np.nan, high)
+
+
+def paired_binary_intervals(differences: Array, *, level: float = 0.95) -> tuple[Array, Array]:
+    """Student's interval for the mean of differences that are −1, 0 or 1, after adding one of each sign to the data.
+
+    The two keep it from being too narrow where few queries differ. Bonett and Price (2012) add them too, but take the
+    normal quantile, which is too narrow where nearly all queries differ.
+    """
+    from scipy import stats
+
+    n = (~np.isnan(differences)).sum(axis=0) + 2
+    wins, losses = (((differences == sign).sum(axis=0) + 1) / n for sign in (1, -1))
+    mean = wins - losses
+    half = stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt((wins + losses - mean**2) / (n - 1))
+    low, high = np.maximum(mean - half, -1.0), np.minimum(mean + half, 1.0)
+    return np.where(n < 4, np.nan, low), np.where(n < 4, np.nan, high)
 
 
 def bootstrap_intervals(
     values: Array, weights: Array | None = None, *, level: float = 0.95, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Lower and upper ends of a bootstrap interval for the mean of each column, (k,) and (k,).
+    """Studentised bootstrap interval for the mean of each column, never shorter than Student's on either side.
 
-    Queries are drawn with replacement, 10,000 times; the ends are the quantiles β and 1 − β of the resampled means with
-    β = Φ(−√(n / (n − 1)) t_{(1 + level) / 2, n − 1}). For large n that is (1 − level) / 2, the plain percentile
-    interval; for small n it is wider, as Student's interval is wider than the normal one (Hesterberg, 2015). ``values``
-    is (n_queries, k), NaN if skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries
-    the interval is NaN.
+    Queries are drawn with replacement, 10,000 times. Each resample b gives t_b = (m_b − m) / s_b with its mean m_b and
+    its standard error s_b; the ends are m − s max(q, t) and m − s min(q′, −t), where q and q′ are the quantiles
+    (1 ± level) / 2 of t_b and t is Student's. s_b² is averaged with s², which counts as one query, because resamples of
+    few queries may have no spread at all.
     """
-    resampled = _resampled_means(values, weights, seed)
+    from scipy import stats
+
     ends = np.full((2, values.shape[1]), np.nan)
     counts = (~np.isnan(values)).sum(axis=0)
-    quantiles = np.nanquantile if np.isnan(resampled).any() else np.quantile  # nanquantile is far slower
-    for n in np.unique(counts[counts > 1]):
-        same = counts == n
-        tail = _tail(int(n), level)
-        ends[:, same] = quantiles(resampled[:, same], [tail, 1 - tail], axis=0)
+    enough = counts > 1
+    if not enough.any():
+        return ends[0], ends[1]
+    values, n = values[:, enough], counts[enough]
+    kept = ~np.isnan(values)
+    weight = kept * (np.ones(len(values)) if weights is None else weights)[:, None]
+    mean = (weight * np.nan_to_num(values)).sum(axis=0) / weight.sum(axis=0)
+    centred = np.where(kept, values - mean, 0.0)
+    error = np.sqrt(n / (n - 1) * ((weight * centred) ** 2).sum(axis=0)) / weight.sum(axis=0)
+    drawn = _resampled_t(weight, centred, error, n, seed)
+    quantiles = np.nanquantile if np.isnan(drawn).any() else np.quantile  # nanquantile is far slower
+    tails = quantiles(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    student = stats.t.ppf((1 + level) / 2, n - 1)
+    ends[0, enough] = mean - error * np.maximum(tails[1], student)
+    ends[1, enough] = mean - error * np.minimum(tails[0], -student)
     return ends[0], ends[1]
 
 
-def _tail(n: int, level: float) -> float:
-    from scipy import stats
-    from scipy.special import ndtr
-
-    return float(ndtr(-math.sqrt(n / (n - 1)) * stats.t.ppf((1 + level) / 2, n - 1)))
-
-
-def _resampled_means(values: Array, weights: Array | None, seed: int) -> Array:
-    """The mean of each column in each resample, (draws, k)."""
-    kept = ~np.isnan(values)
-    weight = kept * (np.ones(len(values)) if weights is None else weights)[:, None]
-    total = weight * np.nan_to_num(values)
-    below = weight[:, :1] if kept.all() else weight  # one column is enough if nothing is skipped
+def _resampled_t(weight: Array, centred: Array, error: Array, n: Array, seed: int) -> Array:
+    """(m_b − m) / s_b of each column in each resample, (draws, k)."""
+    weighted = not is_binary(weight)
+    below = weight[:, :1] if (weight == weight[:, :1]).all() else weight  # one column is enough if nothing is skipped
+    first = weight * centred
+    second, cross = first**2, weight * first
+    blocks = []
     with np.errstate(invalid="ignore"):  # a resample with only skipped queries has no mean
-        return np.concatenate(
-            [(c @ total) / (c @ below) for c in _draw_blocks("draw_counts", len(values), N_RESAMPLES, seed)]
-        )
+        for c in _draw_blocks("draw_counts", len(weight), N_RESAMPLES, seed):
+            total, sums = c @ below, c @ first
+            shift = sums / total
+            middle, squares = (c @ cross, c @ below**2) if weighted else (sums, total)
+            spread = n / (n - 1) * np.maximum(c @ second - shift * (2 * middle - shift * squares), 0.0) / total**2
+            s = np.sqrt((n * spread + error**2) / (n + 1))
+            blocks.append(shift / np.where(s > 0, s, 1.0))
+    return np.concatenate(blocks)
 
 
 def _draw_blocks(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:

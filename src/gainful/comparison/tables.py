@@ -142,9 +142,16 @@ def legend(comparison: Comparison, best: str = "bold") -> str:
 def tests_note(comparison: Comparison) -> str:
     names = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in shown_tests(comparison))
     return (
-        f"p-values: {names}; Holm-corrected over the rankers. Intervals: bootstrap over the test queries, not "
-        "corrected. Effect: mean difference divided by its standard deviation."
+        f"p-values: {names}; Holm-corrected over the rankers. Intervals: {interval_method(comparison)}, not corrected. "
+        "Effect: mean difference divided by its standard deviation."
     )
+
+
+def interval_method(comparison: Comparison) -> str:
+    """How the intervals of the headline metric were found, in words."""
+    if comparison.is_binary(comparison.headline):
+        return "Clopper-Pearson for means of 0 and 1, Student's with a win and a loss added for differences"
+    return "studentised bootstrap over the test queries"
 
 
 def tuning_note(comparison: Comparison) -> str:

@@ -182,6 +182,27 @@ def limit_torch_threads(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+# -- forks -------------------------------------------------------------------------------------------------------------
+#
+# A forked child inherits OpenMP's list of waiting threads, but not the threads: the first parallel loop on all of them
+# waits for ever. The list belongs to the thread that forked; threads that the child starts begin with an empty one.
+
+
+@cache
+def run_alone_after_fork(library: Any) -> None:
+    """Let a forked child run the loops of this OpenMP library on its first thread alone; results keep every bit."""
+    alone = _caller_alone(library)
+    if alone.possible and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=alone.stay)
+
+
+@cache
+def limit_torch_after_fork(torch: Any) -> None:
+    """Let a forked child use one of PyTorch's threads; the last digits of a net trained there may differ."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
+
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +253,12 @@ class CallerAlone:
             with self._lock:
                 self._inside -= 1
                 self._set(before)
+
+    def stay(self) -> None:
+        """From here on, this thread always works alone. For a child process, in which no other thread lives yet."""
+        assert self._set is not None
+        self._lock, self._inside = threading.Lock(), 0  # another thread may have held the lock at the fork
+        self._set(0)
 
 
 _caller_alone = cache(CallerAlone)  # one per library: trainings in several threads share the value to restore

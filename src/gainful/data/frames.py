@@ -10,7 +10,6 @@ import numpy.typing as npt
 from gainful.data.numbers import fill_masked, native_floats
 from gainful.errors import DataError
 
-FloatArray = npt.NDArray[np.floating[Any]]
 CODES = (np.uint8, np.uint16)
 
 

@@ -112,8 +112,16 @@ class ClusterError(GainfulError):
     """A cluster is not available, cannot do what was asked, or was lost during a computation."""
 
 
+class MemoryLimitError(GainfulError, MemoryError):
+    """A computation would take clearly more memory than the process may have."""
+
+
 class ExportError(GainfulError):
     """A format cannot represent a model, or an export does not score as the model does."""
+
+
+class MemoryWarning(UserWarning):
+    """A computation may take more memory than the process may have."""
 
 
 class InterruptedFitWarning(UserWarning):
@@ -144,7 +152,7 @@ def command_line_words() -> Iterator[None]:
         _on_command_line = before
 
 
-def worded(python: str, command_line: str) -> str:
+def wording(python: str, command_line: str) -> str:
     """The text for the interface in use."""
     return command_line if _on_command_line else python
 
@@ -165,8 +173,8 @@ def option(name: str, value: object = ...) -> str:
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
         plain = setting.replace("…", "")  # a placeholder needs no quotes
-        return worded(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
-    return worded(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
+        return wording(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
+    return wording(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

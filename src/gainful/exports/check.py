@@ -1,12 +1,13 @@
 """The check of an export: the model and the format's own rules must give the same scores.
 
 Rows are made up around the model's thresholds (on them, just above, just below, zero, missing), and taken from data if
-any is given. They are float32, as features are in every engine.
+any is given. They are float32, as features are in every engine; ranks are also compared with those that the model
+gives the data before rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,9 @@ class Comparison:
 
     ``difference`` is the largest difference, ``allowed`` the tolerance of the row that comes closest to exceeding it.
     ``swapped`` counts the rows at another rank; ``swapped_gap`` is the largest difference between the model's scores of
-    two documents that swapped places or became equal. ``good``: every row is within its tolerance, and so is the order.
+    two documents that swapped places or became equal. ``moved`` counts the rows that have another rank than the model
+    gives them with features in double precision. ``good``: every row is within its tolerance, and so is the order;
+    rows that only rounding the features moves do not count against it.
     """
 
     n_rows: int
@@ -42,12 +45,16 @@ class Comparison:
     swapped: int
     swapped_gap: float
     good: bool
+    moved: int = 0
 
     def __str__(self) -> str:
-        if not self.swapped:
-            order = "ranks equal"
-        else:
+        order = "ranks equal"
+        if self.swapped:
             order = f"{self.swapped} rows at other ranks, all among scores closer than {self.swapped_gap:.2g}"
+        if self.moved != self.swapped:
+            order += (
+                f" with features in float32; {self.moved} rows at other ranks than with features in double precision"
+            )
         return f"{self.n_rows:,} rows: largest difference {self.difference:.2g}, {order}"
 
 
@@ -55,17 +62,24 @@ def compare_scores(reference: Array, exported: Array, tolerance: Array, offsets:
     """Compare the scores of the model and of its export; ``tolerance`` is per row, ranks are within queries."""
     reference, exported = np.asarray(reference, dtype=np.float64), np.asarray(exported, dtype=np.float64)
     differences = np.nan_to_num(np.abs(exported - reference), nan=np.inf)
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    before, after = (np.lexsort((-scores, query)) for scores in (reference, exported))
+    swapped = count_moves(reference, exported, offsets)
     gap = max(swapped_gap(reference[a:b], exported[a:b]) for a, b in pairwise(offsets))
     return Comparison(
         n_rows=len(reference),
         difference=float(differences.max()),
         allowed=float(tolerance[np.argmax(differences / tolerance)]),
-        swapped=int((before != after).sum()),
+        swapped=swapped,
+        moved=swapped,
         swapped_gap=gap,
         good=bool((differences <= tolerance).all()) and gap <= 2.0 * float(tolerance.max()),
     )
+
+
+def count_moves(reference: Array, exported: Array, offsets: Array) -> int:
+    """How many places within queries hold different rows by the two scores; ties keep the order of the rows."""
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    before, after = (np.lexsort((-scores, query)) for scores in (reference, exported))
+    return int((before != after).sum())
 
 
 def swapped_gap(reference: Array, exported: Array) -> float:
@@ -78,14 +92,27 @@ def swapped_gap(reference: Array, exported: Array) -> float:
 
 
 def compare_rows(
-    described: Described, model: Any, written: Written, X: Array, offsets: Array, zero: bool
+    described: Described,
+    model: Any,
+    written: Written,
+    X: Array,
+    offsets: Array,
+    zero: bool,
+    values: Array | None = None,
 ) -> Comparison:
-    """The worst comparison over all files of an export that can be scored. X is float32."""
+    """The worst comparison over all files of an export that can be scored.
+
+    X is float32; ``values`` are the same rows in float64, if they had more digits.
+    """
+    exact = None if values is None else model.predict(np.where(np.isnan(values), 0.0, values) if zero else values)
     X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
     seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
     reference = model.predict(seen.astype(np.float64)) - written.constant
     tolerance = written.precision * magnitude(described.form, seen.astype(np.float64))
-    found = [compare_scores(reference, scores, tolerance, offsets) for scores in written.read(written.files, X)]
+    found = []
+    for scores in written.read(written.files, X):
+        one = compare_scores(reference, scores, tolerance, offsets)
+        found.append(one if exact is None else replace(one, moved=count_moves(exact, scores, offsets)))
     return max(found, key=lambda one: (not one.good, one.difference))
 
 

@@ -147,7 +147,7 @@ def _scaler(step: Any) -> Inputs | None:
 def _unbin(tree: Tree, binner: Any) -> Tree:
     """A tree on bin numbers as a tree on values: a bin number is ≤ t if the value is at most that bin's upper edge.
 
-    A missing value has the number after the last bin.
+    A missing value has the number after the last bin if training had some in that feature; otherwise it is read as 0.
     """
     if tree.categories:
         raise ExportError(
@@ -157,5 +157,5 @@ def _unbin(tree: Tree, binner: Any) -> Tree:
     for split, (feature, code) in enumerate(zip(tree.feature, np.floor(tree.threshold), strict=True)):
         edges: Array = binner.bin_edges_[feature]
         threshold[split] = -FARTHEST if code < 0 else edges[int(code)] if code < len(edges) else FARTHEST
-        nan_left[split] = code >= len(edges) + 1
+        nan_left[split] = code >= len(edges) + 1 if binner.has_missing_[feature] else threshold[split] >= 0.0
     return replace(tree, threshold=threshold, nan_left=nan_left)

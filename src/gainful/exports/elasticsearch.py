@@ -1,8 +1,8 @@
 """The learning-to-rank plugin of Elasticsearch and OpenSearch: linear weights, XGBoost's tree dump, RankLib's XML.
 
 The plugin computes in float32. A split of an XGBoost dump goes to ``yes`` if value < split_condition, so we write the
-next float32 above our threshold. A feature that did not match is missing (NaN) for trees and goes where ``missing``
-points; for linear models and RankLib's trees it is 0.
+next float32 above our threshold. A feature that did not match is 0 for linear models and RankLib's trees; in an XGBoost
+dump it is missing, and what happens then depends on the version (``engines``).
 """
 
 from __future__ import annotations
@@ -17,36 +17,40 @@ from gainful.data.rows import Array
 from gainful.errors import UnknownNameError
 from gainful.exports import ranklib
 from gainful.exports.describe import Described
+from gainful.exports.engines import OWN_SIDE, RIGHT, ZERO, choose_form
 from gainful.exports.floats import above, below, single
-from gainful.exports.formats import Settings, Written, check_trees, nest, refuse
+from gainful.exports.formats import Settings, Written, check_trees, nest, refuse, setting, shift_words
 from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
 from gainful.rankers.scorers import Linear
 
-REQUEST = ".request.json"
+REQUEST = ".request"
 TYPES = {"linear": "model/linear", "xgboost": "model/xgboost+json", "ranklib": "model/ranklib"}
-MISSING_SINCE = {
-    "opensearch": "missing values are treated as in the model from OpenSearch 3.8 on; earlier versions send them right",
-    "elasticsearch": "missing values are treated as in the model by plugins since 2024; earlier ones send them right",
-}
 
 
 def write(described: Described, settings: Settings) -> Written:
     linear = isinstance(described.form, Linear)
-    form = settings.format or ("linear" if linear else "xgboost")
-    if form not in TYPES:
-        raise UnknownNameError.among("format", form, TYPES, owner=settings.to)
-    if linear != (form == "linear"):
-        instead = "leave out --format" if linear else "use --format xgboost"
-        raise refuse(
-            described, f"{settings.to} as {form}", "linear models are written as weights, trees as trees", instead
-        )
+    asked = settings.format
+    if asked is not None and asked not in TYPES:
+        raise UnknownNameError.among("format", asked, TYPES, owner=settings.to)
+    if asked is not None and linear != (asked == "linear"):
+        why = "linear models are written as weights, trees as trees"
+        instead = f"leave out {setting('format')}" if linear else f"use {setting('format', 'xgboost')}"
+        raise refuse(described, f"{settings.to} as {asked}", why, instead)
     if isinstance(described.form, Linear):
         return _linear(described, described.form, settings)
     ensemble = check_trees(described, settings.to)
-    if form == "ranklib":
-        return _ranklib(described, ensemble, settings)
-    return _xgboost(described, ensemble, settings)
+    if asked == "ranklib" and not ensemble.missing_is_zero:
+        raise refuse(
+            described,
+            f"{settings.to} as ranklib",
+            "it gives missing values sides of their own, and RankLib reads them as 0",
+            f"use {setting('format', 'xgboost')}, or {setting('missing', 'zero')} to have them read as 0 in any case",
+        )
+    rule, notes = choose_form(described, ensemble, settings.to, settings.engine_version, asked)
+    if rule.form == "ranklib":
+        return _ranklib(described, ensemble, settings, notes)
+    return _xgboost(described, ensemble, settings, notes, rule.missing)
 
 
 def _request(settings: Settings, kind: str, definition: str, normalizers: dict[str, Any] | None = None) -> bytes:
@@ -71,7 +75,8 @@ def _linear(described: Described, linear: Linear, settings: Settings) -> Written
     if linear.inputs is not None and not linear.inputs.idle:
         definition, normalizers = _weights(linear.weights, names), _normalizers(linear, names)
         notes += (
-            f"the model file has weights for the features as they are; its scores are lower by {folded.intercept:.6g}",
+            "the model file has weights for the features as they are; its scores are "
+            f"{shift_words(folded.intercept)} than the model's",
         )
     files = {"": (plain + "\n").encode(), REQUEST: _request(settings, "linear", definition, normalizers)}
 
@@ -81,7 +86,7 @@ def _linear(described: Described, linear: Linear, settings: Settings) -> Written
         alone = linear_scores(json.loads(files[""]), {}, names, X).astype(np.float64)
         return [alone - moved, *_request_scores(files[REQUEST], names, X)]
 
-    return Written(files, read, constant=linear.intercept, notes=notes)
+    return Written(files, read, constant=linear.intercept, notes=notes, format="linear")
 
 
 def _weights(weights: Array, names: tuple[str, ...]) -> str:
@@ -106,15 +111,18 @@ def _normalizers(linear: Linear, names: tuple[str, ...]) -> dict[str, Any]:
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
-def _xgboost(described: Described, ensemble: Ensemble, settings: Settings) -> Written:
+def _xgboost(
+    described: Described, ensemble: Ensemble, settings: Settings, notes: tuple[str, ...], missing: str
+) -> Written:
     names = described.features
     definition = json.dumps([_dump(tree, names) for tree in ensemble.trees])
     files = {"": (definition + "\n").encode(), REQUEST: _request(settings, "xgboost", definition)}
 
     def read(files: Mapping[str, bytes], X: Array) -> list[Array]:
-        return [dump_scores(json.loads(files[""]), names, X), *_request_scores(files[REQUEST], names, X)]
+        alone = dump_scores(json.loads(files[""]), names, X, missing)
+        return [alone, *_request_scores(files[REQUEST], names, X, missing)]
 
-    return Written(files, read, notes=(*_upload(settings), MISSING_SINCE[settings.to]))
+    return Written(files, read, notes=(*_upload(settings), *notes), format="xgboost")
 
 
 def _dump(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
@@ -150,19 +158,11 @@ def _dump(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:
     return nested
 
 
-def _ranklib(described: Described, ensemble: Ensemble, settings: Settings) -> Written:
-    where = f"{settings.to} as ranklib"
-    if not ensemble.missing_is_zero:
-        raise refuse(
-            described,
-            where,
-            "it was trained with missing values, which have a way of their own in its splits; RankLib reads them as 0",
-            "use --format xgboost, or --missing zero to have them read as 0 in any case",
-        )
+def _ranklib(described: Described, ensemble: Ensemble, settings: Settings, notes: tuple[str, ...]) -> Written:
     definition = ranklib.text_of(ensemble)
     files = {"": definition.encode(), REQUEST: _request(settings, "ranklib", definition)}
     order = f"RankLib knows features by number: the feature set must have all {len(described.features)}, in this order"
-    return Written(files, _read_ranklib, notes=(*_upload(settings), order))
+    return Written(files, _read_ranklib, notes=(*_upload(settings), *notes, order), format="ranklib")
 
 
 def _read_ranklib(files: Mapping[str, bytes], X: Array) -> list[Array]:
@@ -172,7 +172,7 @@ def _read_ranklib(files: Mapping[str, bytes], X: Array) -> list[Array]:
 # -- reading by the plugin's rules -------------------------------------------------------------------------------------
 
 
-def _request_scores(body: bytes, names: tuple[str, ...], X: Array) -> list[Array]:
+def _request_scores(body: bytes, names: tuple[str, ...], X: Array, missing: str = OWN_SIDE) -> list[Array]:
     """What a model uploaded by this request scores."""
     model = json.loads(body)["model"]["model"]
     definition = model["definition"]
@@ -180,7 +180,7 @@ def _request_scores(body: bytes, names: tuple[str, ...], X: Array) -> list[Array
         return [ranklib.scores(definition, X)]
     if model["type"] == "model/linear":
         return [linear_scores(json.loads(definition), model.get("feature_normalizers", {}), names, X)]
-    return [dump_scores(json.loads(definition), names, X)]
+    return [dump_scores(json.loads(definition), names, X, missing)]
 
 
 def linear_scores(weights: dict[str, float], normalizers: dict[str, Any], names: tuple[str, ...], X: Array) -> Array:
@@ -196,10 +196,15 @@ def linear_scores(weights: dict[str, float], normalizers: dict[str, Any], names:
     return total
 
 
-def dump_scores(trees: list[dict[str, Any]], names: tuple[str, ...], X: Array) -> Array:
-    """A value goes to ``yes`` when it is < split_condition in float32, a missing one where ``missing`` points."""
+def dump_scores(trees: list[dict[str, Any]], names: tuple[str, ...], X: Array, missing: str = OWN_SIDE) -> Array:
+    """A value goes to ``yes`` when it is < split_condition in float32; a missing one as the version of the plugin says.
+
+    Newer plugins send it where ``missing`` of the split points.
+    """
     column = {name: j for j, name in enumerate(names)}
     values, total = X.astype(np.float32), np.zeros(len(X), dtype=np.float32)
+    if missing == ZERO:
+        values[np.isnan(values)] = 0.0
 
     def read(node: dict[str, Any]) -> Split | np.float32:
         if "leaf" in node:
@@ -207,7 +212,7 @@ def dump_scores(trees: list[dict[str, Any]], names: tuple[str, ...], X: Array) -
         left, right = node["children"]
         if (left["nodeid"], right["nodeid"]) != (node["yes"], node["no"]):
             raise ValueError(f"node {node['nodeid']} does not name its children in their order")
-        missing_left = node["missing"] == node["yes"]
+        missing_left = missing != RIGHT and node["missing"] == node["yes"]
         return Split(column[node["split"]], np.float32(node["split_condition"]), missing_left, left, right)
 
     for tree in trees:

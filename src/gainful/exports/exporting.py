@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gainful.errors import ExportError, ParameterError, UnknownNameError
+from gainful.errors import ExportError, ParameterError, UnknownNameError, wording
 from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, describe
-from gainful.exports.formats import Settings, Written
+from gainful.exports.engines import TITLES, parse_version
+from gainful.exports.formats import Settings, Written, shift_words
 from gainful.exports.trees import Ensemble
 from gainful.formats.files import atomic_write, refuse_unwritable
 
@@ -32,7 +33,8 @@ class Exported:
     """What :func:`export` wrote and how it was checked.
 
     ``checks`` has one comparison on rows made up around the model's thresholds, and one on the rows of ``check_on``.
-    ``constant`` is what the format leaves out of every score (an intercept); it changes no ranking.
+    ``constant`` is what the format leaves out of every score (an intercept); it changes no ranking. ``format`` is the
+    form of the model in an engine that has several.
     """
 
     to: str
@@ -41,6 +43,7 @@ class Exported:
     checks: dict[str, Comparison]
     constant: float
     notes: tuple[str, ...]
+    format: str | None = None
 
     @property
     def largest_difference(self) -> float:
@@ -58,6 +61,7 @@ def export(
     feature_set: str | None = None,
     store: str | None = None,
     missing: str = "model",
+    engine_version: str | None = None,
 ) -> Exported:
     """Write a fitted ranker for a search engine or runtime, after checking that it scores as the ranker does.
 
@@ -66,13 +70,16 @@ def export(
     model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
     path : file to write; nothing is written if the check fails
     to : a name of ``gainful.exports.TARGETS``: "onnx", "elasticsearch", "opensearch", "solr", "json"
-    format : of trees for Elasticsearch and OpenSearch: "xgboost" (default) or "ranklib"
+    format : of trees for Elasticsearch and OpenSearch: "xgboost" or "ranklib"; by default the one that is right in
+        ``engine_version``, or "xgboost"
     check_on : data to check as well, at most 10,000 rows: a RankingData, array or frame
     name : of the model in the engine
     feature_set : of Elasticsearch and OpenSearch: what the model is created in; "features" unless given
     store : of Solr: its feature store
     missing : "model": the export treats missing values as the model does, and formats that cannot are refused; "zero":
         the exported model reads them as 0
+    engine_version : of Elasticsearch, OpenSearch or Solr, such as "3.5"; versions differ in what they do with missing
+        values, and the export and its check follow this one. A model that no form fits there is refused
 
     Returns
     -------
@@ -91,23 +98,34 @@ def export(
         raise ParameterError(f"feature_set of export is for elasticsearch and opensearch; {to} has none")
     if store is not None and to != "solr":
         raise ParameterError(f"store of export is for solr; {to} has none")
+    if engine_version is not None:
+        if to not in TITLES:
+            raise ParameterError(f"engine_version of export is for elasticsearch, opensearch and solr; {to} has none")
+        parse_version(to, engine_version)
     refuse_unwritable(path)
     described = describe(model)
     if missing == "zero" and isinstance(described.form, Ensemble):
         described = replace(described, form=described.form.with_missing_as_zero())
-    written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store))
+    written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store, engine_version))
     checks, notes = _check(described, model, written, check_on, missing == "zero", to)
     files = []
     for suffix, content in written.files.items():
-        file = Path(path) if not suffix else Path(path).with_name(Path(path).stem + suffix)
+        file = _beside(Path(path), suffix)
         with atomic_write(file) as out:
             out.write(content)
         files.append(file)
     if written.constant:
-        notes += (
-            f"every score is lower by {written.constant:.6g}: the format has no intercept; rankings stay the same",
-        )
-    return Exported(to, tuple(files), described.features, checks, written.constant, written.notes + notes)
+        shift = shift_words(written.constant)
+        notes += (f"every score is {shift} than the model's: the format has no intercept; rankings stay the same",)
+    notes = written.notes + notes
+    return Exported(to, tuple(files), described.features, checks, written.constant, notes, written.format)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """The file for a suffix: ``m.request.json`` for ``m.json``, ``m.1.request`` for ``m.1``; no two paths share one."""
+    if not suffix:
+        return path
+    return path.with_name(path.stem + suffix + ".json" if path.suffix == ".json" else path.name + suffix)
 
 
 def _check(
@@ -115,13 +133,13 @@ def _check(
 ) -> tuple[dict[str, Comparison], tuple[str, ...]]:
     """All comparisons and notes; raises if one fails."""
     ranker, d = described.ranker, len(described.features)
-    missing = bool(ranker.accepts_missing) and isinstance(described.form, Ensemble) and not hasattr(model, "steps")
+    missing = bool(ranker.accepts_missing) and isinstance(described.form, Ensemble)
     X = made_up_rows(described.form, d, missing=missing)
     checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
     notes: tuple[str, ...] = ()
     if check_on is not None:
         values, X, offsets = data_rows(check_on, described)
-        checks["data"] = compare_rows(described, model, written, X, offsets, zero)
+        checks["data"] = compare_rows(described, model, written, X, offsets, zero, values)
         notes = _rounding_note(described, model, values, X)
     for what, check in checks.items():
         if not check.good:
@@ -139,4 +157,8 @@ def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tup
     changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
     if not changed:
         return ()
-    return (f"{changed} of {len(X)} rows of the data score differently once rounded to float32, as in any engine",)
+    advice = wording('gainful.read(…, dtype="float32")', "--read dtype=float32")
+    return (
+        f"{changed} of {len(X)} rows of the data score differently once rounded to float32, as in any engine; round "
+        f"features to float32 before training and scoring, for instance with {advice}",
+    )

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.errors import ExportError
+from gainful.errors import ExportError, wording
 from gainful.exports.describe import Described
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
 
 DEEPEST = 400  # splits above a leaf in nested text: JSON readers refuse a thousand levels, and a split takes two
+
+SOLR_ACTIVATIONS = ("relu", "tanh", "sigmoid")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Settings:
     name: str = "gainful"
     feature_set: str = "features"
     store: str | None = None
+    engine_version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Written:
 
     ``read`` scores rows (float32, NaN where missing) from these files alone by the rules of the format: one array per
     file that can be scored. ``constant`` is the part of every score that the format cannot hold; it is the same for all
-    rows, so it changes no ranking.
+    rows, so it changes no ranking. ``format`` names the form of trees, for engines that have several.
     """
 
     files: Mapping[str, bytes]
@@ -43,6 +46,18 @@ class Written:
     precision: float = 1e-6  # allowed differences, relative to the size of what is summed
     tiny: float = 0.0  # values closer to 0 are read as 0
     notes: tuple[str, ...] = field(default=())
+    format: str | None = None
+
+
+def setting(name: str, value: str = "") -> str:
+    """An option of an export in the words of the interface in use: ``to="onnx"`` or ``--to onnx``."""
+    option = f"--{name.replace('_', '-')}"
+    return wording(f'{name}="{value}"', f"{option} {value}") if value else wording(name, option)
+
+
+def shift_words(constant: float) -> str:
+    """By how much scores without this constant are lower or higher."""
+    return f"{'lower' if constant > 0 else 'higher'} by {abs(constant):.6g}"
 
 
 def refuse(described: Described, where: str, why: str, instead: str) -> ExportError:
@@ -50,28 +65,36 @@ def refuse(described: Described, where: str, why: str, instead: str) -> ExportEr
 
 
 def kind_of(form: Any) -> str:
-    """The kind of model, in words."""
-    if isinstance(form, Ensemble):
-        return "several sums of trees" if form.link else "trees"
+    """The kind of a model without trees, in words."""
     return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(form)]
+
+
+def _takers(form: Any) -> str:
+    """The targets that take a model that is not trees."""
+    if isinstance(form, Kernel):
+        return setting("to", "json")
+    solr = isinstance(form, Net) and form.activation in SOLR_ACTIVATIONS
+    names = ["solr", "onnx", "json"] if solr else ["onnx", "json"]
+    return " or ".join(setting("to", name) for name in names)
 
 
 def check_trees(described: Described, where: str) -> Ensemble:
     """The trees of a model, at least one, if a search engine's format can hold them."""
     form = described.form
     if not isinstance(form, Ensemble):
-        raise refuse(described, where, f"it is {kind_of(form)}", "use --to onnx or --to json")
+        raise refuse(described, where, f"it is {kind_of(form)}", f"use {_takers(form)}")
     if form.link is not None:
         raise refuse(
             described, where, "its score is an expectation over grades, not a sum of trees",
-            'use --to onnx, or train mode="regression"',
+            f'use {setting("to", "onnx")}, or train mode="regression"',
         )  # fmt: skip
     if form.categorical:
-        raise refuse(described, where, "it has splits by category, the format only thresholds", "use --to onnx")
+        why = "it has splits by category, the format only thresholds"
+        raise refuse(described, where, why, f"use {setting('to', 'onnx')}")
     if any(tree.depth > DEEPEST for tree in form.trees):
         raise refuse(
             described, where, f"a tree is more than {DEEPEST} splits deep, and the format nests them",
-            'use --to onnx, or train with engine_params={"max_depth": 60}',
+            f'use {setting("to", "onnx")}, or train with engine_params={{"max_depth": 60}}',
         )  # fmt: skip
     return form if form.trees else constant_trees(form.n_features)
 

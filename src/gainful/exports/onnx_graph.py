@@ -16,7 +16,7 @@ from gainful.data.rows import Array
 from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described
 from gainful.exports.floats import below
-from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse
+from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse, setting
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
@@ -29,7 +29,7 @@ def write(described: Described, settings: Settings) -> Written:
     onnx = _onnx()
     form = described.form
     if isinstance(form, Kernel):
-        raise refuse(described, "onnx", f"it is {kind_of(form)}", "use --to json")
+        raise refuse(described, "onnx", f"it is {kind_of(form)}", f"use {setting('to', 'json')}")
     graph = Graph(onnx)
     if isinstance(form, Linear):
         _linear(graph, form)

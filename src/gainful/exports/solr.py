@@ -20,8 +20,18 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import ExportError
 from gainful.exports.describe import Described
+from gainful.exports.engines import choose_form
 from gainful.exports.floats import LARGEST, ZERO_BAND, below, single, text
-from gainful.exports.formats import Settings, Written, check_trees, kind_of, nest, refuse
+from gainful.exports.formats import (
+    SOLR_ACTIVATIONS,
+    Settings,
+    Written,
+    check_trees,
+    kind_of,
+    nest,
+    refuse,
+    setting,
+)
 from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
@@ -30,7 +40,6 @@ MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"
 SLACK = np.float32(1e-6)
 LARGEST_POWER = 126  # scaled thresholds stay below 2^126, which float32 can hold
 JUST_BELOW_ZERO = np.float32(-(2.0**-117))
-ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "sigmoid": "sigmoid"}
 
 
 def write(described: Described, settings: Settings) -> Written:
@@ -43,16 +52,17 @@ def write(described: Described, settings: Settings) -> Written:
     elif isinstance(form, Net):
         kind, features, params = "NeuralNetworkModel", *_net(form, described)
     elif isinstance(form, Kernel):
-        raise refuse(described, "solr", f"it is {kind_of(form)}", "use --to json")
+        raise refuse(described, "solr", f"it is {kind_of(form)}", f"use {setting('to', 'json')}")
     else:
         trees = check_trees(described, "solr")
         kind, features, params = "MultipleAdditiveTreesModel", *_trees(trees, described)
         tiny = ZERO_BAND
+        rule, _ = choose_form(described, trees, "solr", settings.engine_version)
         if "isNullSameAsZero" in params:
             notes = (
-                "trained with missing values: needs Solr 9.2 or later, with \"defaultValue\": \"NaN\" for the features "
-                "that may be missing",
-            )  # fmt: skip
+                f"missing values have sides of their own in this model: it needs {rule.versions}, and "
+                '"defaultValue": "NaN" in the feature store for features that may be missing',
+            )
     model: dict[str, Any] = {"class": f"{MODELS}.{kind}", "name": settings.name}
     model |= {"store": settings.store} if settings.store else {}
     model |= {"features": features, "params": params}
@@ -88,14 +98,15 @@ def _linear(linear: Linear, names: tuple[str, ...]) -> tuple[list[dict[str, Any]
 
 
 def _net(net: Net, described: Described) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    if net.activation not in ACTIVATIONS:
-        raise refuse(described, "solr", f"Solr has no activation {net.activation!r}", "use --to onnx")
+    if net.activation not in SOLR_ACTIVATIONS:
+        why = f"Solr has no activation {net.activation!r}"
+        raise refuse(described, "solr", why, f"use {setting('to', 'onnx')}")
     features = _norms(described.features, net.inputs, np.arange(len(described.features)))
     layers = [
         {
             "matrix": [[single(w) for w in row] for row in W.T],
             "bias": [single(b) for b in bias],
-            "activation": "identity" if place == len(net.layers) - 1 else ACTIVATIONS[net.activation],
+            "activation": "identity" if place == len(net.layers) - 1 else net.activation,
         }
         for place, (W, bias) in enumerate(net.layers)
     ]
@@ -170,7 +181,8 @@ def _power(thresholds: Array, described: Described, feature: int) -> int:
             return power
     raise ExportError(
         f"the thresholds of feature {described.features[feature]!r} range from {sizes.min():.3g} to {sizes.max():.3g}, "
-        "and Solr adds 1e-6 to each; scale the feature, or use --to onnx or --to elasticsearch"
+        f"and Solr adds 1e-6 to each; scale the feature, or use {setting('to', 'onnx')} or "
+        f"{setting('to', 'elasticsearch')}"
     )
 
 

@@ -6,11 +6,9 @@ Memory holds one piece of the rows, some tens of MiB, and about a hundred bytes 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,10 @@ from gainful.formats import FORMATS, format_of, read, write
 from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
-from gainful.formats.files import PathLike, check_readable, prepare_folder, reason, refuse_unwritable
+from gainful.formats.files import PathLike, check_readable, reason, refuse_unwritable
 from gainful.formats.shards import shard_files
 from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
+from gainful.formats.temporary import NAME, new_folder
 
 BLOCK_ROWS = 1 << 16
 BINARY = FORMATS["binary"]
@@ -163,7 +162,8 @@ def convert(
     if chosen is BINARY:
         write_binary(rows, Path(target), progress)
         return _summary([Path(target)], BinaryFile(target))
-    with _as_one_binary(rows, Path(target).resolve().parent, progress) as path:
+    folder = Path(os.path.realpath(target)).parent
+    with _name_in_errors(target, folder), _as_one_binary(rows, folder, progress) as path:
         opened = BinaryFile(path)
         write(opened.part(0, opened.n_queries), target, to, **how)
         return _summary([Path(target)], opened)
@@ -221,13 +221,9 @@ def _as_one_binary(source: Source, folder: Path, progress: Progress | None) -> I
     if isinstance(source, BinarySource) and len(source.paths) == 1:
         yield source.paths[0]
         return
-    path = folder / f".gainful-{secrets.token_hex(8)}.gnf"
-    try:
-        write_binary(source, path, progress)
-        yield path
-    finally:
-        with suppress(OSError):
-            path.unlink()
+    with new_folder(folder) as inside:
+        write_binary(source, inside / "all.gnf", progress)
+        yield inside / "all.gnf"
 
 
 # -- shards ------------------------------------------------------------------------------------------------------------
@@ -283,17 +279,20 @@ def _new_folder(target: Path) -> Iterator[Path]:
     parent = Path(os.path.realpath(target)).parent
     if not parent.is_dir():
         raise FormatError(f"the folder {parent} does not exist; create it first", path=target)
-    folder = parent / f".gainful-{secrets.token_hex(8)}.tmp"
-    try:
-        prepare_folder(folder)
+    with _name_in_errors(target, parent), new_folder(parent) as folder:
         yield folder
         os.replace(folder, os.path.realpath(target))
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, FormatError) and folder in Path(str(error.path)).parents:
-            raise FormatError(
-                str(error).removeprefix(f"{error.path}: "), path=target
-            ) from None  # the temporary path would mean nothing to the user
-        if isinstance(error, OSError):
-            raise FormatError(f"cannot be written: {reason(error)}", path=target) from error
-        raise
+
+
+@contextmanager
+def _name_in_errors(target: PathLike, folder: Path) -> Iterator[None]:
+    """Name ``target`` in errors about temporary files in ``folder``, whose names mean nothing to the user."""
+    try:
+        yield
+    except FormatError as error:
+        parts = Path(str(error.path)).parts[len(folder.parts) :] if error.path is not None else ()
+        if not parts or not NAME.fullmatch(parts[0]):
+            raise
+        raise FormatError(str(error).removeprefix(f"{error.path}: "), path=target) from None
+    except OSError as error:
+        raise FormatError(f"cannot be written: {reason(error)}", path=target) from error

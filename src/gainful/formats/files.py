@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import mmap
 import os
-import secrets
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gainful.errors import DataError, FormatError
+from gainful.formats.temporary import new_file
 
 if TYPE_CHECKING:
     from gainful.data.dataset import RankingData
@@ -195,34 +195,25 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     mode = _check_target(target, path)
-    temporary = target.with_name(f".gainful-{secrets.token_hex(8)}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        with new_file(target.parent) as (descriptor, temporary):
+            with os.fdopen(descriptor, "wb", buffering=BUFFER_BYTES) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if mode is not None:
+                os.chmod(temporary, mode)
+            os.replace(temporary, target)
     except OSError as error:
-        raise FormatError(f"cannot be written: {reason(error)}", path=path) from None
-    try:
-        with os.fdopen(descriptor, "wb", buffering=BUFFER_BYTES) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
-        raise
+        raise FormatError(f"cannot be written: {reason(error)}", path=path) from error
 
 
 def prepare_folder(folder: PathLike) -> None:
     """Make a folder if it does not exist; refuse one that cannot be written to, before the work that fills it."""
     try:
         os.makedirs(folder, exist_ok=True)
-        probe = Path(folder) / f".{secrets.token_hex(8)}"
-        probe.touch()
-        probe.unlink()
+        with new_file(Path(folder)) as (descriptor, _):
+            os.close(descriptor)
     except OSError as error:
         raise FormatError(f"cannot be written to: {reason(error)}", path=folder) from None
 

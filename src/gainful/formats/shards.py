@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gainful.compute.memory import available
+from gainful.compute.memory import available_memory
 from gainful.data.blocks import LocalBlocks, in_blocks
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
@@ -69,7 +69,7 @@ def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
 def _refuse_too_much(files: list[Path], format: str | None) -> None:
     """Raise if files that must be read whole are larger than memory."""
     held = [file for file in files if not format_of(file, format).mapped]
-    size, free = sum(file.stat().st_size for file in held), available()
+    size, free = sum(file.stat().st_size for file in held), available_memory()
     if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
         raise DataError(
             f"{len(held)} files of {size / 2**30:.1f} GiB must be read whole and may not fit in memory; gainful "

@@ -38,7 +38,8 @@ class Journal:
         self.gradients: list[Array] = []
         self.at = self.gradients_read = 0
         if self.checkpoint.state is not None:
-            self._read(self.checkpoint.state)
+            with self.checkpoint.restoring():
+                self._read(self.checkpoint.state)
         self.n_old = self.n_saved = len(self.questions)
         self.closed = False  # after an interruption: an uninterrupted training would not ask what is asked then
         monitor.journal = self
@@ -47,6 +48,9 @@ class Journal:
         self.questions = [(int(kind), int(asked)) for kind, asked in state["questions"]]
         self.numbers = [(float(value), float(slope), float(seconds)) for value, slope, seconds in state["numbers"]]
         self.gradients = list(state["gradients"])
+        n_vectors = sum(kind in (EVALUATION, VECTOR) for kind, _ in self.questions)
+        if len(self.numbers) != len(self.questions) or len(self.gradients) != n_vectors:
+            raise ValueError("its questions and answers do not match")
         self.monitor.started -= float(state["seconds"])
 
     @property

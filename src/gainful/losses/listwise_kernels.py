@@ -25,6 +25,14 @@ def squared(t, offsets, blocks, starts, targets, first, last, values, g):
 
 
 @kernel
+def centred_squared(t, offsets, blocks, starts, targets, first, last, values, g):
+    """As ``squared``."""
+    for q in range(first, last):
+        own, target, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        values[q] = _squared(_shifted(own, target), target, slope)
+
+
+@kernel
 def softmax(t, offsets, blocks, starts, targets, first, last, values, g):
     """As ``squared``; a query with a single grade has no preferred order and no list loss."""
     for q in range(first, last):
@@ -51,6 +59,16 @@ def squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
         own, target, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
         bend = h[at - offsets[first] : at - offsets[first] + len(own)]
         _squared_newton(own, target, slope, bend)
+
+
+@kernel
+def centred_squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+    """As ``squared_newton``."""
+    for q in range(first, last):
+        own, target, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        _squared(_shifted(own, target), target, slope)
+        for i in range(len(own)):
+            h[at - offsets[first] + i] = 2.0 * (len(own) - 1) / len(own) ** 2
 
 
 @kernel
@@ -97,6 +115,15 @@ def _squared(t, target, g):
         value += away * away
         g[i] = 2.0 * away / n
     return value / n
+
+
+@helper
+def _shifted(t, target):
+    """The scores plus the constant that brings them nearest to the targets."""
+    away = 0.0
+    for i in range(len(t)):
+        away += target[i] - t[i]
+    return t + away / len(t)
 
 
 @helper

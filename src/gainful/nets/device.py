@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gainful.compute.threads import short_waits
+from gainful.compute.threads import limit_torch_after_fork, short_waits
 from gainful.errors import MissingExtraError, ParameterError
 from gainful.parameters.constraints import Constraint
 
@@ -41,6 +41,7 @@ def pytorch(what: str) -> Any:
 def _load() -> Any:
     with short_waits():
         import torch
+    limit_torch_after_fork(torch)
     return torch
 
 

@@ -53,6 +53,7 @@ class NetState:
 
     def restore(self, state: Mapping[str, Any]) -> list[Array]:
         """Restore a recorded state; returns the weights of the best epoch."""
+        _check_shapes(state, [tuple(weight.shape) for weight in self.net.weights])
         with torch.no_grad():
             for i, weight in enumerate(self.net.weights):
                 weight.copy_(torch.from_numpy(state[f"weights_{i}"]))
@@ -67,3 +68,11 @@ class NetState:
         self.monitor.restore(state["monitor"])
         self.latest = dict(state)
         return [state[f"kept_{i}"] for i in range(len(self.net.weights))]
+
+
+def _check_shapes(state: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> None:
+    """Raise unless every array has the shape of its weight: PyTorch would stretch it."""
+    for name, value in state.items():
+        kind, _, rest = name.partition("_")
+        if kind in ("weights", "kept", "memory") and np.shape(value) not in (shapes[int(rest.partition("_")[0])], ()):
+            raise ValueError(f"{name} has the wrong shape")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -245,15 +246,20 @@ def train_net(
     ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss
     reaches its final form only in the second half of its schedule, so only those epochs are measured.
     """
+    restoring = nullcontext if monitor.checkpoint is None else monitor.checkpoint.restoring
     found = None if monitor.checkpoint is None else monitor.checkpoint.state
     if found is not None:  # random_state may have drawn another seed
-        settings = replace(settings, seed=int(found["seed"]))
+        with restoring():
+            settings = replace(settings, seed=int(found["seed"]))
     net = Net(data.n_features, settings)
     batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
     optimizer = _optimizer(net, settings)
     order = np.random.default_rng([settings.seed, ORDER])
     state = NetState(net, optimizer, order, settings.seed, monitor)
-    kept = net.arrays() if found is None else state.restore(found)
+    kept = net.arrays()
+    if found is not None:
+        with restoring():
+            kept = state.restore(found)
     done = settings.epochs if monitor.out_of_patience else len(monitor.history)
     with monitor:
         for epoch in range(done + 1, settings.epochs + 1):

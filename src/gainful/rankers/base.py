@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError
-from gainful.data.checks import warn_of
+from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
 from gainful.data.rows import Array, FeatureFacts, group_rows, scan_features
+from gainful.data.size import DataSize
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -25,12 +26,13 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
-from gainful.errors.keywords import explains_keywords
+from gainful.errors.keywords import explain_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
 from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
+from gainful.rankers.memory import check_memory
 from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
@@ -51,6 +53,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     resumes: ClassVar[bool] = False  # whether ``_fit`` writes ``monitor.checkpoint`` and resumes from it
     accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
+    row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
     # scikit-learn's pipelines and searches pass the query id along with the rows, without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
@@ -70,7 +73,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- training ------------------------------------------------------------------------------------------------------
 
-    @explains_keywords
+    @explain_keywords
     def fit(
         self,
         X: Any,
@@ -82,6 +85,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         progress: ProgressCallback | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         checkpoint_every: float = 60.0,
+        max_bytes: int | str | None = None,
     ) -> Self:
         """Train.
 
@@ -99,6 +103,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
             more settings
         checkpoint_every : seconds between two writes of the checkpoint
+        max_bytes : memory that training may take besides the data, such as "8GB"; "off" for no limit. By default
+            what the process may still take. Training that needs clearly more is refused, with what would fit
 
         Data that gives nothing to learn, or that looks like a mistake, raises a :class:`gainful.DataWarning` for each
         finding of :func:`gainful.check_data`.
@@ -110,8 +116,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             valid=self._validation_data(eval_set, data),
             callback=progress,
         )
+        check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
-        warn_of(data, monitor.valid)
+        warn_about_data(data, monitor.valid)
         try:
             self._fit(data, monitor)
         except ClusterError as error:
@@ -177,6 +184,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The metric on ``eval_set``."""
         return metric(getattr(self, "eval_metric", "ndcg@10"))
 
+    def _training_bytes(self, size: DataSize) -> float:
+        """About what ``_fit`` needs besides the data, in bytes at its peak: by default a few numbers per row."""
+        return self.row_bytes * (size.rows + size.valid_rows)
+
+    def _smaller_trainings(self, size: DataSize, room: float) -> Iterator[tuple[str, float]]:
+        """Parameters with which this ranker needs less memory, in words, and the bytes it then needs."""
+        return iter(())
+
     def _fit(self, data: Any, monitor: Monitor) -> None:
         raise TypeError(f"{type(self).__name__} must define _fit")
 
@@ -190,7 +205,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
-    @explains_keywords
+    @explain_keywords
     def predict(self, X: Any) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
@@ -225,7 +240,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._refuse_missing(facts, "X")
         return matrix if self.accepts_codes else without_codes(matrix)
 
-    @explains_keywords
+    @explain_keywords
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in row order. Ties keep that order."""
         refuse_dask(X, "X")
@@ -250,7 +265,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         restored[order] = ranks
         return restored
 
-    @explains_keywords
+    @explain_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
         data = as_dataset(X, y, qid, sample_weight, "X")

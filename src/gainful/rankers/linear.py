@@ -12,6 +12,7 @@ import numpy as np
 from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.blockwise import BlockwiseRisk, linear_risk
 from gainful.linear.journal import Journal, record_risk
@@ -19,7 +20,7 @@ from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter, patience
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
@@ -28,6 +29,7 @@ from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import descend_stages, minimize_momentum
 from gainful.solvers.registry import SOLVERS, choose_solver
+from gainful.solvers.ridge import ridge_bytes
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -101,6 +103,11 @@ class LossMinimizer(PathOverC, Ranker):
         return False
 
     # -- fitting -------------------------------------------------------------------------------------------------------
+
+    row_bytes: ClassVar[float] = 44
+
+    def _training_bytes(self, size: DataSize) -> float:
+        return super()._training_bytes(size) + (ridge_bytes(size.features) if self.init == "regression" else 0.0)
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
@@ -261,12 +268,7 @@ class LinearRanker(LossMinimizer):
     learning_rate: float = parameter(
         0.1, Real(low=0, open_low=True, help="length of the first steps of the gradient solver")
     )
-    early_stopping: int | None = parameter(
-        None,
-        Maybe(
-            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
-        ),
-    )
+    early_stopping: int | None = parameter(None, patience("iterations"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     device: str = parameter("cpu", DeviceName(help="device for the features; auto uses a GPU if there is one"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is random"))

@@ -11,6 +11,7 @@ import numpy as np
 
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import DataError, NoAttributeError, ParameterError
 from gainful.parameters.constraints import Choice, Integer, Maybe, parameter
 from gainful.rankers.scorers import Constant, Expectation, Scorer, Trees
@@ -72,6 +73,10 @@ class McRank(TreeRanker):
 
     def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {"max_classes": ("num_class", "num_classes")}
+
+    def _n_models(self, size: DataSize) -> float:
+        most = MOST_CLASSES if self.max_classes is None else self.max_classes
+        return 1 if self.mode == "regression" else min(size.grades, most)
 
     # -- training ------------------------------------------------------------------------------------------------------
 
@@ -165,14 +170,6 @@ class McRank(TreeRanker):
             return predicted
         return proper_probabilities(self._grades.at_least(predicted), np.diff(self._grades.relevance))
 
-    def _why_no_contributions(self) -> str | None:
-        if self.mode == "regression":
-            return None
-        return (
-            f"the expected relevance of McRank in {self.mode} mode is not a sum of trees, so it has no contributions; "
-            'see class_contributions, or choose mode="regression"'
-        )
-
     def class_contributions(self, X: Any) -> Array:
         """SHAP values of the classes' raw scores, (n_rows, models, n_features + 1), base last.
 
@@ -184,7 +181,7 @@ class McRank(TreeRanker):
         matrix = self._features_to_score(X)
         if self._is_constant:
             return np.zeros((matrix.shape[0], 0, matrix.shape[1] + 1))
-        values = self._scorer().contributions(matrix).reshape(matrix.shape[0], -1, matrix.shape[1] + 1)
+        values = Trees(self.booster_, self.best_iteration_, self.n_jobs).contributions_to_sums(matrix)
         if self.mode == "ordinal":
             values[:, :, -1] += self._grades.start
         return values

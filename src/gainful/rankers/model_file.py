@@ -99,6 +99,16 @@ def _plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
     return {name: float(value) if math.isfinite(value) else None for name, value in metrics.items()}
 
 
+def pack_model(model: Ranker) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The description and the state of a fitted ranker that is part of another, without its history."""
+    return _description(model, None) | {"history": [], "feature_names": None}, model._pack()
+
+
+def unpack_model(description: Mapping[str, Any], state: dict[str, Any], path: Path) -> Ranker:
+    """Restore what :func:`pack_model` returned; ``path`` is for errors."""
+    return _rebuild(description, state, path)
+
+
 def _rehearse(manifest: bytes, state: Mapping[str, Any], path: str | Path) -> None:
     """Rebuild the model as :func:`load` will, so that nothing unreadable is written."""
     try:

@@ -16,12 +16,14 @@ from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import WeightedPairs, row_scores
 from gainful.parameters.constraints import Choice, Constraint, Integer, Maybe, MetricSpec, Seed, parameter
 from gainful.parameters.space import IntRange, Space
 from gainful.rankers.base import LinearScores, Ranker
+from gainful.solvers.ridge import ridge_bytes
 from gainful.training.monitor import Monitor
 
 PROBE = 32  # pairs for the first check that a classifier is linear
@@ -91,6 +93,13 @@ class NDCGReduction(LinearScores, Ranker):
     max_pairs: int = parameter(50_000, Integer(low=2, help="maximum number of pairs when sampled"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
+
+    row_bytes: ClassVar[float] = 24
+
+    def _training_bytes(self, size: DataSize) -> float:
+        pairs = min(self.max_pairs, size.rows * size.rows / size.queries)
+        classifier = 2.5 * 8.0 * pairs * size.features  # the rows, and what the classifier makes of them
+        return super()._training_bytes(size) + max(ridge_bytes(size.features), classifier)
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

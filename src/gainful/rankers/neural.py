@@ -14,12 +14,13 @@ from gainful.compute.randomness import seed_from
 from gainful.compute.threads import limit_torch_threads
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.data.spread import feature_spread
 from gainful.linear.scaling import SCALE
 from gainful.losses import LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter
+from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter, patience
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.scorers import Inputs, Net
@@ -29,6 +30,7 @@ from gainful.training.monitor import Monitor
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
+COPIES_OF_WEIGHTS = 4  # weights, gradients, two moments
 LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
@@ -90,9 +92,7 @@ class NeuralRanker(Ranker):
     learning_rate: float = parameter(0.01, Real(low=0, open_low=True, high=LARGEST, help="step size"))
     weight_decay: float = parameter(0.0, Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"))
     epochs: int = parameter(100, Integer(low=1, help="maximum number of passes over the training queries"))
-    early_stopping: int | None = parameter(
-        10, Maybe(inner=Integer(low=1), help="epochs without improvement before stopping")
-    )
+    early_stopping: int | None = parameter(10, patience("epochs"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best epoch"))
     scale: str | None = parameter("standard", SCALE)
     device: str = parameter("auto", DeviceName(help="where to train; auto uses a GPU if there is one"))
@@ -102,6 +102,17 @@ class NeuralRanker(Ranker):
     def _search_space(self) -> Space:
         unused = () if len(self.hidden) else ("dropout",)  # needs hidden units
         return {name: dimension for name, dimension in self.space.items() if name not in unused}
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _training_bytes(self, size: DataSize) -> float:
+        width = 4 if self.dtype == "float32" else 8
+        layers = [size.features, *self.hidden, 1]
+        weights = sum(a * b for a, b in itertools.pairwise(layers))
+        batch = min(size.rows, self.batch_queries * size.rows / size.queries)
+        units = 2 * sum(layers) + 2 * max(layers)  # of a row: before and after the activation; gradients of one layer
+        held = COPIES_OF_WEIGHTS * weights + batch * units
+        return super()._training_bytes(size) + width * held
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

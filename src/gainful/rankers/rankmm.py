@@ -13,6 +13,7 @@ from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset
 from gainful.data.query_weights import block_shares
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.linear.blockwise import linear_risk
 from gainful.linear.dual_pairs import DualPairs
 from gainful.linear.journal import Journal, record_risk
@@ -32,6 +33,8 @@ from gainful.training.monitor import Monitor
 
 CLOSER = 1e-2  # fraction of the tolerance to try if all weights found are 0
 MOST_HALVINGS = 100
+
+DUAL_ROW_BYTES = 150  # of the steps in the dual: the order of preference and the state of each document
 
 
 @dataclass(kw_only=True)
@@ -103,6 +106,10 @@ class RankMM(PathOverC, Ranker):
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
+
+    def _training_bytes(self, size: DataSize) -> float:
+        steps = DUAL_ROW_BYTES * size.rows if self.solver == "stochastic" else 0.0
+        return super()._training_bytes(size) + steps
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_path(monitor)

@@ -22,7 +22,7 @@ class RankerEntry:
     module: str
     class_name: str
     summary: str
-    kind: str  # "linear", "additive", "trees", "net" or "kernel"
+    kind: str  # "linear", "additive", "trees", "net", "kernel" or "blend"
     params: Mapping[str, Any] = field(default_factory=dict)
     paper: str = ""
     needs: str = ""  # module of an optional dependency that training needs
@@ -409,11 +409,33 @@ RANKERS = Registry(
         params={"mode": "regression"},
         paper="Friedman 2001, Greedy function approximation: a gradient boosting machine",
     ),
+    RankerEntry(
+        "blend",
+        "gainful.blending.blend",
+        "Blend",
+        "Weighted sum of several rankers, each trained on query folds.",
+        kind="blend",
+    ),
+    RankerEntry(
+        "auto",
+        "gainful.blending.auto",
+        "Auto",
+        "Chooses rankers and settings for the data within a budget, and blends the best.",
+        kind="blend",
+    ),
 )
 """Every ranker by name, a read-only mapping; an entry has its class, kind, preset parameters and paper."""
 
-USEFUL_FEW = ("regression", "ranksvm", "listnet", "structured-svm-tight", "mcrank-regression", "lambdamart")
-"""What a comparison trains by default: fast to train, and from different families."""
+USEFUL_FEW = (
+    "regression",
+    "ranksvm",
+    "listnet",
+    "structured-svm-tight",
+    "mcrank-regression",
+    "lambdamart",
+    "auto",
+)
+"""What a comparison trains by default: fast to train and from different families, and ``auto`` within a minute."""
 
 
 def ranker(name: str, **params: Any) -> Ranker:
@@ -426,8 +448,3 @@ def ranker(name: str, **params: Any) -> Ranker:
     if name not in RANKERS:
         raise UnknownNameError.among("ranker", name, RANKERS)
     return RANKERS[name].create(**params)
-
-
-def known_classes() -> dict[str, type[Ranker]]:
-    """Class name → class, over the registry."""
-    return {entry.class_name: entry.cls for entry in RANKERS.values()}

@@ -9,12 +9,14 @@ import numpy as np
 
 from gainful.data.dataset import Dataset
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import DataError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.parameters.constraints import Choice, MetricSpec, Real, parameter
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.rankers.paths import validation_of
+from gainful.solvers.ridge import ridge_bytes
 from gainful.training.monitor import Monitor
 
 LARGEST_GRADE = 300.0  # the squares of larger gains overflow
@@ -55,6 +57,11 @@ class RegressionRanker(LinearScores, Ranker):
         "grade", Choice(of=("grade", "gain"), help="regression target: the grade g, or its gain 2^g − 1")
     )
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric reported on the validation data"))
+
+    row_bytes: ClassVar[float] = 16
+
+    def _training_bytes(self, size: DataSize) -> float:
+        return super()._training_bytes(size) + ridge_bytes(size.features)
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         monitor.total = 1

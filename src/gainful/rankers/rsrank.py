@@ -15,6 +15,7 @@ from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.errors import ParameterError
 from gainful.linear.frozen_risk import FrozenRisk
 from gainful.linear.scaling import SCALE, Scaling
@@ -30,9 +31,11 @@ from gainful.parameters.constraints import (
     Real,
     Seed,
     parameter,
+    patience,
 )
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
+from gainful.solvers.ridge import ridge_bytes
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
 from gainful.training.monitor import Monitor, ProgressCallback
 
@@ -120,12 +123,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     scale: str | None = parameter("standard", SCALE)
     tol: float = parameter(1e-4, Real(low=0, help="relative decrease of the objective required over ten iterations"))
     max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per l1"))
-    early_stopping: int | None = parameter(
-        50,
-        Maybe(
-            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
-        ),
-    )
+    early_stopping: int | None = parameter(50, patience("iterations"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
@@ -151,6 +149,11 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
         finally:
             self.l1 = given
+
+    def _training_bytes(self, size: DataSize) -> float:
+        chooses = (isinstance(self.l1, str) or np.size(self.l1) > 1) and not size.valid_rows
+        held_out = size.value_bytes * size.values if chooses else 0.0  # the rows divided in two
+        return super()._training_bytes(size) + ridge_bytes(size.features) + held_out
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         risk, start = self._risk_and_start(data)

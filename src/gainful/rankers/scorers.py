@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from gainful.trees.grow import contributions_of_rows, predict_rows
 
 NET_BLOCK = 256  # rows scored together; blocks have one fixed size, so a score does not depend on its neighbours
 KERNEL_BLOCK = 2_000
+LINK_NODES = 8  # of the quadrature along a link
 LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -155,6 +156,46 @@ class Expectation:
         at_least = expit(predicted.reshape(-1, len(self.start)) + self.start)
         return np.asarray(self.relevance[0] + at_least @ np.diff(self.relevance))  # summed by parts
 
+    def of_sums(self, sums: Array) -> Array:
+        """Scores from the plain sums, (n_rows, n_sums), whose start is added already."""
+        if self.kind == "softmax":
+            return np.asarray(_softmax(sums) @ self.relevance)
+        return np.asarray(self.relevance[0] + _sigmoid(sums) @ np.diff(self.relevance))
+
+    def slopes(self, sums: Array) -> Array:
+        """The derivative of the score by each sum."""
+        if self.kind == "softmax":
+            chances = _softmax(sums)
+            return np.asarray(chances * (self.relevance - (chances @ self.relevance)[:, None]))
+        at_least = _sigmoid(sums)
+        return np.asarray(at_least * (1.0 - at_least) * np.diff(self.relevance))
+
+    def contributions(self, parts: Array) -> Array:
+        """Contributions to the score from those to the sums, (n_rows, n_sums, n_features + 1), base last.
+
+        The score moves from that of the base sums to that of the full ones along a straight line. On each stretch, a
+        feature adds what it adds to the sums times the slope there (Aumann and Shapley's values of the link).
+        """
+        base = parts[:, :, -1] + (self.start if self.kind != "softmax" else 0.0)
+        way = parts[:, :, :-1].sum(axis=2)
+        shares = np.zeros((len(parts), parts.shape[2] - 1))
+        nodes, weights = np.polynomial.legendre.leggauss(LINK_NODES)
+        for node, weight in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
+            shares += weight * np.einsum("rs,rsj->rj", self.slopes(base + node * way), parts[:, :, :-1])
+        first, last = self.of_sums(base), self.of_sums(base + way)
+        size = np.abs(shares).sum(axis=1)
+        rest = (last - first - shares.sum(axis=1)) / np.where(size > 0.0, size, 1.0)  # of the quadrature
+        return np.column_stack([shares + rest[:, None] * np.abs(shares), first])
+
+
+def _softmax(sums: Array) -> Array:
+    shifted = np.exp(sums - sums.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def _sigmoid(sums: Array) -> Array:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * sums)))
+
 
 @dataclass(frozen=True)
 class Trees:
@@ -166,17 +207,61 @@ class Trees:
     factor: float = 1.0
     link: Expectation | None = None
 
-    @property
-    def additive(self) -> bool:
-        return self.link is None
+    additive = True
 
     def scores(self, X: Any) -> Array:
         predicted = predict_rows(self.booster, X, self.iterations, self.n_jobs)
         return self.factor * predicted if self.link is None else self.link(predicted)
 
     def contributions(self, X: Any) -> Array:
-        """With a link, those to the sums, (n_rows, sums · (n_features + 1))."""
-        return self.factor * contributions_of_rows(self.booster, X, self.iterations, self.n_jobs)
+        if self.link is None:
+            return self.factor * contributions_of_rows(self.booster, X, self.iterations, self.n_jobs)
+        return self.link.contributions(self.contributions_to_sums(X))
+
+    def contributions_to_sums(self, X: Any) -> Array:
+        """Those to each of the sums before the link, (n_rows, n_sums, n_features + 1), base last."""
+        flat = contributions_of_rows(self.booster, X, self.iterations, self.n_jobs)
+        return flat.reshape(X.shape[0], -1, X.shape[1] + 1)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Σ_i factors[i]·parts[i](x): the score of a blend."""
+
+    parts: tuple[Scorer, ...]
+    factors: tuple[float, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[Scorer], factors: Sequence[float]) -> Scorer:
+        """The sum, with all linear parts as one; parts with factor 0 are left out."""
+        used = [(part, factor) for part, factor in zip(parts, factors, strict=True) if factor != 0.0]
+        flat = [(part.fold_inputs(), factor) for part, factor in used if isinstance(part, Linear)]
+        others = [(part, factor) for part, factor in used if not isinstance(part, Linear)]
+        if flat:
+            weights = np.sum([factor * part.weights for part, factor in flat], axis=0)
+            joint = Linear(weights, float(sum(factor * part.intercept for part, factor in flat)))
+            if not others:
+                return joint
+            others.append((joint, 1.0))
+        return (
+            cls(tuple(part for part, _ in others), tuple(factor for _, factor in others)) if others else Constant(0.0)
+        )
+
+    @property
+    def additive(self) -> bool:
+        return all(part.additive for part in self.parts)
+
+    def scores(self, X: Any) -> Array:
+        total = np.zeros(X.shape[0])
+        for part, factor in zip(self.parts, self.factors, strict=True):
+            total += factor * part.scores(X)
+        return total
+
+    def contributions(self, X: Any) -> Array:
+        total = np.zeros((X.shape[0], X.shape[1] + 1))
+        for part, factor in zip(self.parts, self.factors, strict=True):
+            total += factor * part.contributions(X)
+        return total
 
 
 @dataclass(frozen=True)
@@ -244,10 +329,22 @@ class Kernel(_NotAdditive):
 
     def similarities(self, X: Any) -> Array:
         """k(z(x), landmark) of each row and landmark."""
+        seen = scale_rows(X, self.shift, self.factor)
+        if self.kernel == "rbf" and isinstance(seen, np.ndarray) and isinstance(self.landmarks, np.ndarray):
+            return _gaussian(seen, self.landmarks, **self.settings)
         from sklearn.metrics.pairwise import pairwise_kernels  # slow to load, and no other model needs it
 
-        seen = scale_rows(X, self.shift, self.factor)
         return np.asarray(pairwise_kernels(seen, self.landmarks, metric=self.kernel, **self.settings))
+
+
+def _gaussian(X: Array, landmarks: Array, gamma: float) -> Array:
+    """scikit-learn's ``rbf_kernel``, to the last digit, without the second that loading its metrics takes."""
+    squares = -2.0 * (X @ landmarks.T)
+    squares += np.einsum("ij,ij->i", X, X)[:, None]
+    squares += np.einsum("ij,ij->i", landmarks, landmarks)
+    np.maximum(squares, 0.0, out=squares)
+    squares *= -gamma
+    return np.exp(squares, out=squares)
 
 
 def scale_rows(X: Any, shift: Array, factor: Array) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gainful.errors import UnknownNameError
 from gainful.parameters.constraints import parse_setting, split_outside_brackets
+from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, ranker
 
@@ -34,3 +36,25 @@ def parse_settings(name: str, settings: Iterable[str]) -> dict[str, Any]:
         raise UnknownNameError.among("ranker", name, RANKERS)
     table = RANKERS[name].cls.parameters
     return dict(parse_setting(name, table, setting) for setting in settings)
+
+
+def spec_text(name: str, settings: Mapping[str, Any]) -> str:
+    """``"lambdamart:n_trees=100"`` from ("lambdamart", {"n_trees": 100})."""
+    return ":".join([name, *(f"{key}={_text(value)}" for key, value in settings.items())])
+
+
+def spec_of(model: Ranker) -> str:
+    """The text of a ranker: the registered name with the fewest settings to add, and these settings."""
+    own = {name: _text(value) for name, value in model._file_params().items()}
+    specs = []
+    for name, entry in RANKERS.items():
+        if entry.cls is type(model):
+            preset = {key: _text(value) for key, value in entry.create()._file_params().items()}
+            specs.append(":".join([name, *(f"{key}={text}" for key, text in own.items() if text != preset[key])]))
+    return min(specs, key=lambda spec: spec.count(":"), default=type(model).__name__)
+
+
+def _text(value: Any) -> str:
+    """A value as the command line takes it."""
+    value = plain(value)
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from gainful.compute.memory import size_text
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.data.spread import feature_spread
-from gainful.errors import DataError
+from gainful.errors import DataError, wording
 from gainful.linear.scaling import SCALE
 from gainful.metrics import Metric
 from gainful.parameters.constraints import Choice, Either, Integer, Maybe, Real, parameter
 from gainful.parameters.space import Range, Space
 from gainful.rankers.base import Ranker, stored_array
+from gainful.rankers.memory import round_down
 from gainful.rankers.paths import FitsPath, stored_certificate
 from gainful.rankers.scorers import KERNEL_BLOCK as BLOCK_ROWS
 from gainful.rankers.scorers import Kernel, scale_rows
@@ -27,6 +30,7 @@ from gainful.training.monitor import Monitor
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
 MOST_EXACT_ROWS = 10_000  # an exact float64 kernel matrix then takes 800 MB
+FEWEST_LANDMARKS = 10  # fewer are not worth a kernel
 SHARED = ("metric", "C", "position_weights", "ties", "tol", "max_iter", "eval_metric", "random_state")
 
 
@@ -94,6 +98,19 @@ class KernelStructuredSVM(FitsPath, Ranker):
 
     def _validation_metric(self) -> Metric:
         return self._linear()._validation_metric()
+
+    def _training_bytes(self, size: DataSize) -> float:
+        m = size.rows if self.n_landmarks is None else min(self.n_landmarks, size.rows)
+        mapped = 8.0 * m * (size.rows + size.valid_rows + 2 * BLOCK_ROWS)
+        matrices = 4 * 8.0 * m**2  # the kernel of the landmarks, its eigenvectors and the work space
+        return super()._training_bytes(size) + mapped + matrices + 8.0 * m * size.features
+
+    def _smaller_trainings(self, size: DataSize, room: float) -> Iterator[tuple[str, float]]:
+        fewer = round_down((room - super()._training_bytes(size)) / (8.0 * (size.rows + size.valid_rows)))
+        if fewer >= FEWEST_LANDMARKS:
+            needed = replace(self, n_landmarks=fewer)._training_bytes(size)
+            setting = wording(f"n_landmarks={fewer}", f"--set n_landmarks={fewer}")
+            yield f"{setting} needs {size_text(needed)}", needed
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         variance = self._look_at(data)

@@ -12,6 +12,7 @@ import numpy as np
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
+from gainful.data.size import DataSize
 from gainful.data.splits import split
 from gainful.errors import ParameterError
 from gainful.linear.journal import Journal
@@ -36,6 +37,7 @@ from gainful.rankers.position_weights import CONSTRAINT, LEARNABLE, Family, posi
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import ConvergenceWarning, warn_not_converged
 from gainful.solvers.cutting_plane import minimize_cutting_plane
+from gainful.solvers.ridge import ridge_bytes
 from gainful.solvers.risk import Risk
 from gainful.solvers.subgradient import minimize_subgradient
 from gainful.training.monitor import Monitor
@@ -159,6 +161,12 @@ class StructuredSVM(PathOverC, Ranker):
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric if self.eval_metric is None else self.eval_metric)
+
+    def _training_bytes(self, size: DataSize) -> float:
+        start = ridge_bytes(size.features) if self.bound == "tight" else 0.0
+        chooses = isinstance(self.position_weights, str) and self.position_weights == "learn" and not size.valid_rows
+        held_out = size.value_bytes * size.values if chooses else 0.0  # the rows divided in two
+        return super()._training_bytes(size) + start + held_out
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self._check_combination(monitor)

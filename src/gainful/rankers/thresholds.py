@@ -11,7 +11,8 @@ import numpy as np
 from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
-from gainful.parameters.constraints import Choice, Either, Integer, Maybe
+from gainful.data.size import DataSize
+from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
 from gainful.training.monitor import Monitor
@@ -19,7 +20,6 @@ from gainful.training.monitor import Monitor
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="maximum thresholds per feature, or 'all'")
 DIRECTIONS = Choice(of=("both", "up"), help="whether a larger feature may lower the score")
-PATIENCE = Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
 Step = tuple[int, float, float]  # feature, threshold, weight
 
 
@@ -155,6 +155,11 @@ class BoostedSteps:
         def _loss(self, data: RankingData) -> Any: ...
 
         def _boost(self, data: RankingData, loss: Any, steps: list[Step], monitor: Monitor) -> None: ...
+
+    def _training_bytes(self: Any, size: DataSize) -> float:
+        most = size.rows if self.n_thresholds == "all" else int(self.n_thresholds)
+        codes = np.dtype(_code_type(int(most))).itemsize * size.rows * size.features
+        return float(self.row_bytes * (size.rows + size.valid_rows) + codes)
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         monitor.total = self.n_rounds

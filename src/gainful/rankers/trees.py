@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from gainful.compute.memory import size_text
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.data.size import DataSize
+from gainful.errors import DataError, ParameterError, UnknownNameError, wording
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import (
     Choice,
@@ -26,6 +28,7 @@ from gainful.parameters.constraints import (
     Seed,
     Settings,
     parameter,
+    patience,
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
@@ -40,6 +43,7 @@ from gainful.trees.grow import (
     predict_rows,
     training_threads,
 )
+from gainful.trees.memory import tree_bytes
 from gainful.trees.objective_factory import Labels, ObjectiveFactory
 from gainful.trees.query_sampling import refuse_unresumable
 from gainful.trees.row_chunks import join_blocks
@@ -107,9 +111,7 @@ class TreeRanker(Ranker):
     categorical: Sequence[int | str] | None = parameter(
         None, Maybe(inner=ListOf(inner=FEATURE), help="features that hold categories: numbers or names")
     )
-    early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping")
-    )
+    early_stopping: int | None = parameter(50, patience("trees"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
     warm_start: bool = parameter(False, Flag(help="another fit continues the trees so far, up to n_trees in all"))
     engine_params: Mapping[str, Any] | None = parameter(
@@ -119,6 +121,25 @@ class TreeRanker(Ranker):
         None, Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _training_bytes(self, size: DataSize) -> float:
+        return tree_bytes(size, self._lightgbm_params(), exact_bins=self.bins == "exact", models=self._n_models(size))
+
+    def _n_models(self, size: DataSize) -> float:
+        """Trees per iteration, each with scores and gradients of its own."""
+        return 1
+
+    def _smaller_trainings(self, size: DataSize, room: float) -> Iterator[tuple[str, float]]:
+        params = self._lightgbm_params()
+        if "force_col_wise" not in params and not size.is_sparse:
+            by_column = {**params, "force_col_wise": True}
+            needed = tree_bytes(size, by_column, exact_bins=self.bins == "exact", models=self._n_models(size))
+            setting = wording(
+                "engine_params={'force_col_wise': True}", "--set 'engine_params={\"force_col_wise\": true}'"
+            )
+            yield f"{setting} needs {size_text(needed)}", needed
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 

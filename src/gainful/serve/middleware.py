@@ -26,6 +26,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN = {"/", "/docs", "/health", "/ready", "/openapi.json"}  # need no token: they reveal nothing about the model
 PROBES = {"/health", "/ready", "/metrics"}  # answered however busy the server is; logged only at debug level
 METHODS = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}
+HOST = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([^][:/@\s]*))(?::[0-9]*)?")  # an IPv6 address in brackets, or a name
 SAFE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 CLIENT_LEFT = 499  # nginx's code; nobody receives it
 HEADERS = [
@@ -154,8 +155,10 @@ def _fingerprint(text: bytes) -> bytes:
 
 def _names_this_machine(host: bytes) -> bool:
     """Whether a Host header names loopback. Without a token this keeps out web pages whose name was pointed here."""
-    name = host.decode("latin-1").lower()
-    name = name[1 : name.find("]")] if name.startswith("[") else name.partition(":")[0]
+    found = HOST.fullmatch(host.lower())
+    if found is None:
+        return False
+    name = (found[1] or found[2]).decode("latin-1")
     if name in ("", "localhost") or name.endswith(".localhost"):
         return True
     try:

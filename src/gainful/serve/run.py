@@ -52,18 +52,20 @@ def run(model_path: str | Path, settings: Settings) -> None:
 
 
 def connection_class(settings: Settings) -> type[asyncio.Protocol]:
-    """uvicorn's connections, limited in number, and closed if no complete request head arrives in time.
+    """uvicorn's connections, limited in number, and closed if a request head does not arrive or an answer is not read.
 
-    uvicorn itself waits forever.
+    Both have ``settings.timeout`` seconds; uvicorn itself waits forever.
     """
     base: Any = AutoHTTPProtocol
     most = settings.max_requests + IDLE_CONNECTIONS
 
     class Connection(base):  # type: ignore[misc]
         _head_timer: asyncio.TimerHandle | None = None
+        _answer_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            transport.set_write_buffer_limits(high=0)  # writing pauses as soon as the client does not keep up
             if len(self.connections) > most:
                 transport.close()
             else:
@@ -73,8 +75,18 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
             super().data_received(data)
             self._watch_head()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._answer_timer is None:
+                self._answer_timer = self.loop.call_later(settings.timeout, self._drop_answer)
+
+        def resume_writing(self) -> None:
+            self._forget_answer()
+            super().resume_writing()
+
         def connection_lost(self, error: Exception | None) -> None:
             self._forget()
+            self._forget_answer()
             super().connection_lost(error)
 
         def _watch_head(self) -> None:
@@ -93,6 +105,15 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
+
+        def _drop_answer(self) -> None:
+            log_event("client did not read its answer", logging.WARNING, client=(self.client or ("",))[0])
+            self.transport.abort()  # close would wait for the client to read
+
+        def _forget_answer(self) -> None:
+            if self._answer_timer is not None:
+                self._answer_timer.cancel()
+                self._answer_timer = None
 
     return Connection
 

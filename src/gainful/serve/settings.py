@@ -11,6 +11,7 @@ from gainful.errors import FormatError, ParameterError
 
 SHORTEST_TOKEN = 16
 MIB = 1 << 20
+LONGEST = 1_000_000  # seconds: eleven days
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -25,7 +26,7 @@ class Settings:
     max_body : maximum request size in bytes
     max_rows : maximum number of documents per request
     max_requests : maximum number of requests at once; more are answered with 503
-    timeout : seconds a request may take
+    timeout : seconds a request may take; its answer must be read within as many seconds again
     threads : requests computed at once
     watch : seconds between checks of the model file; 0 never checks
     grace : seconds that requests in progress have at shutdown
@@ -50,11 +51,11 @@ class Settings:
                 raise ParameterError.of("serve", name, "at least 1", getattr(self, name))
         if not 0 <= self.port <= 65_535:
             raise ParameterError.of("serve", "port", "0 … 65535", self.port)
-        if not self.timeout > 0:
-            raise ParameterError.of("serve", "timeout", "above 0 seconds", self.timeout)
+        if not 0 < self.timeout <= LONGEST:
+            raise ParameterError.of("serve", "timeout", f"above 0 and at most {LONGEST:,} seconds", self.timeout)
         for name in ("watch", "grace"):
-            if not getattr(self, name) >= 0:
-                raise ParameterError.of("serve", name, "at least 0 seconds", getattr(self, name))
+            if not 0 <= getattr(self, name) <= LONGEST:
+                raise ParameterError.of("serve", name, f"from 0 to {LONGEST:,} seconds", getattr(self, name))
         if self.log_level not in LEVELS:
             raise ParameterError.of("serve", "log_level", f"one of {', '.join(LEVELS)}", self.log_level)
         self._check_token()

@@ -12,7 +12,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,19 @@ class Checkpoint:
                 f"{'; '.join(differences[:MOST_DIFFERENCES])}{more}. Delete it to start afresh, or name another file"
             )
         self.state = {name: _decode(value) for name, value in state.items()}
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Restore ``state`` inside this block: an error there means that the file is damaged."""
+        try:
+            yield
+        except GainfulError:
+            raise
+        except Exception as error:
+            why = shorten(error.args[0] if error.args else type(error).__name__, 120).strip("'\"")
+            raise FormatError(
+                f"the checkpoint is damaged ({why}); delete it to start afresh, or name another file", path=self.path
+            ) from error
 
     def due(self) -> bool:
         """Whether it is time to save."""

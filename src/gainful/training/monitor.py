@@ -50,7 +50,6 @@ class Monitor:
     best_iteration: int = 0
     best_value: float = -np.inf
     interrupted: bool = False
-    stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
     checkpoint: Checkpoint | None = None  # from which a solver resumes, and to which it saves
     journal: Any = None  # a gainful.linear.journal.Journal, for solvers that keep one
@@ -89,6 +88,10 @@ class Monitor:
         """Restore a record; the clock continues from its seconds."""
         self.history[:] = [dict(row) for row in record["history"]]
         self.best_iteration, self.best_value = int(record["best_iteration"]), float(record["best_value"])
+        if any(row["iteration"] != i for i, row in enumerate(self.history, start=1)):
+            raise ValueError("the iterations of its history do not follow each other")
+        if not 0 <= self.best_iteration <= len(self.history):
+            raise ValueError("its best iteration is not one of the iterations")
         self.started = time.perf_counter() - float(record["seconds"])
 
     def elapsed(self) -> float:
@@ -129,10 +132,7 @@ class Monitor:
         ):
             self._interrupt()
             return True
-        if self.out_of_patience:
-            self.stopped_early = True
-            return True
-        return False
+        return self.out_of_patience
 
     @property
     def out_of_patience(self) -> bool:

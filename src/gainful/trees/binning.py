@@ -26,7 +26,7 @@ class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     training, goes to the nearest bin.
 
     A feature with missing values (NaN) in training gets one bin less, and they get the code after the last bin. If a
-    feature had none, a missing value is an error.
+    feature had none, a missing value is read as 0, as trees do.
 
     Trees use only the order of values, so the codes can replace the features; rankers with ``bins="exact"`` keep these
     bins::
@@ -91,20 +91,12 @@ class AdaptiveBinner(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         edges = np.concatenate([*self.bin_edges_, np.empty(0)])
         codes = np.empty(matrix.shape, dtype=np.uint8 if self.n_bins <= 256 else np.uint16)
         if isinstance(matrix, np.ndarray):
-            row, column = codes_of_rows(matrix, edges, starts, self.has_missing_, codes)
+            codes_of_rows(matrix, edges, starts, self.has_missing_, codes)
         else:
             zeros = np.zeros((1, self.n_features_in_))
             codes_of_rows(zeros, edges, starts, self.has_missing_, codes[:1])
             codes[1:] = codes[:1]
-            row, column = codes_of_stored(
-                matrix.data, matrix.indices, matrix.indptr, edges, starts, self.has_missing_, codes
-            )
-        if row >= 0:
-            name = f"feature {column + 1}" if names is None else f"feature {names[column]!r}"
-            raise DataError(
-                f"{name} of row {row} is missing (NaN), but had no missing value when the bins were found; fill it in, "
-                "or fit on data that has some"
-            )
+            codes_of_stored(matrix.data, matrix.indices, matrix.indptr, edges, starts, self.has_missing_, codes)
         return X.replace(X=codes) if isinstance(X, RankingData) else codes
 
     def _check_fitted(self) -> None:

@@ -91,19 +91,20 @@ def _code(value, edges, low, high):
     return low - first
 
 
+@helper
+def _code_or_missing(value, edges, low, high, has_missing):
+    """The code of a value; a missing one has the code after the last bin, or that of 0 if training had none."""
+    if value == value:
+        return _code(value, edges, low, high)
+    return high - low + 1 if has_missing else _code(0.0, edges, low, high)
+
+
 @kernel
 def codes_of_rows(X, edges, starts, has_missing, codes):
-    """Fill ``codes`` from a dense X; (row, column) of a missing value that has no code, or (-1, -1)."""
+    """Fill ``codes`` from a dense X."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            value = np.float64(X[i, j])
-            if value == value:
-                codes[i, j] = _code(value, edges, starts[j], starts[j + 1])
-            elif has_missing[j]:
-                codes[i, j] = starts[j + 1] - starts[j] + 1
-            else:
-                return i, j
-    return -1, -1
+            codes[i, j] = _code_or_missing(np.float64(X[i, j]), edges, starts[j], starts[j + 1], has_missing[j])
 
 
 @kernel
@@ -112,11 +113,4 @@ def codes_of_stored(data, indices, indptr, edges, starts, has_missing, codes):
     for i in range(len(indptr) - 1):
         for at in range(indptr[i], indptr[i + 1]):
             j = indices[at]
-            value = np.float64(data[at])
-            if value == value:
-                codes[i, j] = _code(value, edges, starts[j], starts[j + 1])
-            elif has_missing[j]:
-                codes[i, j] = starts[j + 1] - starts[j] + 1
-            else:
-                return i, j
-    return -1, -1
+            codes[i, j] = _code_or_missing(np.float64(data[at]), edges, starts[j], starts[j + 1], has_missing[j])

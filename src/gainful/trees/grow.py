@@ -21,6 +21,7 @@ from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.errors.other_names import LIGHTGBM
 from gainful.training.monitor import Monitor
+from gainful.trees.booster_text import check_booster_text
 from gainful.trees.query_sampling import (
     QuerySample,
     n_sampled_models,
@@ -86,9 +87,9 @@ def lightgbm_params(
 
 def _check_engine_params(extra: dict[str, Any], owner: str) -> None:
     """Refuse names LightGBM does not know (it would ignore them), and boosting whose first trees change later."""
-    from gainful.trees.lightgbm_library import lgb
+    from gainful.trees.lightgbm_private import parameter_aliases
 
-    known = lgb.basic._ConfigAliases._get_all_param_aliases()  # no public list exists
+    known = parameter_aliases()
     names = {*known, *(alias for aliases in known.values() for alias in aliases)}
     for name, value in extra.items():
         if name not in names:
@@ -185,20 +186,25 @@ class Growth:
         self.first = 0 if start is None else start.current_iteration()
         found = None if monitor.checkpoint is None else monitor.checkpoint.state
         # continuing a model must not draw the samples of its trees again; random_state=None drew a seed
-        self.seed = (params["seed"] + self.first) % 2**31 if found is None else int(found["seed"])
+        self.seed = (params["seed"] + self.first) % 2**31
         self.tree, self.start, self.measured_before = self.first, start, -1
         if found is not None:
-            self._resume(found)
+            assert monitor.checkpoint is not None
+            with monitor.checkpoint.restoring():
+                self._resume(found, data.n_features, int(params.get("num_class", 1)))
         self.params, self.sample = replace_bagging(params | {"seed": self.seed}, data)
         if objective is not None:
             self.params = self.params | {"objective": "none"}
         self.row_weights = data.row_weights
 
-    def _resume(self, found: dict[str, Any]) -> None:
+    def _resume(self, found: dict[str, Any], n_features: int, n_classes: int) -> None:
         from gainful.trees.lightgbm_library import lgb
 
-        self.tree, self.start = int(found["tree"]), lgb.Booster(model_str=found["trees"])
         self.monitor.restore(found["monitor"])
+        check_saved_trees(found, self.monitor, n_features)
+        self.seed, self.tree, self.start = int(found["seed"]), int(found["tree"]), lgb.Booster(model_str=found["trees"])
+        if self.start.num_model_per_iteration() != n_classes:
+            raise ValueError("its trees are of another number of classes")
         if found["objective"] is not None:
             self.objective.restore(found["objective"])  # type: ignore[union-attr]
 
@@ -262,6 +268,14 @@ class Growth:
         )
 
 
+def check_saved_trees(found: Mapping[str, Any], monitor: Monitor, n_features: int) -> None:
+    """Raise unless LightGBM can read the trees of a checkpoint safely and they fit the ``monitor`` restored from it."""
+    if check_booster_text(found["trees"], n_features) != len(monitor.history):
+        raise ValueError("its trees do not fit its history")
+    if not len(monitor.history) <= int(found["tree"]) <= (monitor.total or 0) or not 0 <= int(found["seed"]) < 2**31:
+        raise ValueError("its numbers are out of range")
+
+
 def _training_and_validation(
     data: RankingData,
     labels: Array,
@@ -309,16 +323,13 @@ def warn_if_leaves_are_too_large(data: RankingData, params: Mapping[str, Any]) -
 def _new_booster(params: dict[str, Any], train: Any, valid: Any, growth: Growth) -> Any:
     """A booster that starts with the trees to continue. The data sets hold their scores."""
     from gainful.trees.lightgbm_library import lgb
+    from gainful.trees.lightgbm_private import set_start
 
-    for one in (train, valid):
-        if one is not None:
-            one.construct()
+    data_sets = [train] if valid is None else [train, valid]
+    for one in data_sets:
+        one.construct()
     if growth.start is not None:
-        # LightGBM's only public way to continue trees predicts all rows at once
-        grown = lgb.basic._InnerPredictor.from_booster(booster=growth.start, pred_parameter={})
-        for one in (train, valid):
-            if one is not None:
-                one._predictor = grown
+        set_start(growth.start, *data_sets)
     booster = lgb.Booster(params, train)
     if valid is not None:
         booster.add_valid(valid, "valid")
@@ -384,6 +395,10 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
     """SHAP values of the first iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.trees.lightgbm_library import lgb
 
+    if "\nis_linear=1\n" in booster.model_to_string(num_iteration=1):  # LightGBM would print before it raises
+        raise GainfulError(
+            "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
+        )
     rows = as_lightgbm(without_codes(X))
     rows = rows if isinstance(rows, np.ndarray) else rows.toarray()  # else LightGBM would return a list of matrices
     try:

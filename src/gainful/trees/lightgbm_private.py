@@ -1,7 +1,7 @@
-"""The private names of LightGBM that growing on a cluster needs, in one place.
+"""The private names of LightGBM that trees need, in one place.
 
-If a later LightGBM lacks one, the error names the tested version. Loads LightGBM, so it
-is imported on use.
+If a later LightGBM lacks one, the error names that version and the versions to install. Loads LightGBM, so it is
+imported on use. ``native`` in :mod:`gainful.trees.lightgbm_library` is the one private name that may be missing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from ctypes import c_char_p, c_int
 from functools import reduce
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any
 
 from gainful.errors import GainfulError
 from gainful.trees.lightgbm_library import lgb
-
-TESTED = "4.7"
 
 
 def private(module: str, path: str) -> Any:
@@ -26,9 +24,24 @@ def private(module: str, path: str) -> Any:
         return reduce(getattr, path.split("."), import_module(f"lightgbm.{module}"))
     except (ImportError, AttributeError):
         raise GainfulError(
-            f"LightGBM {lgb.__version__} has no lightgbm.{module}.{path}, which trees on a cluster need; they are "
-            f"tested with LightGBM {TESTED}: install that"
+            f"LightGBM {lgb.__version__} has no lightgbm.{module}.{path}, which gainful needs; install a version that "
+            f"has it: pip install '{_supported()}'"
         ) from None
+
+
+def _supported() -> str:
+    """The versions of LightGBM that gainful declares, as a requirement."""
+    try:
+        declared = metadata.requires("gainful") or []
+    except metadata.PackageNotFoundError:
+        declared = []
+    return next((one for one in declared if one.startswith("lightgbm")), "lightgbm==4.7.0")
+
+
+def parameter_aliases() -> dict[str, list[str]]:
+    """LightGBM's parameters, each with its other names; there is no public list."""
+    aliases: dict[str, list[str]] = private("basic", "_ConfigAliases._get_all_param_aliases")()
+    return aliases
 
 
 def train_on_dask(**about: Any) -> Any:
@@ -48,13 +61,17 @@ def disconnect() -> None:
     private("basic", "_safe_call")(private("basic", "_LIB.LGBM_NetworkFree")())
 
 
-def set_start(train: Any, trees: str) -> None:
-    """Let boosters of this data set start with these trees, whose scores are its initial scores."""
+def set_start(booster: Any, *data_sets: Any) -> None:
+    """Let boosters of these data sets start with the trees of another, whose scores are their initial scores.
+
+    Training and validation data of a booster must share one start. LightGBM's only public way to continue
+    trees predicts all rows at once.
+    """
     private("basic", "Dataset._set_predictor")  # it sets the attribute below: without it there is none
-    booster = lgb.Booster(model_str=trees)
-    start = private("basic", "_InnerPredictor").from_booster(booster=booster, pred_parameter={})
+    start = private("basic", "_InnerPredictor.from_booster")(booster=booster, pred_parameter={})
     start.gainful_booster = booster  # it uses the booster, but does not keep it alive
-    train._predictor = start
+    for data in data_sets:
+        data._predictor = start
 
 
 @contextmanager

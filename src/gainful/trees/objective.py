@@ -84,7 +84,7 @@ class LossObjective:
         return {"scale": self.scale}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.scale = state["scale"]
+        self.scale = None if state["scale"] is None else float(state["scale"])
 
     def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
         if self.newton is not None:

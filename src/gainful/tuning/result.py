@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gainful.errors.terminal import make_console
 from gainful.metrics import Metric
 from gainful.parameters.space import Space
 from gainful.persistence.jsonable import plain
@@ -51,9 +52,7 @@ class TuneResult:
 
     def table(self, width: int = 120) -> str:
         """The trials as text, best first."""
-        from rich.console import Console
-
-        console = Console(file=io.StringIO(), width=width, highlight=False)
+        console = make_console(file=io.StringIO(), width=width, highlight=False)
         console.print(self.renderable())
         return console.file.getvalue().rstrip("\n")  # type: ignore[attr-defined, no-any-return]
 

@@ -2,7 +2,8 @@
 
 The first line says what the results belong to: fingerprints of the data, the ranker and everything else they depend on.
 A file with results of anything else is refused. Each further line is one result, flushed to disk before the next work
-begins. A line cut short by a kill is dropped.
+begins. A line cut short by a kill is dropped. Every line ends with a checksum of itself; a line that does not match it
+is an error, since a changed number or label would change the results unseen.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from gainful.formats.files import reason
 from gainful.losses import Loss
 from gainful.persistence.jsonable import plain
 
-FORMAT = 2
+FORMAT = 3
 WHAT = {
     "format": "a newer or older layout",
     "version": "another version of gainful",
@@ -43,6 +44,8 @@ WHAT = {
 }
 
 
+SUMMED = re.compile(rb'(\{.*), "sum": "([0-9a-f]{16})"\}', re.DOTALL)  # a line: its row, and the checksum of that
+DAMAGED = "is damaged; remove this line to compute its result again, or the file to compute all of them again"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm", "torch")
 
 
@@ -123,7 +126,7 @@ class Store:
         self._append_lock = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "a+b")  # noqa: SIM115  (closed by close)
+            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115  (closed by close)
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
         try:
@@ -148,14 +151,18 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot be written: {reason(error)}", path=path) from None
         if head.endswith(b"\n"):
-            _refuse_other_key(path, _parse(path, 1, head), plain({"format": FORMAT, **key}))
+            _refuse_other_key(path, _parse_head(path, head), plain({"format": FORMAT, **key}))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one result; it is on disk when this returns."""
-        line = json.dumps(row).encode() + b"\n"
+        text = json.dumps(row)
         with self._append_lock:
-            self._write(line)
-            self.rows.append(json.loads(line))
+            self._write(_line(text))
+            self.rows.append(json.loads(text))
+
+    def damage(self, row: int) -> StoreError:
+        """The error for a row, by its number in ``rows``, that lacks something or holds the wrong thing."""
+        return StoreError(DAMAGED, path=self.path, line=row + 2)
 
     def close(self) -> None:
         self._file.close()
@@ -167,11 +174,15 @@ class Store:
         self.close()
 
     def _write(self, line: bytes) -> None:
+        size = os.fstat(self._file.fileno()).st_size
         try:
-            self._file.write(line)
-            self._file.flush()
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:]) or 0
             os.fsync(self._file.fileno())
         except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(size)  # half a row is of no use
             raise StoreError(f"cannot be written: {reason(error)}", path=self.path) from None
 
     def _lock(self) -> None:
@@ -193,21 +204,42 @@ class Store:
             self._file.truncate(whole)
         lines = content[:whole].splitlines()
         if not lines:
-            self._write(json.dumps({"gainful": "results", **self._key}).encode() + b"\n")
+            self._write(_line(json.dumps({"gainful": "results", **self._key})))
             return []
-        rows = [_parse(self.path, number, line) for number, line in enumerate(lines, start=1)]
-        _refuse_other_key(self.path, rows[0], self._key)
-        return rows[1:]
+        _refuse_other_key(self.path, _parse_head(self.path, lines[0]), self._key)
+        return [_parse(self.path, number, line) for number, line in enumerate(lines[1:], start=2)]
+
+
+def _line(text: str) -> bytes:
+    """A JSON object as a line with its checksum."""
+    row = text.encode()[:-1]
+    return b'%s, "sum": "%s"}\n' % (row, _sum(row))
+
+
+def _sum(row: bytes) -> bytes:
+    return hashlib.blake2b(row, digest_size=8).hexdigest().encode()
 
 
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-        if not isinstance(row, dict):
-            raise ValueError("not an object")
-    except ValueError:
-        raise StoreError("is damaged; remove the file to compute its results again", path=path, line=number) from None
+    """The JSON object of a line that matches its checksum."""
+    found = SUMMED.fullmatch(line)
+    if found is None or _sum(found[1]) != found[2]:
+        raise StoreError(DAMAGED, path=path, line=number)
+    row: dict[str, Any] = json.loads(found[1] + b"}")
     return row
+
+
+def _parse_head(path: Path, line: bytes) -> dict[str, Any]:
+    """The first line. That of another file or layout may have no checksum, and is refused for what it is."""
+    with suppress(ValueError):
+        row = json.loads(line)
+        if isinstance(row, dict) and (row.get("gainful") != "results" or row.get("format") != FORMAT):
+            return row
+    found = SUMMED.fullmatch(line.rstrip(b"\n"))
+    if found is None or _sum(found[1]) != found[2]:
+        raise StoreError("is damaged; remove the file to compute its results again", path=path, line=1)
+    head: dict[str, Any] = json.loads(found[1] + b"}")
+    return head
 
 
 def _refuse_other_key(path: Path, head: Mapping[str, Any], key: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.compute.memory import PeakGrowth, available, workers_that_fit
+from gainful.compute.memory import PeakGrowth, available_memory, workers_that_fit
 from gainful.data.checks import skip_checks
 from gainful.data.splits import Split
 from gainful.errors import GainfulError
@@ -141,7 +141,7 @@ class Trials:
             return workers
         with PeakGrowth() as growth:
             self._keep(self._run(first))
-        fitting = workers_that_fit(workers, growth.bytes, available())
+        fitting = workers_that_fit(workers, growth.bytes, available_memory())
         if fitting < workers:
             self.workers = fitting
         return fitting
@@ -349,6 +349,31 @@ def kept_iteration(model: Ranker) -> int:
     return int(np.nanargmax(scored)) + 1
 
 
+# What the search reads of a stored trial. JSON has one kind of number.
+NUMBER, TEXT = (int, float), (str,)
+TRIAL_FIELDS: dict[str, tuple[type, ...]] = {
+    "trial": (int,),
+    "params": (dict,),
+    "state": TEXT,
+    "value": (*NUMBER, type(None)),
+    "reached": (*NUMBER, type(None)),
+    "curve": (list,),
+    "kept": (dict,),
+    "models": (int,),
+    "iterations": (int,),
+    "best_iteration": (int, type(None)),
+    "seconds": NUMBER,
+    "elapsed": NUMBER,
+}
+
+
 def _stored_trials(store: Store | None) -> list[Trial]:
-    rows = [] if store is None else [row for row in store.rows if row.get("kind") == "trial"]
-    return [{name: value for name, value in row.items() if name != "kind"} for row in rows]
+    trials = []
+    for i, row in enumerate([] if store is None else store.rows):
+        if row.get("kind") != "trial":
+            continue
+        assert store is not None
+        if not all(isinstance(row.get(name, ...), kinds) for name, kinds in TRIAL_FIELDS.items()):
+            raise store.damage(i)
+        trials.append({name: value for name, value in row.items() if name != "kind"})
+    return trials

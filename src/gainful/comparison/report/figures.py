@@ -44,11 +44,11 @@ def curves(comparison: Comparison, facts: Facts) -> str:
         x_name="k",
         y_name="mean NDCG@k",
         title=f"Mean NDCG@1 to NDCG@{comparison.curve[-1].k} of {plural(len(lines), 'ranker')}",
-        description=f"Bands are {level} bootstrap intervals. The table below has the same values.",
+        description=f"Bands are {level} intervals. The table below has the same values.",
     )
     values = html_table(_curve_table(comparison, facts), sortable=True, name="curve-values")
     caption = (
-        f"Mean NDCG at each depth. Bands: {level} bootstrap intervals of the first two rankers listed; point at "
+        f"Mean NDCG at each depth. Bands: {level} intervals of the first two rankers listed; point at "
         "another one to see its band."
     )
     return (

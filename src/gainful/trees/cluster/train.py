@@ -25,7 +25,7 @@ from gainful.training.monitor import Monitor
 from gainful.trees.cluster import workers
 from gainful.trees.cluster.rounds import Rounds
 from gainful.trees.cluster.settings import network_of
-from gainful.trees.grow import draws_at_random, warn_if_leaves_are_too_large
+from gainful.trees.grow import check_saved_trees, draws_at_random, warn_if_leaves_are_too_large
 from gainful.trees.lightgbm_library import lgb
 from gainful.trees.lightgbm_private import log_to
 from gainful.trees.objective import GradientSize, natural_scale
@@ -287,11 +287,14 @@ class ClusterGrowth:
         found = None if self.monitor.checkpoint is None else self.monitor.checkpoint.state
         if found is None:
             return
-        self.tree, self.trees, self.seed = int(found["tree"]), found["trees"], int(found["seed"])
-        self.monitor.restore(found["monitor"])
-        scale = (found["objective"] or {}).get("scale")
-        if scale is not None and self.factory is not None and self.factory.scale_from is not None:
-            self._set_scale(float(scale))
+        assert self.monitor.checkpoint is not None
+        with self.monitor.checkpoint.restoring():
+            self.monitor.restore(found["monitor"])
+            check_saved_trees(found, self.monitor, self.data.n_features)
+            self.tree, self.trees, self.seed = int(found["tree"]), found["trees"], int(found["seed"])
+            scale = (found["objective"] or {}).get("scale")
+            if scale is not None and self.factory is not None and self.factory.scale_from is not None:
+                self._set_scale(float(scale))
 
     def save_if_due(self) -> None:
         if self.monitor.checkpoint is not None and self.monitor.checkpoint.due():

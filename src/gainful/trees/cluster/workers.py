@@ -244,7 +244,7 @@ def _grow(spec: RoundSpec, blocks: Sequence[ScoredBlock], state: WorkerState, ne
 
 
 def _without_features(data: RankingData) -> RankingData:
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=np.empty((data.n_rows, 0)),
         y=data.y,
         offsets=data.offsets,
@@ -284,7 +284,7 @@ def _booster(
     if spec.start is not None:
         scores = [block.scores for block in blocks if block.scores is not None]
         train.set_init_score(np.concatenate(scores).ravel(order="F"))  # one model after the other
-        set_start(train, spec.start)
+        set_start(lgb.Booster(model_str=spec.start), train)
     booster = lgb.Booster(growth.params | {"num_machines": int(network["num_machines"])}, train)
     if spec.done > spec.first and float(growth.params.get("feature_fraction", 1.0)) < 1.0:
         skip_feature_samples(booster, (spec.done - spec.first) * booster.num_model_per_iteration())

@@ -1,0 +1,1 @@
+"""``auto`` beside tuned gradient boosters, at equal budgets."""

@@ -1,0 +1,156 @@
+"""``auto`` beside tuned gradient boosters: the same data, the same seconds, the same queries.
+
+    python benchmarks/auto/run.py --shared DIR --data ohsumed,mq2007,clueweb09,artificial,mslr --seconds 60
+
+``DIR`` holds ``ohsumed/Fold1 …``, ``mq2007/rows.txt.gz`` and ``clueweb09/S1.txt.gz …``; sets that are absent are left
+out. Every peer draws settings at random (the first ones are good guesses), stops early on the validation queries, takes
+the settings with the best NDCG@10 there, and is refitted with them on training and validation queries together; the
+refit is not counted. ``auto`` gets the same queries and seconds. Results are kept in benchmarks/results/auto, one file
+per cell, so that a stopped run resumes. The table goes to docs/results/auto.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HOME = Path(__file__).resolve().parents[1]
+if __name__ == "__main__":
+    sys.path[0] = str(HOME)
+
+import gainful  # noqa: E402
+from auto.peers import FIRST, PEERS, SPACE, TREES, Peer  # noqa: E402
+from gainful.formats.layout import read_splits  # noqa: E402
+from peers.datasets import data_set  # noqa: E402
+
+NDCG = gainful.metric("ndcg@10")
+Parts = tuple[gainful.RankingData, gainful.RankingData, gainful.RankingData]
+REAL = ("ohsumed", "mq2007", "clueweb09")
+MADE = ("artificial", "mslr")
+
+
+def folds_of(name: str, shared: Path | None) -> Iterator[Parts]:
+    """Training, validation and test queries of each fold."""
+    if name in MADE:
+        parts = data_set("usual", name).parts()
+        yield parts.train, parts.valid, parts.test
+        return
+    assert shared is not None
+    if name == "ohsumed":
+        for one in read_splits(shared / name):
+            assert one.valid is not None
+            yield one.train, one.valid, one.test
+    elif name == "mq2007":
+        for one in gainful.folds(gainful.read(shared / name / "rows.txt.gz"), 5, seed=0):
+            assert one.valid is not None
+            yield one.train, one.valid, one.test
+    else:
+        sets = [gainful.read(shared / name / f"S{i}.txt.gz") for i in range(1, 6)]
+        for i in range(5):
+            train = gainful.RankingData.concatenate([sets[(i + j) % 5] for j in range(3)])
+            yield train, sets[(i + 3) % 5], sets[(i + 4) % 5]
+
+
+def run_peer(peer: Peer, parts: Parts, seconds: float, threads: int, seed: int) -> dict[str, Any]:
+    train, valid, test = parts
+    generator, until = np.random.default_rng(seed), time.perf_counter() + seconds
+    best: tuple[float, dict[str, Any], int] | None = None
+    trials = 0
+    while best is None or time.perf_counter() < until:
+        drawn = {name: dimension.at(float(generator.random())) for name, dimension in SPACE.items()}
+        settings = {**(FIRST if trials == 0 else drawn), "seed": seed}
+        predict, n = peer.train(peer.objective, settings, train, valid, TREES, threads)
+        value = NDCG(predict(valid.X), valid)
+        trials += 1
+        if best is None or value > best[0]:
+            best = value, settings, n
+    together = gainful.RankingData.concatenate([train, valid])
+    predict, _ = peer.train(peer.objective, best[1], together, None, max(1, best[2]), threads)
+    return {"values": NDCG.per_query(predict(test.X), test).tolist(), "trials": trials, "valid": best[0]}
+
+
+def run_auto(parts: Parts, seconds: float, threads: int, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    train, valid, test = parts
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = gainful.ranker("auto", seconds=seconds, n_jobs=threads, random_state=seed, **settings)
+        model.fit(train, eval_set=valid)
+        values = NDCG.per_query(model.predict(test), test)
+    board = model.leaderboard_
+    members = [(row.name, row.mean, row.weight, row.seconds, row.note) for row in board.members]
+    return {"values": values.tolist(), "trials": len(members), "models": board.blend.models,
+            "valid": board.blend.mean, "members": members}  # fmt: skip
+
+
+def main() -> None:
+    given = _arguments()
+    kept = given.kept / f"{given.seconds:g}s"
+    kept.mkdir(parents=True, exist_ok=True)
+    names = [n for n in given.data.split(",") if n in MADE or (given.shared and (given.shared / n).exists())]
+    systems = ["auto", *(p.name for p in PEERS)] if not given.only else given.only.split(",")
+    for name in names:
+        for i, parts in enumerate(folds_of(name, given.shared)):
+            for system in systems:
+                file = kept / f"{name}-{i}-{system.replace(' ', '_').replace(':', '_')}.json"
+                if file.exists() and not given.fresh:
+                    continue
+                began = time.perf_counter()
+                if system == "auto":
+                    found = run_auto(parts, given.seconds, given.threads, given.seed, {})
+                else:
+                    peer = next(p for p in PEERS if p.name == system)
+                    found = run_peer(peer, parts, given.seconds, given.threads, given.seed)
+                found["seconds"] = time.perf_counter() - began
+                file.write_text(json.dumps(found))
+                print(f"{name} fold {i + 1}: {system}: {np.mean(found['values']):.4f}, {found['trials']} trials, "
+                      f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
+    text = "\n\n".join(table(name, kept, given.seconds) for name in (*REAL, *MADE))
+    print(text)
+
+
+def table(name: str, kept: Path, seconds: float) -> str:
+    """NDCG@10 of each system over all folds that every system has, and ``auto`` less it, paired by query."""
+    systems = ["auto", *(p.name for p in PEERS)]
+    cells: dict[str, dict[int, list[float]]] = {system: {} for system in systems}
+    for system in systems:
+        for i in range(5):
+            file = kept / f"{name}-{i}-{system.replace(' ', '_').replace(':', '_')}.json"
+            if file.exists():
+                cells[system][i] = json.loads(file.read_text())["values"]
+    there = [s for s in systems if cells[s]]
+    if "auto" not in there or len(there) < 2:
+        return f"### {name}\n\nnot measured"
+    common = sorted(set.intersection(*(set(cells[s]) for s in there)))
+    values = {s: np.concatenate([cells[s][i] for i in common]) for s in there if common}
+    lines = [f"### {name}: {len(values['auto']):,} test queries, {len(common)} folds, {seconds:g} s per fold", "",
+             "| | NDCG@10 | auto − it | ± s.e. |", "| --- | --- | --- | --- |"]  # fmt: skip
+    for s in there:
+        d = values["auto"] - values[s]
+        gap = "" if s == "auto" else f"{d.mean():+.4f} | {d.std(ddof=1) / np.sqrt(len(d)):.4f}"
+        lines.append(f"| {s} | {values[s].mean():.4f} | {gap or ' | '} |")
+    return "\n".join(lines)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--shared", type=Path, help="folder of the real collections")
+    parser.add_argument("--data", default=",".join((*REAL, *MADE)))
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="systems, with commas between them")
+    parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto")
+    parser.add_argument("--fresh", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

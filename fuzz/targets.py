@@ -1,0 +1,22 @@
+"""The table of all that is fuzzed. A new reader gets one line here and a module with its ``make`` and ``use``."""
+
+from __future__ import annotations
+
+from fuzz import arrays, arrow, binary, checkpoints, csv, letor, models, parquet, server, stores
+from fuzz.cases import Target
+
+TARGETS: dict[str, Target] = {
+    "letor": letor.PLAIN,
+    "letor-gz": letor.COMPRESSED,
+    "csv": csv.TARGET,
+    "parquet": parquet.TARGET,
+    "arrow": arrow.TARGET,
+    "gnf": binary.TARGET,
+    # TREC runs and qrels go here, once there are readers for them.
+    "models": models.TARGET,
+    "checkpoints": checkpoints.TARGET,
+    "tune-store": stores.TUNE,
+    "compare-store": stores.COMPARE,
+    "rankers": arrays.TARGET,
+    "server": server.TARGET,
+}

@@ -1,0 +1,125 @@
+"""``auto``: chooses rankers and settings for the data within a budget, and blends the best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of, seed_of
+from gainful.blending.folds import Clock
+from gainful.blending.leaderboard import family_of
+from gainful.blending.members import Member
+from gainful.blending.portfolio import DataFacts, Family, draw, families, first_guess, next_family
+from gainful.blending.weights import RULES, best_member, errors_below
+from gainful.data.dataset import RankingData
+from gainful.data.rows import is_mapped
+from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Name, Real, parameter
+from gainful.rankers.registry import RANKERS
+from gainful.rankers.specs import spec_text
+from gainful.training.monitor import Monitor
+
+SECONDS = 600.0  # unless the user says otherwise
+PATIENCE = 24  # members that do not raise the out-of-fold metric before the search ends
+
+
+@dataclass(repr=False, eq=False)
+class Auto(BlendedRanker):
+    """The best ranking the data can give within a budget: a blend of rankers that it chooses itself.
+
+    It looks at the data (queries, rows, features, grades, missing values, sparsity), starts with rankers that are good
+    and cheap, with settings that suit the size of the data, then draws further settings of those that do well. Each is
+    trained on query folds, as in :class:`Blend`. The search ends with the budget, or when 24 rankers in a row have not
+    raised the out-of-fold metric. Queries of ``eval_set`` are added to the training queries.
+
+    Ctrl-C keeps the blend of what has been trained so far.
+
+    Parameters
+    ----------
+    seconds : time for training; 600 if neither this nor ``trials`` is given
+    trials : number of rankers to try. Alone, it makes the result independent of the machine's speed: the same seed
+        gives the same model
+    rankers : names of the rankers to choose from; None for all that suit the data
+    folds, weights, metric, n_jobs, random_state : as in :class:`Blend`
+
+    Attributes
+    ----------
+    members_, weights_, leaderboard_, out_of_fold_scores_ : as in :class:`Blend`
+    """
+
+    drops: ClassVar[bool] = True
+
+    seconds: float | None = parameter(
+        None, Maybe(inner=Real(low=0, open_low=True), help="time for training; None: 600, unless trials is given")
+    )
+    trials: int | None = parameter(None, Maybe(inner=Integer(low=1), help="number of rankers to try"))
+    rankers: Any = parameter(
+        None,
+        Maybe(inner=ListOf(inner=Name()), help="names of the rankers to choose from; None: all that suit the data"),
+    )
+    weights: Any = parameter("within", Choice(of=RULES, help="how members count"))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.folds is None:
+            raise ParameterError.of("Auto", "folds", "an integer ≥ 2", None)
+        for name in self.rankers or ():
+            if name not in RANKERS:
+                raise UnknownNameError.among("ranker", name, RANKERS)
+            if RANKERS[name].kind == "blend":
+                raise ParameterError(f"rankers of Auto cannot hold {name!r}, which is a blend itself")
+
+    def _clock(self, monitor: Monitor) -> Clock:
+        monitor.total = self.trials
+        seconds = SECONDS if self.seconds is None and self.trials is None else self.seconds
+        return Clock(None if seconds is None else time.perf_counter() + float(seconds))
+
+    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+        facts = DataFacts.of(data, is_mapped(data.X))
+        chosen = families(facts, self.rankers)
+        if not chosen:
+            raise DataError("none of the rankers to choose from suits this data")
+        seed = seed_of(self.random_state)
+        while self.trials is None or len(members) < self.trials:
+            start = len(members)
+            if start >= len(chosen) and start - monitor.best_iteration >= PATIENCE:
+                return
+            n = BATCH if self.trials is None else min(BATCH, self.trials - start)
+            below = _standing(members, data)
+            yield [self._propose(start + i, facts, chosen, below, seed) for i in range(n)]
+            if len(members) == start:  # the clock stopped the batch before it began
+                return
+
+    def _propose(self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int) -> Candidate:
+        """Trial ``i``; it depends on the seed, the trial's number and the members of earlier batches."""
+        generator = np.random.default_rng([seed, i])
+        if i < len(chosen):
+            family = chosen[i]
+            settings = first_guess(family, facts)
+        else:
+            family = next_family(chosen, below, generator)
+            settings = draw(family, facts, generator)
+        known = RANKERS[family.name].cls.parameters
+        if "random_state" in known:
+            settings["random_state"] = (seed + i) % 2**31
+        return candidate_of(spec_text(family.name, settings), self._validation_metric())
+
+
+def _standing(members: Sequence[Member], data: RankingData) -> dict[str, float]:
+    """By family: how many standard errors its best member lies below the best of all."""
+    counting = [member for member in members if not member.dropped and np.isfinite(member.values).any()]
+    standing: dict[str, float] = {}
+    if counting:
+        values = np.array([member.values for member in counting])
+        best = values[best_member(values, data.query_weights)]
+        for member, row in zip(counting, values, strict=True):
+            t = max(0.0, errors_below(row, best, data.query_weights))
+            key = family_of(member.spec)
+            standing[key] = min(t, standing.get(key, np.inf))
+    for member in members:
+        standing.setdefault(family_of(member.spec), 30.0)
+    return standing

@@ -1,0 +1,408 @@
+"""Blends: rankers made of rankers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gainful.blending.folds import Clock, FoldFit, Job, QueryFolds, fit_folds
+from gainful.blending.leaderboard import Leaderboard, Row
+from gainful.blending.members import (
+    Member,
+    blend_scores,
+    pack_models,
+    stored_factors,
+    unpack_models,
+    values_of_scores,
+)
+from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
+from gainful.compute.estimators import clone
+from gainful.data.dataset import Dataset, RankingData, join_pieces
+from gainful.data.rows import Array
+from gainful.errors import DataError, GainfulError, ParameterError
+from gainful.metrics import Metric, metric
+from gainful.parameters.constraints import (
+    Choice,
+    Constraint,
+    Either,
+    Integer,
+    ListOf,
+    Maybe,
+    MetricSpec,
+    Real,
+    Seed,
+    parameter,
+    split_outside_brackets,
+)
+from gainful.persistence.jsonable import plain
+from gainful.rankers.base import Ranker
+from gainful.rankers.scorers import Scorer, Sum
+from gainful.rankers.specs import ranker_from_spec, spec_of
+from gainful.training.monitor import Monitor
+
+BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
+FIRST_FOLDS = 2  # trained before a member may be dropped
+HOPELESS = 4.0  # paired standard errors below the best on the first folds
+WEIGHTS = Either(
+    of=(Choice(of=RULES), ListOf(inner=Real(low=0))),
+    help="how members count: by a rule, or one number per member",
+)
+
+
+@dataclass(frozen=True)
+class Members(Constraint):
+    """Rankers, or texts such as "mcrank:n_leaves=8"; on the command line with commas between them."""
+
+    def accepts(self, value: Any) -> bool:
+        if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+            return False
+        return all(isinstance(one, (str, Ranker)) for one in value)
+
+    def expected(self) -> str:
+        return 'a list of rankers, or of texts such as "mcrank:n_leaves=8"'
+
+    def parse(self, text: str) -> list[str]:
+        return split_outside_brackets(text.strip().removeprefix("[").removesuffix("]").replace('"', ""), ",")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A ranker that may become a member."""
+
+    spec: str
+    ranker: Ranker
+
+
+@dataclass(repr=False, eq=False)
+class BlendedRanker(Ranker):
+    """Base of rankers whose score is a weighted sum over models of other rankers."""
+
+    accepts_missing: ClassVar[bool] = True  # each member says whether it does
+    resumes: ClassVar[bool] = True
+
+    _: KW_ONLY
+    folds: int | None = parameter(
+        5, Maybe(inner=Integer(low=2), help="query folds; None: train each member once, on all queries")
+    )
+    weights: Any = parameter("within", WEIGHTS)
+    metric: Any = parameter("ndcg@10", MetricSpec(help="what decides: early stopping, weights, leaderboard"))
+    n_jobs: int | None = parameter(
+        None, Maybe(inner=Integer(low=-1), help="fits side by side; None and -1: one per allowed core")
+    )
+    random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed of the folds"))
+
+    # -- for subclasses ------------------------------------------------------------------------------------------------
+
+    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+        """What to train next, given all members so far; ``monitor.history`` has the blend's value after each."""
+        raise TypeError(f"{type(self).__name__} must say which members it has")
+
+    def _clock(self, monitor: Monitor) -> Clock:
+        return Clock()
+
+    drops: ClassVar[bool] = False  # whether members that cannot be trained, or are hopeless, are left out
+
+    # -- training ------------------------------------------------------------------------------------------------------
+
+    def _validation_metric(self) -> Metric:
+        return metric(self.metric)
+
+    def _fit(self, data: Dataset, monitor: Monitor) -> None:
+        whole = data.whole
+        assert whole is not None
+        if whole.query_weights is not None:  # only ratios count; some members add a penalty to a weighted sum
+            whole = whole.replace(query_weights=whole.query_weights / whole.query_weights.mean())
+        if self.folds is None:
+            folds: QueryFolds = _Once(whole, None if monitor.valid is None else monitor.valid.whole)
+        else:
+            whole = _all_queries(whole, None if monitor.valid is None else monitor.valid.whole)
+            if whole.n_queries < 2:
+                raise DataError(f"{type(self).__name__} needs at least two queries to leave some out; there is one")
+            folds = QueryFolds(whole, self.folds, seed_of(self.random_state))
+        monitor.valid = None  # its queries are among the training queries now
+        clock = self._clock(monitor)
+        members = self._restore_members(monitor, folds)
+        with monitor:
+            self._train(folds, members, clock, monitor)
+        self._finish(folds, members, monitor, clock)
+
+    def _train(self, folds: QueryFolds, members: list[Member], clock: Clock, monitor: Monitor) -> None:
+        for batch in self._batches(folds.data, members, monitor):
+            if clock.over:
+                break
+            for member in self._train_batch(folds, batch, members, clock):
+                members.append(member)
+                if self._report(member, members, folds, monitor):
+                    clock.stop.set()
+                    break
+            if monitor.checkpoint is not None and not clock.over and monitor.checkpoint.due():
+                monitor.checkpoint.save(_members_state(members))
+        if clock.stop.is_set():
+            monitor.interrupted = True
+
+    def _train_batch(
+        self, folds: QueryFolds, batch: Sequence[Candidate], members: Sequence[Member], clock: Clock
+    ) -> list[Member]:
+        """The members of a batch: some folds first, the others for those that are not hopeless."""
+        fits: list[list[FoldFit]] = [[] for _ in batch]
+        failures: list[str] = ["" for _ in batch]
+        first = min(FIRST_FOLDS, folds.n) if self.drops else folds.n
+        for chosen in (range(first), range(first, folds.n)):
+            jobs = [(i, fold) for fold in chosen for i in range(len(batch)) if not failures[i]]
+            results = fit_folds(folds, [Job(batch[i].ranker, fold) for i, fold in jobs], clock, self.n_jobs)
+            for (i, _), result in zip(jobs, results, strict=True):
+                if isinstance(result, GainfulError):
+                    if not self.drops:
+                        raise type(result)(f"member {batch[i].spec}: {result}") from result
+                    failures[i] = failures[i] or str(result)
+                elif result is not None:
+                    fits[i].append(result)
+            if chosen.start == 0 and self.drops:
+                self._drop_hopeless(folds, batch, fits, failures, members)
+        made = []
+        for candidate, mine, failure in zip(batch, fits, failures, strict=True):
+            member = Member.of_fits(candidate.spec, mine, folds, self._validation_metric())
+            if failure or mine:
+                made.append(member.drop(failure) if failure else member)
+        return made
+
+    def _drop_hopeless(
+        self,
+        folds: QueryFolds,
+        batch: Sequence[Candidate],
+        fits: Sequence[Sequence[FoldFit]],
+        failures: list[str],
+        members: Sequence[Member],
+    ) -> None:
+        measure, weights = self._validation_metric(), folds.data.query_weights
+        seen = np.concatenate(folds.left_out[:FIRST_FOLDS])
+        new = [Member.of_fits(one.spec, mine, folds, measure).values for one, mine in zip(batch, fits, strict=True)]
+        values = np.array([member.values for member in members if not member.dropped] + new)[:, seen]
+        if not np.isfinite(values).any():
+            return
+        share = None if weights is None else weights[seen]
+        best = values[best_member(values, share)]
+        for i, row in enumerate(values[len(values) - len(batch) :]):
+            if not failures[i] and errors_below(row, best, share) > HOPELESS:
+                failures[i] = "far below the best on the first folds"
+
+    def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
+        """Tell the monitor about a new member; True if training is to end."""
+        counting = [one for one in members if not one.dropped]
+        value = None
+        if counting:
+            weights = self._member_weights(counting, folds)
+            value = mean_and_error(values_of_scores(blend_scores(counting, weights), folds, self._validation_metric()))[
+                0
+            ]
+        return monitor.step(validation=value, member=member.spec)
+
+    def _member_weights(self, members: Sequence[Member], folds: QueryFolds) -> Array:
+        if isinstance(self.weights, str):
+            return choose_weights(self.weights, np.array([one.values for one in members]), folds.data.query_weights)
+        given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
+        return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
+
+    def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> None:
+        """Weigh the members and keep the models that count."""
+        counting = [one for one in members if not one.dropped]
+        if not counting:
+            if clock.stop.is_set():
+                raise KeyboardInterrupt
+            reasons = "; ".join(f"{one.spec}: {one.dropped}" for one in members) or "the time was over before the first"
+            raise DataError(f"{type(self).__name__} could train no member ({reasons})")
+        weights = self._member_weights(counting, folds)
+        measure = self._validation_metric()
+        self.out_of_fold_scores_ = blend_scores(counting, weights)
+        blended = values_of_scores(self.out_of_fold_scores_, folds, measure)
+        rows, place = [], 0
+        for member in members:
+            weight = 0.0
+            if not member.dropped:
+                weight, place = float(weights[place]), place + 1
+            note = member.dropped or ("" if member.complete else "not all folds")
+            models = len(member.models) if weight > 0.0 else 0
+            rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
+        used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
+        self.members_ = [one for one, _ in used]
+        self.weights_ = np.array([w for _, w in used])
+        self._models = [model for one, _ in used for model in one.models]
+        self._factors = [factor for one, w in used for factor in one.factors(w)]
+        self.leaderboard_ = Leaderboard.of_values(
+            measure.name, blended, rows, folds.data.query_weights, len(self._models)
+        )
+        monitor.best_iteration = len(monitor.history)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
+
+    def _restore_members(self, monitor: Monitor, folds: QueryFolds) -> list[Member]:
+        if monitor.checkpoint is None or monitor.checkpoint.state is None:
+            return []
+        members = _members_of_state(monitor.checkpoint.state, folds)
+        for i in range(len(members)):
+            self._report(members[i], members[: i + 1], folds, monitor)
+        return members
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def _scorer(self) -> Scorer:
+        return Sum.of([model._scorer() for model in self._models], self._factors)
+
+    def _refuse_missing(self, X: Any, what: str) -> None:
+        if hasattr(self, "_models"):
+            for model in self._models:
+                model._refuse_missing(X, what)
+
+    def _why_no_contributions(self) -> str | None:
+        for model in self._models:
+            reason = model._why_no_contributions()
+            if reason is not None:
+                return f"a member of this blend has no contributions: {reason}"
+        return None
+
+    def _facts(self) -> dict[str, Any]:
+        return {"models": len(self._models), f"out-of-fold {self.leaderboard_.metric}": self.leaderboard_.blend.mean}
+
+    # -- model files ---------------------------------------------------------------------------------------------------
+
+    def _pack(self) -> dict[str, Any]:
+        board = plain(self.leaderboard_.to_dict())
+        return {"factors": list(self._factors), "leaderboard": board, **pack_models(self._models)}
+
+    def _unpack(self, state: Mapping[str, Any]) -> None:
+        self._models = unpack_models(state, self.n_features_in_)
+        self._factors = stored_factors(state, "factors", len(self._models))
+        self.leaderboard_ = Leaderboard.from_dict(state["leaderboard"])
+        self.weights_ = np.array([row.weight for row in self.leaderboard_.members if row.weight > 0.0])
+
+
+@dataclass(repr=False, eq=False)
+class Blend(BlendedRanker):
+    """A weighted sum of the scores of several rankers.
+
+    Every member is trained once per fold, on the queries of the other folds, and stopped early on the fold left out.
+    Its score is the mean over these models (bagging by query), on a common scale: each model's scores are divided by
+    their standard deviation within queries. The weights are decided by the out-of-fold scores. Queries of ``eval_set``
+    are added to the training queries, since every query is left out once.
+
+    With ``folds=None`` every member is trained once on all queries, and ``eval_set`` stops it early and decides the
+    weights; without ``eval_set`` all weights are equal.
+
+    Parameters
+    ----------
+    members : rankers, or texts such as "mcrank:n_leaves=8"
+    folds : number of query folds, or None
+    weights : "within" (equal weights for members at most two paired standard errors below the best, none for others),
+        "shrunk" (∝ exp(−t), t the paired standard errors below the best), "uniform", or one number per member
+    metric : what early stopping, weights and the leaderboard go by
+    n_jobs : fits that run side by side; None and -1 for one per core that this process may use
+    random_state : seed of the folds
+
+    Attributes
+    ----------
+    members_ : the members that count, with their models, out-of-fold scores and metric values per query; not in a model
+        file
+    weights_ : their weights
+    leaderboard_ : all members with their out-of-fold metric, weight and time, and the blend
+    out_of_fold_scores_ : the blend's, one per training row (then those of ``eval_set``); not in a model file
+    """
+
+    members: Any = parameter(
+        ("regression", "listnet", "mcrank", "lambdamart"), Members(help="the rankers to blend: names, specs, rankers")
+    )
+
+    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+        todo = [candidate_of(one, self._validation_metric()) for one in self.members]
+        for start in range(len(members), len(todo), BATCH):
+            yield todo[start : start + BATCH]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for one in self.members:
+            candidate_of(one, self._validation_metric())
+        if not isinstance(self.weights, str) and len(self.weights) != len(self.members):
+            raise ParameterError(
+                f"weights of Blend must have one number for each of the {len(self.members)} members, had "
+                f"{len(self.weights)}"
+            )
+
+    def _file_params(self) -> dict[str, Any]:
+        return super()._file_params() | {"members": [candidate_of(one, None).spec for one in self.members]}
+
+
+class _Once(QueryFolds):
+    """All queries for training, those of the validation data left out."""
+
+    def __init__(self, data: RankingData, valid: RankingData | None):
+        self._all, self._valid = data, valid
+        super().__init__(data if valid is None else valid, 2, 0)
+        self.n = 1
+        self.left_out = [np.arange(self.data.n_queries)]
+
+    def train(self, fold: int) -> Dataset:
+        return self._all
+
+    def valid(self, fold: int) -> RankingData:
+        return self.data
+
+
+def candidate_of(member: Any, measure: Metric | None) -> Candidate:
+    """A member as a ranker that stops early by the blend's metric, unless it names another."""
+    ranker = ranker_from_spec(member) if isinstance(member, str) else member
+    spec = member if isinstance(member, str) else spec_of(member)
+    ranker._check_parameters()
+    if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
+        ranker = clone(ranker).set_params(eval_metric=str(measure))
+    return Candidate(spec, ranker)
+
+
+def _all_queries(data: RankingData, valid: RankingData | None) -> RankingData:
+    if valid is None:
+        return data
+    joined = join_pieces([part.replace(doc_ids=None) for part in (data, valid)])
+    return joined.replace(query_ids=np.arange(joined.n_queries))
+
+
+def seed_of(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    return int(random_state.randint(2**31 - 1)) if hasattr(random_state, "randint") else int(random_state)
+
+
+def _members_state(members: Sequence[Member]) -> dict[str, Any]:
+    """All members so far, for a checkpoint."""
+    facts = [
+        {
+            "spec": one.spec,
+            "models": len(one.models),
+            "spreads": list(one.spreads),
+            "seconds": one.seconds,
+            "complete": one.complete,
+            "dropped": one.dropped,
+        }
+        for one in members
+    ]
+    state: dict[str, Any] = {"members": facts, **pack_models([model for one in members for model in one.models])}
+    state["scores"] = np.array([one.scores for one in members])
+    state["values"] = np.array([one.values for one in members])
+    return state
+
+
+def _members_of_state(state: Mapping[str, Any], folds: QueryFolds) -> list[Member]:
+    models = iter(unpack_models(state, folds.data.n_features))
+    return [
+        Member(
+            facts["spec"],
+            tuple(next(models) for _ in range(facts["models"])),
+            tuple(facts["spreads"]),
+            state["scores"][i],
+            state["values"][i],
+            facts["seconds"],
+            facts["complete"],
+            facts["dropped"],
+        )
+        for i, facts in enumerate(state["members"])
+    ]

@@ -1,0 +1,119 @@
+"""Distillation: one model, small enough for any engine, that ranks as a larger one does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gainful.blending.weights import mean_and_error
+from gainful.compute.estimators import clone
+from gainful.data.checks import skip_checks
+from gainful.data.dataset import Dataset, RankingData
+from gainful.data.rows import Array
+from gainful.data.splits import split
+from gainful.errors import DataError, ParameterError
+from gainful.inputs.arguments import as_dataset
+from gainful.metrics import metric
+from gainful.rankers.base import Ranker
+from gainful.rankers.specs import ranker_from_spec
+from gainful.training.monitor import ProgressCallback
+
+LEFT_OUT = 0.2  # of the queries, for early stopping, if there is no validation data
+STEPS_PER_GRADE = 32  # soft grades are rounded to this part of a grade
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """The small model and what it loses against the large one.
+
+    ``teacher`` and ``student`` are means of the metric on the same queries; ``difference`` is student less teacher,
+    paired by query, with its standard error.
+    """
+
+    model: Ranker
+    metric: str
+    queries: int
+    teacher: float
+    student: float
+    difference: float
+    error: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.student:.4f} against {self.teacher:.4f} of the model it was made from: "
+            f"{self.difference:+.4f} ± {self.error:.4f} on {self.queries:,} queries"
+        )
+
+
+def distill(
+    model: Ranker,
+    data: Any,
+    into: Any = "lambdamart",
+    *,
+    valid: Any = None,
+    test: Any = None,
+    grades: float = 0.0,
+    measure: Any = "ndcg@10",
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> Distilled:
+    """Train one ranker on the scores of another, usually a blend, so that every engine can take it.
+
+    The student learns soft grades: the teacher's scores, mapped to the range of the grades by a straight line (least
+    squares), so that any ranker and loss can learn from them.
+
+    Parameters
+    ----------
+    model : a fitted ranker, the teacher
+    data : rows to learn from, a RankingData or a path; their grades fix the range of the soft grades
+    into : the student: a ranker, a name or a text such as "lambdamart:n_trees=300"
+    valid : queries for early stopping; without them, a fifth of ``data``
+    test : queries on which to measure both models; without them those for early stopping, which the teacher may have
+        been trained on, so that its figure is too high
+    grades : share of the true grades in the soft ones, from 0 to 1
+    measure : the metric for early stopping and for the comparison
+    seed : of the division into training and validation queries
+    """
+    if not isinstance(model, Ranker):
+        raise ParameterError.of("distill", "model", "a fitted ranker", model)
+    model._check_fitted()
+    if isinstance(grades, bool) or not isinstance(grades, (int, float)) or not 0.0 <= grades <= 1.0:
+        raise ParameterError.of("distill", "grades", "a number in [0, 1]", grades)
+    student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
+    if not isinstance(student, Ranker):
+        raise ParameterError.of("distill", "into", "a ranker, or a text such as 'lambdamart:n_trees=300'", into)
+    goal = metric(measure)
+    if "eval_metric" in student.parameters:
+        student.set_params(eval_metric=str(goal))
+    train = _whole(data, "data")
+    if valid is None:
+        train, stop = split(train, (1.0 - LEFT_OUT, LEFT_OUT), seed=seed)
+    else:
+        stop = _whole(valid, "valid")
+    soft = soft_grades(model.predict(train), train.y, float(grades))
+    with skip_checks():
+        student.fit(train.replace(y=soft), eval_set=stop, progress=progress)
+    judge = stop if test is None else _whole(test, "test")
+    theirs, ours = (goal.per_query(one.predict(judge), judge) for one in (model, student))
+    difference, error = mean_and_error(ours - theirs, judge.query_weights)
+    means = [mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours)]
+    return Distilled(student, goal.name, judge.n_queries, *means, difference, error)
+
+
+def soft_grades(scores: Array, grades: Array, share: float = 0.0) -> Array:
+    """Scores on the scale of the grades, ≥ 0; with ``share``, mixed with the grades themselves."""
+    spread = float(np.var(scores))
+    slope = float(np.mean((scores - scores.mean()) * (grades - grades.mean()))) / spread if spread > 0.0 else 0.0
+    slope = slope if slope > 0.0 else float(np.std(grades) / np.sqrt(spread)) if spread > 0.0 else 0.0
+    soft = np.clip(grades.mean() + slope * (scores - scores.mean()), 0.0, None)
+    mixed = (1.0 - share) * soft + share * grades
+    return np.asarray(np.round(mixed * STEPS_PER_GRADE) / STEPS_PER_GRADE)
+
+
+def _whole(data: Any, what: str) -> RankingData:
+    found: Dataset = as_dataset(data, None, None, None, what)
+    if found.whole is None:
+        raise DataError(f"{what} of distill must be in one piece; convert it to one .gnf file")
+    return found.whole

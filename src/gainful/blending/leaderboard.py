@@ -1,0 +1,169 @@
+"""The leaderboard of a blend: what each member reached out of fold, and what it counts."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gainful.blending.weights import mean_and_error
+from gainful.data.rows import Array
+from gainful.parameters.constraints import split_outside_brackets
+
+INTERVAL = 1.96  # standard errors
+
+
+@dataclass(frozen=True)
+class Row:
+    """A member, or the blend itself. ``difference`` is the blend less the member, paired by query."""
+
+    name: str
+    mean: float
+    error: float
+    weight: float
+    seconds: float
+    models: int
+    difference: float = 0.0
+    difference_error: float = 0.0
+    note: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The mean ± 1.96 standard errors."""
+        return self.mean - INTERVAL * self.error, self.mean + INTERVAL * self.error
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """The blend first, then its members by metric. Prints as a table, in notebooks too."""
+
+    metric: str
+    queries: int
+    blend: Row
+    members: tuple[Row, ...]
+
+    @classmethod
+    def of_values(
+        cls, metric: str, blend: Array, members: Sequence[tuple[Row, Array]], query_weights: Array | None, models: int
+    ) -> Leaderboard:
+        mean, error = mean_and_error(blend, query_weights)
+        rows = []
+        for row, values in members:
+            difference, its_error = mean_and_error(blend - values, query_weights)
+            facts = asdict(row) | dict(zip(("mean", "error"), mean_and_error(values, query_weights), strict=True))
+            rows.append(Row(**(facts | {"difference": difference, "difference_error": its_error})))
+        rows.sort(key=lambda row: (row.mean != row.mean, -row.mean))
+        seconds = sum(row.seconds for row in rows)
+        return cls(metric, len(blend), Row("blend", mean, error, 1.0, seconds, models), tuple(rows))
+
+    def __iter__(self) -> Iterator[Row]:
+        yield self.blend
+        yield from self.members
+
+    def __len__(self) -> int:
+        return 1 + len(self.members)
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        used = [row for row in self.members if row.weight > 0.0]
+        if not used:
+            return "no ranker could be trained"
+        best = next(row for row in self.members if not row.note)
+        text = (
+            f"The blend of {self.blend.models} models reaches {self.metric} {self.blend.mean:.4f} on queries left out"
+        )
+        text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}"
+        standard = next((row for row in self.members if family_of(row.name) == "lambdamart" and not row.note), None)
+        if standard is not None and standard is not best:
+            text += f"; LightGBM's lambdarank {standard.mean:.4f}"
+        other = standard or best
+        return (
+            f"{text}. The difference to {'lambdarank' if other is standard else family_of(best.name)} is "
+            f"{other.difference:+.4f} ± {other.difference_error:.4f}."
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per line, for frames and JSON."""
+        return [{**asdict(row), "low": row.interval[0], "high": row.interval[1]} for row in self]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"metric": self.metric, "queries": self.queries, "rows": [asdict(row) for row in self]}
+
+    @classmethod
+    def from_dict(cls, stored: Any) -> Leaderboard:
+        """What :meth:`to_dict` returned, from a model file; anything else raises ValueError or TypeError."""
+        first, *others = (Row(**_checked(row)) for row in stored["rows"])
+        return cls(str(stored["metric"]), int(stored["queries"]), first, tuple(others))
+
+    def labels(self) -> list[str]:
+        """A short name for each line: the ranker's, numbered where it was tried with several settings."""
+        families = [family_of(row.name) for row in self]
+        seen: dict[str, int] = {}
+        labels = []
+        for family in families:
+            seen[family] = seen.get(family, 0) + 1
+            labels.append(f"{family} #{seen[family]}" if families.count(family) > 1 else family)
+        return labels
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table as text, the heading first."""
+        lines: list[tuple[str, ...]] = [
+            ("ranker", self.metric, "± s.e.", "blend − it", "± s.e.", "weight", "models", "seconds", "")
+        ]
+        for row, label in zip(self, self.labels(), strict=True):
+            lines.append(
+                (
+                    label,
+                    f"{row.mean:.4f}",
+                    f"{row.error:.4f}",
+                    "" if row is self.blend else f"{row.difference:+.4f}",
+                    "" if row is self.blend else f"{row.difference_error:.4f}",
+                    f"{row.weight:.3f}" if row.weight else "",
+                    str(row.models or ""),
+                    f"{row.seconds:.1f}",
+                    row.note,
+                )
+            )
+        return lines
+
+    def __str__(self) -> str:
+        lines = self.cells()
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = []
+        for first, *middle, last in lines:
+            padded = (cell.rjust(width) for cell, width in zip(middle, widths[1:-1], strict=True))
+            text.append("  ".join([first.ljust(widths[0]), *padded, last]).rstrip())
+        return "\n".join(text) + f"\n{self.queries:,} queries. {self.sentence}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *body = self.cells()
+        rows = ""
+        for line in body:
+            sides = ["left", *["right"] * (len(line) - 2), "left"]
+            cells = (
+                f"<td style='text-align:{side}'>{html.escape(x)}</td>" for side, x in zip(sides, line, strict=True)
+            )
+            rows += f"<tr>{''.join(cells)}</tr>"
+        heads = "".join(f"<th>{html.escape(x)}</th>" for x in head)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{html.escape(self.sentence)}</p>"
+
+
+def family_of(spec: str) -> str:
+    """The name in a spec, and the loss if it names one."""
+    name, *settings = split_outside_brackets(spec, ":")
+    return ":".join([name, *(one for one in settings if one.startswith("loss="))])
+
+
+def _checked(row: Any) -> dict[str, Any]:
+    kinds = {"name": str, "note": str, "models": int}
+    for name, value in row.items():
+        if name in kinds:
+            if type(value) is not kinds[name]:
+                raise ValueError(f"{name} of the leaderboard is not a {kinds[name].__name__}")
+        elif value is not None and type(value) not in (int, float):
+            raise ValueError(f"{name} of the leaderboard is not a number")
+    return {name: float("nan") if value is None else value for name, value in row.items()}

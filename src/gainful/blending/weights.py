@@ -1,0 +1,65 @@
+"""How much each member of a blend counts, decided by metric values on queries it was not trained on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gainful.data.rows import Array
+
+RULES = ("within", "shrunk", "uniform")
+WITHIN = 2.0  # standard errors below the best
+
+
+def mean_and_error(values: Array, weights: Array | None = None) -> tuple[float, float]:
+    """The mean over queries and its standard error; NaN values do not count."""
+    known = np.isfinite(values)
+    if not known.any():
+        return float("nan"), float("nan")
+    some = values[known]
+    share = np.ones(len(some)) if weights is None else weights[known]
+    total = share.sum()
+    if total <= 0.0:
+        return float("nan"), float("nan")
+    mean = float(share @ some / total)
+    n = len(some)
+    if n < 2:
+        return mean, float("inf")
+    spread = float(np.sqrt(((share * (some - mean)) ** 2).sum() * n / (n - 1)) / total)
+    return mean, spread
+
+
+def errors_below(values: Array, best: Array, weights: Array | None = None) -> float:
+    """How many paired standard errors ``values`` lie below ``best``, over the queries that both have."""
+    mean, error = mean_and_error(best - values, weights)
+    if np.isnan(mean):
+        return float("inf")
+    if error == 0.0:
+        return 0.0 if mean == 0.0 else float(np.copysign(np.inf, mean))
+    return mean / error
+
+
+def best_member(values: Array, weights: Array | None = None) -> int:
+    """The member with the highest mean among those with the most queries."""
+    counts = np.isfinite(values).sum(axis=1)
+    means = [
+        mean_and_error(row, weights)[0] if n == counts.max() else -np.inf for row, n in zip(values, counts, strict=True)
+    ]
+    return int(np.nanargmax(np.where(np.isnan(means), -np.inf, means)))
+
+
+def choose_weights(rule: str, values: Array, query_weights: Array | None = None) -> Array:
+    """One weight per member, with sum 1, from their values, (n_members, n_queries); NaN where a query was not scored.
+
+    "uniform": all the same. "within": the same for members at most two paired standard errors below the best, none for
+    the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best: every member counts, good
+    ones more. A member that has seen only some of the queries counts in proportion to them.
+    """
+    covered = np.isfinite(values).mean(axis=1)
+    if rule == "uniform" or not covered.any():
+        raw = np.ones(len(values))
+    else:
+        best = values[best_member(values, query_weights)]
+        below = np.array([max(0.0, errors_below(row, best, query_weights)) for row in values])
+        raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below)
+        raw *= covered
+    return np.asarray(raw / raw.sum())

@@ -1,0 +1,79 @@
+"""``gainful distill``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gainful.cli import options
+from gainful.cli.models import Model
+
+
+def distill(
+    model: Model,
+    data: options.Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
+    into: Annotated[
+        str, typer.Option(metavar="RANKER", help="What to train, with settings as in lambdamart:n_trees=300.")
+    ] = "lambdamart",
+    valid: Annotated[Path | None, typer.Option(help="Validation data; default: a fifth of the queries.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Data on which to measure both models.")] = None,
+    grades: Annotated[float, typer.Option(help="Share of the true grades in what is learnt, 0 to 1.")] = 0.0,
+    metric: Annotated[str, typer.Option(help="What stops training and compares the models.")] = "ndcg@10",
+    seed: Annotated[int, typer.Option(help="Seed of the division of the queries.")] = 0,
+    format: options.Format = None,
+    merge: options.Merge = False,
+    read: options.Read = None,
+    json: options.Json = False,
+) -> None:
+    """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
+    from gainful.blending.distillation import distill as train_student
+    from gainful.cli.console import key_value_table, print_json, progress_bars, progress_note, stdout
+    from gainful.cli.inputs import load_data, load_model, read_options
+    from gainful.formats.files import refuse_unwritable
+    from gainful.rankers.model_file import save
+    from gainful.training.monitor import Progress
+
+    refuse_unwritable(output)
+    teacher = load_model(model)
+    how = read_options(format, merge, read)
+    parts = {
+        name: load_data(path, how, teacher.n_features_in_)
+        for name, path in {"data": data, "valid": valid, "test": test}.items()
+        if path is not None
+    }
+    with progress_bars() as bars:
+        task = bars.add_task(into, total=None, note="")
+
+        def show(event: Progress) -> bool:
+            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
+            return False
+
+        found = train_student(
+            teacher,
+            parts["data"],
+            into,
+            valid=parts.get("valid"),
+            test=parts.get("test"),
+            grades=grades,
+            measure=metric,
+            seed=seed,
+            progress=show,
+        )
+    save(found.model, output, metrics={f"{metric} of the teacher": found.teacher, metric: found.student})
+    facts = {
+        "model": str(output),
+        "into": into,
+        "queries": found.queries,
+        "teacher": found.teacher,
+        "student": found.student,
+        "difference": found.difference,
+        "standard error": found.error,
+    }
+    if json:
+        print_json(facts)
+        return
+    shown = [(name, f"{value:.4f}" if isinstance(value, float) else str(value)) for name, value in facts.items()]
+    stdout().print(key_value_table(shown))

@@ -1,0 +1,130 @@
+"""auto: which rankers it tries, its budget, interruption and resumption."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import gainful
+from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
+from gainful.blending.portfolio import ORDER, DataFacts, draw, families, first_guess, tree_space
+
+FACTS = DataFacts(1_000, 50_000, 46, 3, 300, missing=False, sparse=False, blockwise=False)
+
+
+def names_for(**facts):
+    return [family.name for family in families(DataFacts(**{**FACTS.__dict__, **facts}))]
+
+
+def test_the_choice_follows_the_data():
+    assert len(names_for()) == len(ORDER)
+    assert all(gainful.RANKERS[name].cls.accepts_missing for name in names_for(missing=True))
+    assert all(gainful.RANKERS[name].cls.accepts_shards for name in names_for(blockwise=True))
+    assert "mcrank" not in names_for(n_grades=100)
+    assert "lambdamart" not in names_for(longest=20_000)
+    assert "ranksvm" not in names_for(n_features=50_000)
+    for facts in ({}, {"missing": True}, {"blockwise": True}, {"n_grades": 100}, {"n_features": 50_000}):
+        assert len(names_for(**facts)) >= 3
+
+
+def test_trees_grow_with_the_data():
+    sizes = [tree_space(DataFacts(**{**FACTS.__dict__, "n_rows": n}))["n_leaves"].high for n in (10**3, 10**5, 10**7)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+@pytest.mark.parametrize("family", ORDER, ids=lambda family: family.key)
+def test_settings_are_those_of_the_ranker(family):
+    generator = np.random.default_rng(0)
+    for settings in (first_guess(family, FACTS), draw(family, FACTS, generator), draw(family, FACTS, generator)):
+        gainful.ranker(family.name, **settings)._check_parameters()
+
+
+def test_same_seed_and_trials_same_bits_whatever_the_cores(parts):
+    train, _, test = parts
+    one = Auto(trials=6, folds=3, n_jobs=1, random_state=3).fit(train)
+    two = Auto(trials=6, folds=3, n_jobs=2, random_state=3).fit(train)
+    assert np.array_equal(one.predict(test), two.predict(test))
+    assert [row.name for row in one.leaderboard_.members] == [row.name for row in two.leaderboard_.members]
+    assert len(one.leaderboard_.members) == 6
+    assert not np.array_equal(
+        Auto(trials=6, folds=3, n_jobs=1, random_state=4).fit(train).predict(test), one.predict(test)
+    )
+
+
+def test_seconds_are_kept(parts):
+    began = time.perf_counter()
+    model = Auto(seconds=2.0, folds=3, n_jobs=1).fit(parts[0])
+    assert model.leaderboard_.members
+    assert time.perf_counter() - began < 60.0  # it was over in good time, on however slow a machine
+
+
+def test_a_short_time_still_gives_a_model(parts):
+    """Folds that were not trained are left out, and the members say so."""
+    model = Auto(seconds=1e-3, folds=5, n_jobs=1, rankers=["lambdamart"])
+    with pytest.raises(DataError, match="could train no member"):
+        model.fit(parts[0])
+
+
+def test_ctrl_c_gives_the_blend_so_far(parts):
+    def press(event):
+        if event.iteration == 4:
+            threading.Timer(0.05, _thread.interrupt_main).start()
+        return False
+
+    with pytest.warns(InterruptedFitWarning, match="Auto: training was interrupted"):
+        model = Auto(trials=100_000, folds=3, n_jobs=2).fit(parts[0], progress=press)
+    assert model.interrupted_
+    assert len(model.leaderboard_.members) >= 4
+    assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_it_resumes_after_a_kill(parts, tmp_path):
+    train, _, test = parts
+    whole = Auto(trials=9, folds=2, n_jobs=1).fit(train)
+
+    def die(event):
+        if event.iteration == 7:
+            raise RuntimeError("killed")
+
+    path = tmp_path / "auto.checkpoint"
+    with pytest.raises(RuntimeError, match="killed"):
+        Auto(trials=9, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
+    again = Auto(trials=9, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
+    assert np.array_equal(again.predict(test), whole.predict(test))
+
+
+def test_missing_values_and_sparse_rows_are_taken(parts):
+    train = parts[0]
+    X = train.X.copy()
+    X[::5, 2] = np.nan
+    model = Auto(trials=4, folds=2, n_jobs=1).fit(X, train.y, qid=train.qid)
+    assert np.isfinite(model.predict(X)).all()
+    csr = sparse.csr_array(np.where(np.median(train.X) < train.X, train.X, 0.0))
+    assert np.isfinite(Auto(trials=4, folds=2, n_jobs=1).fit(csr, train.y, qid=train.qid).predict(csr)).all()
+
+
+def test_members_that_cannot_train_are_left_out_with_the_reason(parts):
+    model = Auto(trials=2, folds=2, n_jobs=1, rankers=["mcrank", "regression"])
+    y = parts[0].y + np.random.default_rng(0).random(parts[0].n_rows)  # every grade differs
+    with pytest.warns(gainful.DataWarning):
+        model.fit(parts[0].X, y, qid=parts[0].qid)
+    notes = {row.name.partition(":")[0]: row.note for row in model.leaderboard_.members}
+    assert "distinct grades" in notes.get("mcrank", "distinct grades")
+    assert notes["regression"] == ""
+
+
+def test_mistakes_are_refused(parts):
+    with pytest.raises(ParameterError, match="no ranker 'lambdamat'"):
+        Auto(rankers=["lambdamat"]).fit(parts[0])
+    with pytest.raises(ParameterError, match="cannot hold 'blend'"):
+        Auto(rankers=["blend"]).fit(parts[0])
+    with pytest.raises(ParameterError, match="seconds of Auto must be a number > 0"):
+        Auto(seconds=0).fit(parts[0])
+    with pytest.raises(ParameterError, match="folds of Auto must be an integer ≥ 2"):
+        Auto(folds=None).fit(parts[0])

@@ -1,0 +1,188 @@
+"""Blends: folds, out-of-fold scores, common scale, weights, files."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import gainful
+from gainful import Blend, DataError, GainfulError, ParameterError
+from gainful.blending.folds import QueryFolds
+from gainful.rankers.specs import ranker_from_spec, spec_of
+
+SMALL = "n_trees=10:n_leaves=5:min_docs_in_leaf=3:n_jobs=1"
+MEMBERS = ["regression", f"lambdamart:{SMALL}", f"mcrank:{SMALL}"]
+
+
+@pytest.fixture(scope="module")
+def blend(parts):
+    return Blend(MEMBERS, folds=3, n_jobs=1).fit(parts[0])
+
+
+def test_every_query_is_left_out_once(parts):
+    folds = QueryFolds(parts[0], 4, seed=1)
+    assert sorted(np.concatenate(folds.left_out)) == list(range(parts[0].n_queries))
+    for k in range(4):
+        train, valid = folds.train(k), folds.valid(k)
+        assert not set(train.query_ids) & set(valid.query_ids)
+        assert train.n_queries + valid.n_queries == parts[0].n_queries
+        assert np.array_equal(parts[0].X[folds.rows(k)], valid.X)
+
+
+def test_folds_of_a_mapped_file_share_its_rows(parts, tmp_path):
+    gainful.write(parts[0], tmp_path / "data.gnf")
+    mapped = gainful.read(tmp_path / "data.gnf")
+    folds = QueryFolds(mapped, 3, seed=0)
+    assert folds.mapped
+    for k in range(3):
+        blocks = list(folds.train(k).blocks())
+        assert all(np.shares_memory(block.X, mapped.X) for block in blocks)
+        assert sum(block.n_queries for block in blocks) + folds.valid(k).n_queries == mapped.n_queries
+    model = gainful.ranker("auto", trials=2, folds=3, n_jobs=1).fit(mapped)
+    assert np.isfinite(model.predict(mapped)).all()
+
+
+def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blend):
+    train = parts[0]
+    folds = QueryFolds(train, 3, seed=0)
+    member = next(one for one in blend.members_ if one.spec.startswith("lambdamart"))
+    for k in range(3):
+        again = ranker_from_spec(member.spec).fit(folds.train(k), eval_set=folds.valid(k))
+        scores = again.predict(folds.valid(k))
+        assert np.array_equal(scores, member.models[k].predict(folds.valid(k)))
+        offsets = folds.valid(k).offsets
+        centred = np.concatenate([scores[a:b] - scores[a:b].mean() for a, b in pairwise(offsets)])
+        assert member.spreads[k] == pytest.approx(centred.std())
+        assert member.scores[folds.rows(k)] == pytest.approx(centred / centred.std())
+
+
+def test_the_score_is_the_weighted_mean_on_the_common_scale(parts, blend):
+    test = parts[2]
+    expected = np.zeros(test.n_rows)
+    for member, weight in zip(blend.members_, blend.weights_, strict=True):
+        models = zip(member.models, member.spreads, strict=True)
+        expected += weight * np.mean([model.predict(test) / spread for model, spread in models], axis=0)
+    assert blend.predict(test) == pytest.approx(expected)
+
+
+def test_the_leaderboard_says_what_the_members_reached(parts, blend):
+    board = blend.leaderboard_
+    train = parts[0]
+    ndcg = gainful.metric("ndcg@10")
+    assert board.blend.mean == pytest.approx(ndcg(blend.out_of_fold_scores_, train))
+    for member in blend.members_:
+        row = next(row for row in board.members if row.name == member.spec)
+        assert row.mean == pytest.approx(member.values.mean())
+        assert row.difference == pytest.approx(board.blend.mean - row.mean)
+    assert [row.mean for row in board.members] == sorted((row.mean for row in board.members), reverse=True)
+    assert sum(row.weight for row in board.members) == pytest.approx(1.0)
+    text = str(board)
+    assert "regression" in text
+    assert "blend of" in board.sentence
+    assert "<table>" in board._repr_html_()
+    assert board.rows()[0]["low"] < board.blend.mean < board.rows()[0]["high"]
+
+
+def test_blends_ship_like_any_ranker(parts, blend, tmp_path):
+    test = parts[2]
+    gainful.save(blend, tmp_path / "blend.gainful")
+    again = gainful.load(tmp_path / "blend.gainful")
+    assert np.array_equal(again.predict(test), blend.predict(test))
+    assert str(again.leaderboard_) == str(blend.leaderboard_)
+    assert again.weights_ == pytest.approx(blend.weights_)
+    assert np.allclose(again.contributions(test).sum(axis=1), blend.predict(test))
+
+
+def test_validation_queries_join_the_training_queries(parts):
+    train, valid, _ = parts
+    model = Blend(MEMBERS[:2], folds=3, n_jobs=1).fit(train, eval_set=valid)
+    assert len(model.out_of_fold_scores_) == train.n_rows + valid.n_rows
+
+
+def test_once_trains_each_member_on_all_queries(parts):
+    train, valid, test = parts
+    model = Blend(MEMBERS[:2], folds=None, n_jobs=1).fit(train, eval_set=valid)
+    for member in model.members_:
+        (one,) = member.models
+        alone = ranker_from_spec(member.spec).fit(train, eval_set=valid)
+        assert np.array_equal(alone.predict(test), one.predict(test))
+        assert member.values == pytest.approx(gainful.metric("ndcg@10").per_query(one.predict(valid), valid))
+
+
+def test_given_weights_are_taken(parts):
+    model = Blend(MEMBERS[:2], folds=3, weights=[3, 1], n_jobs=1).fit(parts[0])
+    assert model.weights_ == pytest.approx([0.75, 0.25])
+    with pytest.raises(ParameterError, match="one number for each of the 2 members, had 1"):
+        Blend(MEMBERS[:2], weights=[1]).fit(parts[0])
+
+
+def test_the_metric_stops_members_early(parts):
+    model = Blend([f"lambdamart:{SMALL}", f"lambdamart:eval_metric=mrr:{SMALL}"], folds=2, metric="map", n_jobs=1)
+    model.fit(parts[0])
+    metrics = {one.spec: str(one.models[0]._validation_metric()) for one in model.members_}
+    assert {text.partition("(")[0] for text in metrics.values()} <= {"map", "mrr"}
+    assert model.leaderboard_.metric == "map"
+
+
+def test_members_may_be_estimators(parts):
+    members = [gainful.ranker("regression", alpha=3.0), gainful.LambdaMART(n_trees=5, min_docs_in_leaf=3)]
+    model = Blend(members, folds=2, n_jobs=1).fit(parts[0])
+    assert model._file_params()["members"] == ["regression:alpha=3.0", "lambdamart:n_trees=5:min_docs_in_leaf=3"]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in gainful.RANKERS.items() if entry.kind != "blend"])
+def test_a_spec_names_its_ranker(name):
+    assert spec_of(gainful.ranker(name)).partition(":")[0] == name or spec_of(gainful.ranker(name)) in gainful.RANKERS
+    spec = "boosted:loss=xendcg:n_trees=3"
+    assert spec_of(ranker_from_spec(spec)) == spec
+
+
+def test_a_member_that_cannot_train_is_named(parts):
+    X = parts[0].X.copy()
+    X[0, 0] = np.nan
+    with pytest.raises(DataError, match=r"member regression: .*missing values"):
+        Blend(["regression"], folds=2, n_jobs=1).fit(X, parts[0].y, qid=parts[0].qid)
+
+
+def test_mistakes_are_refused(parts):
+    with pytest.raises(ParameterError, match="no ranker 'lambdamat'; did you mean 'lambdamart'"):
+        Blend(["lambdamat"]).fit(parts[0])
+    with pytest.raises(ParameterError, match="members of Blend must be a list of rankers"):
+        Blend("regression").fit(parts[0])
+    with pytest.raises(DataError, match="needs at least two queries"):
+        Blend(["regression"]).fit(parts[0][:1])
+
+
+def test_a_damaged_blend_is_refused(parts, blend):
+    state = blend._pack()
+    for name, value in {"factors": [1.0], "models": [], "leaderboard": {"rows": [{"name": 3}]}}.items():
+        other = gainful.Blend(MEMBERS)
+        other.n_features_in_ = parts[0].n_features
+        with pytest.raises((ValueError, TypeError, KeyError, GainfulError)):
+            other._unpack(state | {name: value})
+
+
+def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeypatch):
+    train, _, test = parts
+    members = [*MEMBERS, f"gbrank:{SMALL}", f"tree-regression:{SMALL}"]
+    whole = Blend(members, folds=2, n_jobs=1).fit(train)
+    seen = []
+
+    def die(event):
+        seen.append(event.iteration)
+        if event.iteration == 5:
+            raise RuntimeError("killed")
+
+    path = tmp_path / "blend.checkpoint"
+    with pytest.raises(RuntimeError, match="killed"):
+        Blend(members, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0, progress=die)
+    assert path.exists()
+    trained = []
+    original = gainful.LambdaMART.fit
+    monkeypatch.setattr(gainful.LambdaMART, "fit", lambda *a, **k: trained.append(1) or original(*a, **k))
+    again = Blend(members, folds=2, n_jobs=1).fit(train, checkpoint=path, checkpoint_every=0)
+    assert not trained  # lambdamart is in the first batch, which the checkpoint holds
+    assert np.array_equal(again.predict(test), whole.predict(test))
+    assert not path.exists()

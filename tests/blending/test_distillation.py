@@ -1,0 +1,49 @@
+"""Distillation: a student of the teacher's scores, and what it loses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gainful
+from gainful import Blend, ParameterError
+from gainful.blending.distillation import soft_grades
+
+SMALL = "n_trees=60:n_leaves=7:min_docs_in_leaf=3:n_jobs=1"
+
+
+@pytest.fixture(scope="module")
+def teacher(parts):
+    return Blend(["regression", f"lambdamart:{SMALL}", f"tree-regression:{SMALL}"], folds=3, n_jobs=1).fit(parts[0])
+
+
+@pytest.mark.parametrize("into", [f"lambdamart:{SMALL}", f"tree-regression:{SMALL}", "regression"])
+def test_the_student_ranks_as_the_teacher_does(teacher, parts, into):
+    train, valid, test = parts
+    found = gainful.distill(teacher, train, into, valid=valid, test=test)
+    ndcg = gainful.metric("ndcg@10")
+    assert found.student == pytest.approx(ndcg(found.model.predict(test), test))
+    assert found.teacher == pytest.approx(ndcg(teacher.predict(test), test))
+    assert found.difference == pytest.approx(found.student - found.teacher)
+    assert np.corrcoef(found.model.predict(test), teacher.predict(test))[0, 1] > 0.8
+    assert f"{found.student:.4f} against {found.teacher:.4f}" in str(found)
+
+
+def test_soft_grades_keep_the_order_and_the_range(rng):
+    grades = rng.integers(0, 4, 500).astype(float)
+    scores = 3.0 * grades + rng.standard_normal(500)
+    soft = soft_grades(scores, grades)
+    assert (soft >= 0).all()
+    order = np.argsort(scores)
+    assert (np.diff(soft[order]) >= 0).all()
+    assert soft.mean() == pytest.approx(grades.mean(), abs=0.1)
+    assert np.array_equal(soft_grades(scores, grades, 1.0), grades)
+
+
+def test_mistakes_are_refused(teacher, parts):
+    with pytest.raises(ParameterError, match=r"grades of distill must be a number in \[0, 1\]"):
+        gainful.distill(teacher, parts[0], grades=2.0)
+    with pytest.raises(ParameterError, match="model of distill must be a fitted ranker"):
+        gainful.distill("model", parts[0])
+    with pytest.raises(ParameterError, match="into of distill must be"):
+        gainful.distill(teacher, parts[0], into=np.ones(3))

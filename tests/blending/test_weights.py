@@ -1,0 +1,73 @@
+"""Weights of members, against their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from gainful.blending.weights import best_member, choose_weights, errors_below, mean_and_error
+
+
+def test_mean_and_error_are_those_of_scipy(rng):
+    values = rng.random(40)
+    mean, error = mean_and_error(values)
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(stats.sem(values))
+    values[::5] = np.nan
+    assert mean_and_error(values)[1] == pytest.approx(stats.sem(values, nan_policy="omit"))
+
+
+def test_equal_query_weights_change_nothing_and_zero_leaves_out(rng):
+    values = rng.random(30)
+    assert mean_and_error(values, np.full(30, 3.0)) == pytest.approx(mean_and_error(values))
+    half = np.where(np.arange(30) < 15, 2.0, 0.0)
+    assert mean_and_error(values, half)[0] == pytest.approx(values[:15].mean())
+
+
+def test_t_is_that_of_a_paired_test(rng):
+    a, b = rng.random(25), rng.random(25)
+    assert errors_below(a, b) == pytest.approx(stats.ttest_rel(b, a).statistic)
+
+
+def test_the_best_has_the_highest_mean_among_the_complete(rng):
+    values = np.full((3, 10), 0.5)
+    values[1] = 0.6
+    values[2, :2] = 0.9
+    values[2, 2:] = np.nan
+    assert best_member(values) == 1
+
+
+def members(gaps, n=400, noise=0.1, seed=0):
+    rng = np.random.default_rng(seed)
+    hard = rng.random(n) * 0.5
+    return np.array([hard + 0.3 - gap + noise * rng.standard_normal(n) for gap in gaps])
+
+
+def test_within_takes_those_near_the_best_and_no_others():
+    values = members([0.0, 0.001, 0.1])
+    assert choose_weights("within", values).tolist() == [0.5, 0.5, 0.0]
+
+
+def test_shrunk_is_exp_of_minus_t():
+    values = members([0.0, 0.005, 0.02])
+    best = values[best_member(values)]
+    t = [max(0.0, errors_below(row, best)) for row in values]
+    assert choose_weights("shrunk", values) == pytest.approx(np.exp(-np.array(t)) / np.exp(-np.array(t)).sum())
+
+
+def test_a_member_with_a_part_of_the_queries_counts_in_proportion():
+    values = members([0.0, 0.0, 0.0])
+    values[2, 100:] = np.nan
+    assert choose_weights("within", values) == pytest.approx(np.array([1, 1, 0.25]) / 2.25)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.sampled_from(["within", "shrunk", "uniform"]), st.integers(0, 1000))
+def test_weights_are_shares(n_members, n_queries, rule, seed):
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random((n_members, n_queries)) < 0.2, np.nan, rng.integers(0, 3, (n_members, n_queries)) / 2)
+    weights = choose_weights(rule, values)
+    assert (weights >= 0).all()
+    assert weights.sum() == pytest.approx(1.0)

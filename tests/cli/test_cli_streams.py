@@ -1,0 +1,112 @@
+"""Standard streams that are closed, full or no longer read; and text that would control a terminal."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gainful
+from gainful.cli import run
+from gainful.errors.terminal import make_console, visible
+
+GAINFUL = f"{shlex.quote(sys.executable)} -m gainful"
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+
+
+def shell(line: str, folder: Path) -> tuple[str, str]:
+    """Exit codes of all commands of a pipe, and what was printed on stderr."""
+    script = f"{line.replace('gainful', GAINFUL, 1)}; echo ${{PIPESTATUS[*]}} > codes"
+    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True)
+    return (folder / "codes").read_text().strip(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "codes", "stderr"),
+    [
+        ("gainful rankers | true", "0 0", ""),
+        ("gainful rankers --json | true", "0 0", ""),
+        ("gainful rankers >&-", "0", ""),
+        ("gainful rankers <&- >&- 2>&-", "0", ""),
+        ("gainful rankers no-such-ranker 2>&-", "2", ""),
+        pytest.param(
+            "gainful rankers > /dev/full",
+            "2",
+            "gainful: standard output: cannot be written: No space left on device\n",
+            marks=needs_full,
+        ),
+        pytest.param(
+            "gainful --version > /dev/full",
+            "2",
+            "gainful: standard output: cannot be written: No space left on device\n",
+            marks=needs_full,
+        ),
+        pytest.param("gainful rankers no-such-ranker 2> /dev/full", "2", "", marks=needs_full),
+    ],
+)
+def test_streams_that_fail(tmp_path, line, codes, stderr):
+    assert shell(line, tmp_path) == (codes, stderr)
+
+
+@pytest.mark.parametrize("more", ["2>&1 | true", "> /dev/full 2>&1", ">&- 2>&-"])
+def test_a_training_does_not_depend_on_its_progress_being_read(tmp_path, more):
+    gainful.write(gainful.make_artificial(9, n_docs=5, n_features=3), tmp_path / "d.txt")
+    shell(f"gainful train regression d.txt -o m {more}", tmp_path)
+    assert gainful.load(tmp_path / "m").n_features_in_ == 3
+
+
+def test_a_report_is_written_though_nobody_reads_the_table(tmp_path):
+    gainful.write(gainful.make_artificial(12, n_docs=5, n_features=3), tmp_path / "d.txt")
+    shell("gainful compare d.txt --rankers regression --report r | true", tmp_path)
+    assert any((tmp_path / "r").iterdir())
+
+
+# -- text from outside -------------------------------------------------------------------------------------------------
+
+HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202eb\u2066\u2028c\x7f\ud800"
+SHOWN = r"a\x1b[2J\x1b]0;title\x07\x9b31m\u202eb\u2066\u2028c\x7f\ud800"
+
+
+def test_control_characters_are_written_as_escapes():
+    assert visible(HOSTILE) == SHOWN
+    assert visible("täglich → 日本 \U0001f600\ttab\n") == "täglich → 日本 \U0001f600\ttab\n"
+
+
+def test_everything_on_a_console_is_visible(capsys):
+    from rich.table import Table
+    from rich.text import Text
+
+    console = make_console(width=200)
+    table = Table(HOSTILE)
+    table.add_row(Text(HOSTILE))
+    for thing in (HOSTILE, Text(HOSTILE), table):
+        console.print(thing)
+    printed = capsys.readouterr().out
+    assert printed.count(SHOWN.replace(r"\x07", "")) == 2  # Rich itself drops the bell; a narrow cell cuts the text
+    assert not set("\x1b\x07\x9b\u202e\u2066\u2028\x7f") & set(printed)
+
+
+def test_names_and_ids_do_not_reach_the_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bad = "x\x1b[31m\u202e"
+    lines = [f"{i % 2} qid:{bad}{i // 4} 1:{i} #docid = {bad}{i}" for i in range(12)]
+    Path(f"{bad}.txt").write_text(f'# gainful feature_names = ["{bad}"]\n' + "\n".join(lines) + "\n")
+    Path("d.txt").write_text("\n".join(lines) + "\n")
+    for words, code in (
+        (["data", "info", f"{bad}.txt"], None),
+        (["data", "info", f"{bad}none.txt"], 2),
+        (["train", "regression", "d.txt", "-o", bad], 0),
+        (["train", bad, "d.txt", "-o", "m"], 2),
+        (["evaluate", bad, "d.txt", "--per-query"], 0),
+        (["explain", bad, "d.txt", "--query", f"{bad}0"], 0),
+        (["predict", bad, f"{bad}/none"], 2),
+        (["rankers", f"--{bad}"], 2),
+    ):
+        found = run(words)
+        printed = "".join(capsys.readouterr())
+        assert code is None or found == code, printed
+        assert not {"\x1b", "\u202e"} & set(printed), (words, printed)
+        assert printed
