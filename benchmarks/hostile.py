@@ -54,6 +54,8 @@ BY_NAME: dict[str, dict[str, Any]] = {
     "rankboost": {"n_rounds": 5},
     "frank": {"n_rounds": 5},
     "rsrank-sparse": {"l1": (0.0, 0.1), "max_iter": 20},
+    "blend": {"members": ["regression", "tree-regression:n_trees=3,n_jobs=1"], "folds": 3, "n_jobs": 1},
+    "auto": {"trials": 2, "folds": 3, "n_jobs": 1, "rankers": ["regression", "tree-regression"]},
 }
 
 
