@@ -9,13 +9,14 @@ JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-repeat test-slow test-lowest lint types bench bench-peers fuzz reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow test-lowest hostile lint types bench bench-peers fuzz reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
 	@echo "make test    run all tests in random order (installs the development set); SEED=… for a known order"
 	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
 	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
+	@echo "make hostile  every ranker meets hostile numbers (ten minutes); HOSTILE='--targets ranksvm' for one"
 	@echo "make test-lowest  part of the tests, with the lowest versions that pyproject.toml allows"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
@@ -51,6 +52,10 @@ test-repeat: $(VENV)/.dev
 # Those that wait for minutes: workers of a cluster that hang and are restarted.
 test-slow: $(VENV)/.dev
 	GAINFUL_SLOW=1 $(BIN)/python -m pytest tests/cluster $(SEED_OPTION) $(PYTEST)
+
+# Infinite, huge, subnormal, masked, damaged: refused in one line or scored, by every ranker.
+hostile: $(VENV)/.dev
+	$(BIN)/python benchmarks/hostile.py $(HOSTILE)
 
 # The core and these extras in their lowest declared versions, on the lowest Python; tools and what these need in turn
 # come as new as they may. Without neural: the oldest PyTorch brings gigabytes of CUDA libraries.

@@ -205,3 +205,10 @@ def test_import_brings_no_compiler():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_gains_that_cannot_be_summed_are_refused():
+    with pytest.raises(DataError, match="grade of row 1 must be at most 1000 for dcg@5, whose gains"):
+        metric("dcg@5")([1.0, 2.0], [0, 2000], qid=[1, 1])
+    assert metric("dcg@5(gain=linear)")([1.0, 2.0], [0, 2000], qid=[1, 1]) == 2000.0
+    assert metric("ndcg@5")([1.0, 2.0], [0, 2000], qid=[1, 1]) == 1.0

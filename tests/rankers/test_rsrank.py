@@ -351,3 +351,10 @@ def test_ohsumed_keeps_few_features_at_little_loss(ohsumed):
     few = gainful.ranker("rsrank-sparse").fit(fold.train, eval_set=fold.valid)
     assert few.support_.mean() <= 0.4
     assert few.score(fold.valid) >= 0.95 * dense.score(fold.valid)
+
+
+def test_weight_on_one_query_leaves_none_to_hold_out():
+    data = gainful.make_artificial(6, n_docs=8, n_features=3, seed=1)
+    weights = np.repeat([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], 8)
+    model = gainful.ranker("rsrank-sparse").fit(data.X, data.y, qid=data.qid, sample_weight=weights)
+    assert np.isfinite(model.predict(data)).all()

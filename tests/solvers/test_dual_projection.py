@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from gainful import ParameterError
 from gainful.linear.dual_pairs import DualPairs
 from gainful.losses.margins import GradedPairs
-from gainful.solvers.certificate import ConvergenceWarning
+from gainful.solvers.certificate import ConvergenceWarning, best_multiple
 from gainful.solvers.dual_projection import ProjectionRule, minimize_dual_projection, project_nonnegative_l1_inf
-from gainful.solvers.stochastic_dual import best_multiple, largest_curvature
+from gainful.solvers.stochastic_dual import largest_curvature
 
 number = st.floats(-5, 5, width=32)
 groups_of_numbers = st.lists(st.lists(number, min_size=1, max_size=8), min_size=1, max_size=6)
@@ -216,6 +216,11 @@ def test_curvature_is_the_largest_eigenvalue():
             ]
             largest = max(largest, np.linalg.norm(D, 2) ** 2)
         assert 0.9 * largest <= found <= largest * (1 + 1e-9)
+
+
+def test_the_best_multiple_where_the_square_vanished():
+    assert best_multiple(-1.0, 0.0) == 0.0
+    assert best_multiple(2.0, 0.0) == 2.0
 
 
 def test_best_multiple():

@@ -37,6 +37,7 @@ from gainful.data.describe import Description, describe
 from gainful.data.frames import as_features, column_to_numpy, refuse_dask, without_codes
 from gainful.data.rows import (
     Array,
+    FeatureFacts,
     as_id_array,
     check_column,
     check_doc_ids,
@@ -48,10 +49,9 @@ from gainful.data.rows import (
     join_optional,
     read_only,
     refuse_empty,
-    refuse_infinite,
     rows_of_queries,
+    scan_features,
     stack_matrices,
-    value_chunks,
     weights_of_queries,
 )
 from gainful.errors import DataError
@@ -101,8 +101,8 @@ class Dataset(ABC):
 
     @property
     @abstractmethod
-    def has_missing(self) -> bool:
-        """Whether any feature value is NaN."""
+    def feature_facts(self) -> FeatureFacts:
+        """What one pass over the feature values finds; an infinite value is an error."""
 
     @property
     @abstractmethod
@@ -123,6 +123,11 @@ class Dataset(ABC):
         def query_weights(self) -> Array | None: ...  # one per query, or None if all count the same
 
     # -- what follows from the above -----------------------------------------------------------------------------------
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether any feature value is NaN."""
+        return self.feature_facts.has_missing
 
     def __len__(self) -> int:
         """The number of queries."""
@@ -202,7 +207,7 @@ class RankingData(Dataset):
         twice = first_duplicate(query_ids)
         if twice is not None:
             raise DataError(f"query id {twice!r} is given twice; for rows in any order use RankingData.from_rows")
-        refuse_infinite(X)
+        facts = scan_features(X, order=self.input_order)
         self._fill(
             X=X,
             y=y,
@@ -212,6 +217,7 @@ class RankingData(Dataset):
             feature_names=check_names(self.feature_names if self.feature_names is not None else names, n_features),
             query_weights=check_query_weights(self.query_weights, len(query_ids)),
             input_order=self.input_order,
+            feature_facts=facts,
         )
 
     @classmethod
@@ -317,9 +323,8 @@ class RankingData(Dataset):
         return not isinstance(self.X, np.ndarray)
 
     @cached_property
-    def has_missing(self) -> bool:
-        """Whether any feature value is NaN."""
-        return any(bool(np.isnan(block).any()) for block in value_chunks(self.X))
+    def feature_facts(self) -> FeatureFacts:
+        return scan_features(self.X, order=self.input_order)
 
     # -- as blocks -----------------------------------------------------------------------------------------------------
 
@@ -339,6 +344,10 @@ class RankingData(Dataset):
         return {name: value for name, value in self.__dict__.items() if name != "source"}
 
     # -- rows back in input order --------------------------------------------------------------------------------------
+
+    def input_row(self, row: int) -> int:
+        """The input position of a row."""
+        return row if self.input_order is None else int(self.input_order[row])
 
     def to_input_order(self, values: Any) -> Array:
         """Values, one per row of this data, put back into the input order of the rows."""
@@ -367,7 +376,9 @@ class RankingData(Dataset):
             rows = rows_of_queries(self.offsets, chosen)
         if len(chosen) == 0:
             raise DataError("the selection has no queries")
+        known = self.__dict__.get("feature_facts")
         return RankingData._build_unchecked(
+            **({"feature_facts": FeatureFacts()} if known is not None and known.is_ordinary else {}),
             X=self.X[rows],
             y=self.y[rows],
             offsets=np.concatenate([[0], np.cumsum(self.counts[chosen])]).astype(np.int64),

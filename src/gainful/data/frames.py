@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gainful.data.numbers import fill_masked, native_floats
 from gainful.errors import DataError
 
 CODES = (np.uint8, np.uint16)
@@ -16,7 +17,7 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names of a frame.
 
     Dense uint8 and uint16 stay as they are: they are bin codes, which only tree rankers use directly. Nothing is copied
-    if X already has the right form. Missing entries of frames become NaN.
+    if X already has the right form. Missing entries of frames and masked entries of arrays become NaN.
     """
     refuse_dask(X, what)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
@@ -24,14 +25,14 @@ def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     if _is_frame(X):
         return _frame_to_matrix(X, what)
     if _is_sparse(X):
-        return _canonical_csr(X), None
+        return _canonical_csr(X, what), None
     try:
-        array = np.asarray(X)
+        array = fill_masked(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     except ValueError as error:
         raise DataError(f"{what} is not a rectangle: every row must have the same number of features") from error
     if array.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
-    return np.ascontiguousarray(array, dtype=array.dtype if array.dtype in CODES else _float_dtype(array, what)), None
+    return native_floats(array, _stored_dtype(array.dtype, CODES), f"{what} must be numeric"), None
 
 
 def refuse_dask(values: Any, what: str) -> None:
@@ -98,28 +99,51 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
     return matrix, tuple(str(name) for name in names)
 
 
-def _canonical_csr(X: Any) -> Any:
+def _canonical_csr(X: Any, what: str) -> Any:
+    _refuse_damaged(X, what)
     csr = X.tocsr()
-    dtype = _float_dtype(csr.data, "X")
-    if csr.dtype != dtype:
-        csr = csr.astype(dtype)
+    if csr is not X:
+        _refuse_damaged(csr, what)
+    dtype = _stored_dtype(csr.dtype)
+    if csr.dtype != dtype or not csr.data.dtype.isnative:
+        csr = type(csr)(
+            (native_floats(csr.data, dtype, f"{what} must be numeric"), csr.indices, csr.indptr), shape=csr.shape
+        )
     if not csr.has_canonical_format:
         csr = csr.copy()
-        csr.sum_duplicates()
+        with np.errstate(over="ignore"):
+            csr.sum_duplicates()
     return csr
 
 
-def _float_dtype(array: npt.NDArray[Any], what: str) -> npt.DTypeLike:
-    if array.dtype == np.float32 or array.dtype == np.float64:
-        return array.dtype
-    if array.dtype == np.float16:
-        return np.float32
-    if array.dtype.kind in "iub":
-        return np.float64
-    if array.dtype == object:
-        try:
-            array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{what} must be numeric: {error}") from error
-        return np.float64
-    raise DataError(f"{what} must be numeric, was {array.dtype}")
+def _refuse_damaged(X: Any, what: str) -> None:
+    """Raise for positions outside a sparse matrix, at which compiled code would read and write out of bounds."""
+    if not _positions_are_inside(X):
+        raise DataError(
+            f"{what} is a damaged sparse matrix: some of its values lie outside its shape {X.shape}; build it anew"
+        )
+
+
+def _positions_are_inside(X: Any) -> bool:
+    if hasattr(X, "indptr"):
+        rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
+        if X.format == "bsr":
+            rows, columns = rows // X.blocksize[0], columns // X.blocksize[1]
+        if len(X.indptr) != rows + 1 or X.indptr[0] != 0 or (np.diff(X.indptr) < 0).any():
+            return False
+        stored = int(X.indptr[-1])
+        return stored <= min(len(X.indices), len(X.data)) and _within(X.indices[:stored], columns)
+    if getattr(X, "format", None) == "coo":
+        return all(len(at) == len(X.data) and _within(at, n) for at, n in zip((X.row, X.col), X.shape, strict=True))
+    return True  # other kinds have no arrays of positions; the CSR matrix made from them is checked
+
+
+def _within(positions: npt.NDArray[Any], n: int) -> bool:
+    return len(positions) == 0 or bool(positions.min() >= 0 and positions.max() < n)
+
+
+def _stored_dtype(given: np.dtype[Any], kept: tuple[Any, ...] = ()) -> npt.DTypeLike:
+    """float32 for what it represents exactly in fewer bits, else float64; types in ``kept`` stay."""
+    if given in kept:
+        return given
+    return np.float32 if given.newbyteorder("=") in (np.float32, np.float16) else np.float64

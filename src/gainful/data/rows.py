@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gainful.data.frames import column_to_numpy
+from gainful.data.numbers import LARGEST_FEATURE, native_floats, refuse_masked
 from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -47,6 +49,7 @@ def _all_differ(ids: Array) -> bool:
 
 def as_id_array(ids: Any, what: str) -> Array:
     """Ids (any hashables) as a one-dimensional array without missing entries."""
+    refuse_masked(ids, what)
     if isinstance(ids, (list, tuple)) and any(isinstance(i, (tuple, list)) for i in ids):
         array = np.empty(len(ids), dtype=object)
         array[:] = [tuple(i) if isinstance(i, list) else i for i in ids]
@@ -142,18 +145,19 @@ def stack_matrices(matrices: Sequence[Any], dtype: Any = None) -> Any:
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
-def _real(values: Array) -> Array:
-    if values.dtype.kind == "c":
-        raise ValueError("they are complex")
-    return np.ascontiguousarray(values, dtype=np.float64)
+def number_column(values: Any, what: str, one: str) -> Array:
+    """Numbers as contiguous float64. ``what`` names them in errors, and ``one`` a single one."""
+    refuse_masked(values, one)
+    try:
+        column = column_to_numpy(values)
+    except ValueError as error:  # a list of lists of different lengths
+        raise DataError(f"{what} must be numbers: {error}") from error
+    return native_floats(column, np.float64, f"{what} must be numbers")
 
 
 def check_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array:
     """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
-    try:
-        grades = _real(column_to_numpy(y))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"grades must be numbers: {error}") from error
+    grades = number_column(y, "grades", "grade")
     if grades.ndim != 1:
         raise DataError(f"grades must have one dimension, had {grades.ndim}")
     if n_rows is not None and len(grades) != n_rows:
@@ -170,20 +174,56 @@ def refuse_empty(X: Any) -> None:
         raise DataError("there are no rows; ranking data needs at least one query with one document")
 
 
+@dataclass(frozen=True)
+class FeatureFacts:
+    """What one pass over finite features finds."""
+
+    has_missing: bool = False  # whether any is NaN
+    too_large: tuple[int, int, float] | None = None  # (row, column, value) of one beyond ±LARGEST_FEATURE
+    squares: float = np.inf  # their sum; NaN with missing values, ∞ if it overflows or was not computed
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether nothing was found, so that nothing is to be found in any part either."""
+        return not self.has_missing and self.too_large is None
+
+
+def scan_features(X: Any, first_row: int = 0, order: Array | None = None) -> FeatureFacts:
+    """Look at every feature value once; an infinite one is an error.
+
+    Rows are numbered from ``first_row``, or by ``order``, the input position of each.
+    """
+    total, too_large, start = 0.0, None, 0
+    for chunk in () if X.dtype.kind == "u" else value_chunks(X):
+        values = chunk.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = float(np.dot(values, values))  # the cheapest pass: NaN if any value is, large if any value is
+        total += squares
+        if not squares <= min(LARGEST_FEATURE**2, float(np.finfo(values.dtype).max)):
+            far = _first_beyond(values)
+            if far is not None:
+                row, column = _place_of(X, start + far)
+                row = first_row + row if order is None else int(order[row])
+                if np.isinf(values[far]):
+                    raise DataError(
+                        f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
+                    )
+                too_large = too_large or (row, column, float(values[far]))
+        start += chunk.size
+    return FeatureFacts(total != total, too_large, total)
+
+
+def _first_beyond(values: Array) -> int | None:
+    """Where the first infinite value is, else the first beyond ±LARGEST_FEATURE, else None."""
+    largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))  # both ignore NaN
+    if not largest > LARGEST_FEATURE:
+        return None
+    return int(np.argmax(np.abs(values) >= (np.inf if np.isinf(largest) else LARGEST_FEATURE)))
+
+
 def refuse_infinite(X: Any, first_row: int = 0) -> None:
     """Raise at the first infinite feature value. NaN passes: it means missing. ``first_row`` as for grades."""
-    start = 0
-    for chunk in value_chunks(X):
-        with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not np.isfinite(chunk.sum())  # one cheap pass is enough in the ordinary case
-        if suspicious and np.isinf(chunk).any():
-            flat = start + int(np.flatnonzero(np.isinf(chunk).ravel())[0])
-            row, column = _place_of(X, flat)
-            row += first_row
-            raise DataError(
-                f"feature {column + 1} of row {row} is infinite; features must be finite, or NaN where missing"
-            )
-        start += chunk.size
+    scan_features(X, first_row)
 
 
 def row_chunks(n_rows: int, width: float, values: int | None = None) -> Iterator[slice]:
@@ -247,10 +287,7 @@ class Columns:
 
 
 def check_column(values: Any, n: int, what: str) -> Array:
-    try:
-        array = _real(column_to_numpy(values))
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be numbers: {error}") from error
+    array = number_column(values, what, what)
     if array.shape != (n,):
         raise DataError(f"{what} must have {n} entries, had shape {array.shape}")
     return array

@@ -16,7 +16,7 @@ import numpy as np
 from gainful.data.blocks import Blocks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
-from gainful.data.rows import Array, first_duplicate, join_optional
+from gainful.data.rows import Array, FeatureFacts, first_duplicate, join_optional
 from gainful.errors import DataError
 
 
@@ -143,9 +143,11 @@ class ShardedData(Dataset):
         return join_optional([one.query_weights for one in self.facts], self.queries_by_block, 1.0)
 
     @cached_property
-    def has_missing(self) -> bool:
-        """Whether any feature value is NaN; takes one pass over the data."""
-        return any(self.map(_has_missing))
+    def feature_facts(self) -> FeatureFacts:
+        """What one pass over the feature values finds; an infinite value is an error."""
+        found = self.map(_feature_facts, self.first_rows)
+        too_large = next((one.too_large for one in found if one.too_large is not None), None)
+        return FeatureFacts(any(one.has_missing for one in found), too_large, sum(one.squares for one in found))
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
@@ -180,8 +182,12 @@ class ShardedData(Dataset):
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def _has_missing(data: RankingData) -> bool:
-    return data.has_missing
+def _feature_facts(data: RankingData, first_row: int) -> FeatureFacts:
+    facts = data.feature_facts
+    if facts.too_large is None:
+        return facts
+    row, column, value = facts.too_large
+    return replace(facts, too_large=(first_row + row, column, value))
 
 
 def _without_codes(data: RankingData) -> RankingData:

@@ -18,6 +18,7 @@ from gainful.errors import DataError
 NOISE = 1e-12  # fraction of the sum of squares that may be rounding error
 ROUNDING = 8 * float(np.finfo(np.float64).eps)  # fraction of the mean by which a constant feature may seem to vary
 SMALLEST = 1e-290  # the reciprocal of a smaller deviation is too large to multiply with weights
+SMALLEST_UNSCALED = 1e-150  # the square of a weight that makes up for a smaller deviation overflows
 LEAST_EXPONENT = -1000
 
 
@@ -34,7 +35,9 @@ class Spread:
 
         A feature divided by ∞ is 0, and its weight v/∞ is exactly 0.
         """
-        return np.where(self.deviation > 0.0, 1.0 if scale is None else self.deviation, np.inf)
+        if scale is None:
+            return np.where(self.deviation > SMALLEST_UNSCALED, 1.0, np.inf)
+        return np.where(self.deviation > 0.0, self.deviation, np.inf)
 
     def mean_square(self, scale: str | None) -> float:
         """Σ_i ω_i ((x_ij − mean_j)/scale_j)², averaged over the features: a penalty in this unit suits any data."""

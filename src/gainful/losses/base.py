@@ -187,12 +187,12 @@ class ByGrade:
         return read_only(values[self.rows])
 
     def gains(self, k: int | None = None) -> Array:
-        """(2^g − 1)/N_q by position, with N_q the ideal DCG@k; 0 if the query has no gain."""
+        """(2^g − 1)/N_q by position, with N_q the ideal DCG@k; 0 if the query has no gain, or one below 1e-308."""
         values = exponential_gain(self.y, self.offsets)
         longest = int(np.diff(self.offsets).max())
         depth = longest if k is None else min(longest, k)
         best = perfect_sums(values, self.order, self.offsets, 1.0 / np.log2(np.arange(2.0, depth + 2.0)))
-        scale = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0.0)
+        scale = np.divide(1.0, best, out=np.zeros_like(best), where=best >= np.finfo(np.float64).tiny)
         return self.take(values * np.repeat(scale, np.diff(self.offsets)))
 
     def fill(self, kernel: Callable[..., None], *arguments: Any) -> Fill:

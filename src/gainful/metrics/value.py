@@ -17,8 +17,7 @@ import numpy as np
 
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.frames import column_to_numpy
-from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows
+from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows, number_column
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.errors.keywords import explain_keywords
 from gainful.metrics.conventions import (
@@ -33,6 +32,7 @@ from gainful.metrics.conventions import (
 )
 
 SPEC = re.compile(r"\s*([a-z]\w*)\s*(?:@\s*([^\s()]*))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
+LARGEST_SUMMED = 1000.0  # grades whose gains 2^g − 1 can be summed; those of NDCG are divided first
 SHAPE = "like 'ndcg@10', 'map', 'rbp(0.8)' or 'ndcg@10(gain=linear, ties=input)'"
 
 
@@ -162,7 +162,13 @@ class Metric:
         return values
 
     def _refuse_grades(self, grades: Array) -> None:
-        """Raise where a grade has no gain in the table, or is above the highest grade of ERR."""
+        """Raise where a grade has no gain in the table, a gain that overflows, or is above the highest grade of ERR."""
+        if self.kind == "dcg" and self.gain == "exp2" and grades.max(initial=0.0) > LARGEST_SUMMED:
+            row = int(np.argmax(grades))
+            raise DataError(
+                f"grade of row {row} must be at most {LARGEST_SUMMED:g} for {self.name}, whose gains 2^g − 1 are "
+                f"summed; was {grades[row]:g}. Measure with a linear gain: {self.name}(gain=linear), or use ndcg"
+            )
         if isinstance(self.gain, tuple):
             bad = np.flatnonzero((grades != np.floor(grades)) | (grades >= len(self.gain)))
             if len(bad):
@@ -245,8 +251,11 @@ def mean_over_queries(values: Array, query_weights: Any = None) -> float:
     if query_weights is None:
         return float(values[kept].mean()) if kept.any() else math.nan
     weights = np.asarray(check_query_weights(query_weights, len(values)))
-    total = float(weights[kept].sum())
-    return float(weights[kept] @ values[kept]) / total if total > 0 else math.nan
+    largest = float(weights[kept].max(initial=0.0))
+    if not largest > 0.0:
+        return math.nan
+    shares = weights[kept] / largest  # so that no sum of huge or tiny weights leaves the range of float64
+    return float(shares @ values[kept]) / float(shares.sum())
 
 
 # -- over blocks -------------------------------------------------------------------------------------------------------
@@ -323,10 +332,7 @@ def _build(kind: str, k: int | None, given: Mapping[str, Any], tool: Any) -> Met
 
 
 def _checked_scores(scores: Any, n_rows: int) -> Array:
-    try:
-        array = np.ascontiguousarray(column_to_numpy(scores), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"scores must be numbers: {error}") from error
+    array = number_column(scores, "scores", "score")
     if array.shape != (n_rows,):
         raise DataError(f"scores must have one entry per row ({n_rows}), had shape {array.shape}")
     missing = np.isnan(array)

@@ -80,7 +80,8 @@ class Inputs:
             block = block.copy()
         block -= self.shift.astype(block.dtype)
         block /= self.scale.astype(block.dtype)
-        return np.asarray(block, dtype=self.dtype)
+        with np.errstate(over="ignore"):  # without scaling; the loss is not finite then, which is reported
+            return np.asarray(block, dtype=self.dtype)
 
 
 class Net:

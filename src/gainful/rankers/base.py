@@ -15,7 +15,8 @@ from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
-from gainful.data.rows import Array, group_rows, refuse_infinite, value_chunks
+from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
+from gainful.data.rows import Array, FeatureFacts, group_rows, scan_features
 from gainful.data.size import DataSize
 from gainful.errors import (
     ClusterError,
@@ -219,17 +220,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Dataset) and X.whole is None:
             self._check_columns(X.n_features, X.feature_names)
             return np.concatenate(X.map(_scores_of, self))
-        return np.asarray(self._predict(self._features_to_score(X)), dtype=np.float64)
+        matrix = self._features_to_score(X)
+        if matrix.shape[0] == 0:
+            return np.empty(0)
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported for the score that it spoils
+            scores = np.asarray(self._predict(matrix), dtype=np.float64)
+        refuse_infinite_scores(scores)
+        return scores
 
     def _features_to_score(self, X: Any) -> Any:
         """The feature matrix of rows to score, checked."""
         if isinstance(X, Dataset) and X.whole is not None:
-            matrix, names = X.whole.X, X.feature_names
+            matrix, names, facts = X.whole.X, X.feature_names, X.feature_facts
         else:
             matrix, names = as_features(X)
-            refuse_infinite(matrix)
+            facts = scan_features(matrix)
         self._check_columns(matrix.shape[1], names)
-        self._refuse_missing(matrix, "X")
+        refuse_large_features(facts, names, "X")
+        self._refuse_missing(facts, "X")
         return matrix if self.accepts_codes else without_codes(matrix)
 
     @explain_keywords
@@ -366,14 +374,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _check_values(self, data: Dataset, what: str) -> Dataset:
         """The data with values that this ranker supports, or an error."""
-        self._refuse_missing(data, what)
+        refuse_extremes(data, what)
+        if getattr(self, "scale", "standard") is None:
+            refuse_tiny_features(data.feature_facts, what)
+        self._refuse_missing(data.feature_facts, what)
         return data if self.accepts_codes else data.without_codes()
 
-    def _refuse_missing(self, X: Any, what: str) -> None:
-        if self.accepts_missing:
-            return
-        missing = X.has_missing if isinstance(X, Dataset) else has_missing(X)
-        if missing:
+    def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:
+        if facts.has_missing and not self.accepts_missing:
             raise DataError(
                 f"{what} has missing values (NaN), which {type(self).__name__} cannot handle; fill them in, or use a "
                 "tree ranker such as lambdamart"
@@ -468,8 +476,3 @@ def stored_array(state: Mapping[str, Any], name: str, shape: tuple[int | None, .
     if not np.isfinite(array).all():
         raise ValueError(f"{name} holds infinite or missing numbers")
     return array
-
-
-def has_missing(X: Any) -> bool:
-    """Whether a checked feature matrix contains NaN."""
-    return any(bool(np.isnan(block).any()) for block in value_chunks(X))

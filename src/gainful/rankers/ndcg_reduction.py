@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 
 from gainful.compute.estimators import clone
 from gainful.compute.features import Features
@@ -148,7 +149,10 @@ class NDCGReduction(LinearScores, Ranker):
         Z = differences(X, better, worse, label)
         Z /= scales
         classifier = default_classifier(X.shape[1]) if self.classifier is None else clone(self.classifier)
-        classifier.fit(Z, label, sample_weight=weight * (len(weight) / weight.sum()))
+        with warnings.catch_warnings():
+            # raised where Newton steps fail and scikit-learn goes on with L-BFGS by itself
+            warnings.simplefilter("ignore", LinAlgWarning)
+            classifier.fit(Z, label, sample_weight=weight * (len(weight) / weight.sum()))
         return classifier, self._coefficients(classifier, X.shape[1]) / scales
 
     def _coefficients(self, classifier: Any, n_features: int) -> Array:

@@ -197,6 +197,8 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
 
     def _held_out_choice(self, data: RankingData, monitor: Monitor, values: list[float]) -> list[float]:
         """Choose l1 on a quarter of the training queries; returns the values up to it, for the fit on all of them."""
+        if data.query_weights is not None:
+            data = data[data.query_weights > 0.0]  # the others neither teach nor test
         if data.n_queries < 2:
             return values[:1]
         held = max(1, round(HELD_OUT * data.n_queries))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
-from gainful.data.rows import Array
+from gainful.data.numbers import LARGEST_FEATURE
+from gainful.data.rows import Array, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
 from gainful.serve.model_slot import Served
@@ -109,6 +110,12 @@ class Job:
             row, column = np.argwhere(np.isnan(X))[0]
             raise DataError(
                 f"feature {names[column]!r} of {place(int(row))} is missing, which {self.served.ranker} does not accept"
+            )
+        too_large = scan_features(X).too_large
+        if too_large is not None:
+            row, column, value = too_large
+            raise DataError(
+                f"feature {names[column]!r} of {place(row)} is {value:g}; it must be within ±{LARGEST_FEATURE:g}"
             )
         return X
 

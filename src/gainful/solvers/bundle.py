@@ -31,6 +31,7 @@ from gainful.solvers.certificate import (
     NullMonitor,
     Solution,
     Watch,
+    best_multiple,
     check_settings,
     warn_not_converged,
 )
@@ -142,9 +143,7 @@ class Bundle:
 
     @staticmethod
     def _dual(C: float, gradient: Array, offset: float) -> float:
-        linear, square = C * offset, C * C * float(gradient @ gradient)
-        part = 1.0 if linear >= square else max(0.0, linear / square)
-        return part * linear - 0.5 * part * part * square
+        return best_multiple(C * offset, C * C * float(gradient @ gradient))
 
     def steepness(self) -> float:
         """The largest squared length of a gradient."""

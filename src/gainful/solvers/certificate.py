@@ -107,3 +107,9 @@ def check_settings(owner: str, *, C: float, tol: float, max_iter: int) -> None:
         raise ParameterError.of(owner, "tol", "a number ≥ 0", tol)
     if max_iter < 1:
         raise ParameterError.of(owner, "max_iter", "an integer ≥ 1", max_iter)
+
+
+def best_multiple(linear: float, square: float) -> float:
+    """max over 0 ≤ τ ≤ 1 of τ·linear − ½ τ² square: a multiple of a feasible dual point is feasible."""
+    part = 0.0 if linear <= 0.0 else 1.0 if linear >= square else linear / square  # the square may have vanished
+    return part * linear - 0.5 * part * part * square

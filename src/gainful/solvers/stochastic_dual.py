@@ -14,7 +14,15 @@ from typing import Protocol, TypedDict
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.solvers.certificate import Certificate, NullMonitor, Solution, Watch, check_settings, warn_not_converged
+from gainful.solvers.certificate import (
+    Certificate,
+    NullMonitor,
+    Solution,
+    Watch,
+    best_multiple,
+    check_settings,
+    warn_not_converged,
+)
 from gainful.solvers.risk import Risk
 
 SAMPLED = 30  # queries sampled to choose a step
@@ -181,12 +189,6 @@ class _Ascent:
         self.n_rounds += 1
         if self.on_round is not None:
             self.on_round(self.point, self.certificate)
-
-
-def best_multiple(linear: float, square: float) -> float:
-    """max over 0 ≤ τ ≤ 1 of τ·linear − ½ τ² square: a multiple of a feasible dual point is feasible."""
-    part = 1.0 if linear >= square else max(0.0, linear / square)
-    return part * linear - 0.5 * part * part * square
 
 
 def some_queries(risk: PairDual, rng: np.random.Generator) -> Array:

@@ -21,6 +21,7 @@ from gainful.errors import DataError
 GROWTH = 1.5  # growth of the step while the objective falls
 SHRINK = 0.5  # factor of the step if it is too long, or if new ranks raise the objective
 MOST_TRIALS = 60  # maximum halvings, about what floating point allows
+LEAST_SQUARE = 1e-300  # of the gradient, over the loss; the step for a smaller one would overflow
 MEMORY = 5  # recent objectives; a step that ends above all of them was too long
 WINDOW = 10  # iterations over which the objective must fall
 
@@ -93,7 +94,7 @@ def descend_safeguarded(
     if not (math.isfinite(look.loss) and np.isfinite(look.gradient).all()):
         raise DataError("the loss is not finite at the start of training; are the features scaled sensibly?")
     square = float(look.gradient @ look.gradient)
-    eta = look.loss / square if square > 0.0 else 1.0
+    eta = look.loss / square if square > LEAST_SQUARE * look.loss else 1.0
     value = look.loss + l1 * float(np.abs(u).sum())
     best, recent = [value], deque([value], maxlen=MEMORY)
     while True:
