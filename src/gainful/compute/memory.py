@@ -63,6 +63,14 @@ def workers_that_fit(wanted: int, each: int | None, free: int | None) -> int:
     return max(1, min(wanted, int((1 - SPARED) * free / each)))
 
 
+def size_text(count: float) -> str:
+    """Bytes with three digits, in a suitable unit."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if count >= size:
+            return f"{float(f'{count / size:.3g}'):,g} {unit}"
+    return f"{float(f'{count / 1e3:.3g}'):,g} kB"
+
+
 def _free_in_machine() -> int | None:
     with suppress(OSError, ValueError, StopIteration), open("/proc/meminfo") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))

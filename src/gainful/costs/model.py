@@ -20,6 +20,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
+from gainful.compute.memory import size_text
 from gainful.errors import GainfulError, UnknownNameError
 from gainful.parameters.constraints import Constraint, Maybe, Real, check_parameters
 from gainful.rankers.registry import RANKERS
@@ -241,14 +242,6 @@ def time_text(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{_round(seconds / size, 2)} {unit}"
     return f"{_round(seconds, 2)} s" if seconds >= 0.1 else f"{_round(1000 * seconds, 2)} ms"
-
-
-def size_text(count: float) -> str:
-    """Bytes with three digits, in a suitable unit."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= size:
-            return f"{_round(count / size, 3)} {unit}"
-    return f"{_round(count / 1e3, 3)} kB"
 
 
 def _round(value: float, digits: int) -> str:

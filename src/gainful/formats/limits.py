@@ -1,0 +1,62 @@
+"""Bounds on what a file may ask for: memory, by default what is free, and the length of ids."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from gainful.compute.memory import SPARED, available, size_text
+from gainful.errors import FormatError, ParameterError, option
+from gainful.formats.files import PathLike
+
+LONGEST_ID = 1 << 16  # bytes of UTF-8
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?))?b?", re.IGNORECASE | re.ASCII)
+
+
+class MemoryLimit:
+    """The memory that reading one file may take: ``max_bytes``, or most of the memory that is free."""
+
+    def __init__(self, path: PathLike, max_bytes: int | str | None = None):
+        self.path = path
+        self.is_default = max_bytes is None
+        free = available() if max_bytes is None else None
+        self.bytes = parse_size(max_bytes) if max_bytes is not None else None if free is None else _most_of(free)
+
+    def check(self, needed: int, what: str, *, instead: str = "") -> None:
+        """Raise if ``what`` needs more bytes than the limit; ``instead`` is another remedy than a higher limit."""
+        if self.bytes is not None and needed > self.bytes:
+            raise self.error(needed, what, instead=instead)
+
+    def error(self, needed: int, what: str, *, instead: str = "") -> FormatError:
+        """The error for ``what``, which needs this many bytes."""
+        origin = ", nearly all that is free" if self.is_default else ""
+        limit = "" if self.bytes is None else f"; the limit is {size_text(self.bytes)}{origin}"
+        remedy = f"{instead}, or raise" if instead else "raise"
+        higher = option("max_bytes", _rounded_up(needed))
+        return FormatError(
+            f"{what} would take {size_text(needed)} of memory{limit}: {remedy} the limit with {higher}", path=self.path
+        )
+
+
+def parse_size(value: Any) -> int:
+    """A number of bytes: an integer, or text such as "500MB", "1.5 GB" or "2GiB"."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found:
+        number, unit, binary = found.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** (" kmgt".index(unit.lower()) if unit else 0))
+        if size >= 1:
+            return size
+    raise ParameterError.of("read", "max_bytes", "a number of bytes, or a size such as '500MB' or '4GB'", value)
+
+
+def _rounded_up(n_bytes: int) -> str:
+    """The size as it is typed: "4GB"."""
+    unit, size = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6)) if n_bytes >= s), ("KB", 1e3))
+    return f"{math.ceil(n_bytes / size)}{unit}"
+
+
+def _most_of(free: int) -> int:
+    return int((1 - SPARED) * free)
