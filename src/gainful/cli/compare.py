@@ -74,6 +74,7 @@ def compare(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     report: Annotated[Path | None, typer.Option(help="Folder for a report as HTML, Markdown, LaTeX and JSON.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -109,7 +110,7 @@ def compare(
         "prune": prune,
         "n_jobs": jobs,
         "store": store,
-        "read_options": read_options(format, merge, read),
+        "read_options": read_options(format, merge, read, memory_limit),
     }
     few = rankers == DEFAULT_RANKERS and losses is None and models is None
 

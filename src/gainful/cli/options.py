@@ -19,6 +19,14 @@ Read = Annotated[
     list[str] | None,
     typer.Option("--read", metavar="NAME=VALUE", help="Option of the format, such as qid=query_id. Repeatable."),
 ]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Refuse data that needs more, such as 4GB or 500MB. Default: what is free.",
+    ),
+]
 Metrics = Annotated[str, typer.Option("--metrics", help="Comma-separated metrics; the first is the headline.")]
 Convention = Annotated[
     str | None,

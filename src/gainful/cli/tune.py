@@ -52,6 +52,7 @@ def tune(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Choose the parameters of a ranker on validation data. Ctrl-C ends the search and shows the best so far."""
@@ -91,7 +92,7 @@ def tune(
         "store": store,
         "seed": seed,
         "label": ranker,
-        "read_options": read_options(format, merge, read),
+        "read_options": read_options(format, merge, read, memory_limit),
     }
     watch_compilation()
     run_with_progress(

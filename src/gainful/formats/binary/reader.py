@@ -347,7 +347,7 @@ class BinaryFile:
         except UnicodeDecodeError:
             raise self._damage_error(f"a {name} is not UTF-8 text") from None
         with _damage(self.path):
-            check_ids(texts, name)
+            check_ids(texts, "query id" if name == "query_id" else "document id")
         return string_array(texts)
 
     def _size(self, name: str) -> int:

@@ -17,7 +17,7 @@ from gainful.formats.sources import Layout, Source, common_layout, rows_in_piece
 def open_source(
     paths: Sequence[Path], *, mmap: bool = True, verify: bool = True, max_bytes: int | str | None = None
 ) -> Source:
-    """The files as a source of rows. They are always mapped; options as in :func:`~gainful.formats.binary.reader.read`."""
+    """The files as a source of rows, always mapped; options as in :func:`~gainful.formats.binary.reader.read`."""
     check_options(mmap, verify)
     for path in paths:
         BinaryFile(path).check_memory(MemoryLimit(path, max_bytes))

@@ -243,12 +243,11 @@ class Writer(FileWriter):
     def _put_checksums(self) -> None:
         """Add the CRC-32 of every stretch of the file after the header, read back: rows may arrive in any order."""
         self._file.flush()
-        size, crcs = self._position, []
         self._file.seek(self._start)
-        for at in range(0, size, CHECKED_BYTES):
-            crcs.append(zlib.crc32(self._file.read(min(CHECKED_BYTES, size - at))))
-        self._put("checksums", len(crcs), 4, [np.array(crcs, dtype="<u4")])
-        self._places["checksums"]["crc"] = zlib.crc32(np.array(crcs, dtype="<u4").data)
+        sizes = (min(CHECKED_BYTES, self._position - at) for at in range(0, self._position, CHECKED_BYTES))
+        found = np.array([zlib.crc32(self._file.read(size)) for size in sizes], dtype="<u4")
+        self._put("checksums", len(found), 4, [found])
+        self._places["checksums"]["crc"] = zlib.crc32(found.data)
 
     def _put_queries(self) -> None:
         if self.queries is not None:

@@ -54,7 +54,7 @@ class Header:
 
 def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None:
     """Add the comments before the first row of ``chunk`` to ``header``; ``line`` lines precede the chunk."""
-    found = NO_ROWS.match(memoryview(chunk.buf), chunk.start, chunk.stop)
+    found = NO_ROWS.match(chunk.buf.data, chunk.start, chunk.stop)
     text = found.group() if found else b""
     at = counted = 0
     while keyword := KEYWORD.search(text, at):  # line by line in Python, millions of blank lines would take minutes

@@ -272,7 +272,8 @@ class Reading:
         needed = n * dtype.itemsize + (4 * n + 8 * self.n_rows if self.is_sparse else 0) + 8 * self.n_rows
         storage = "sparse" if self.is_sparse else "dense"
         what = f"a {storage} matrix of {self.n_rows:,} rows and {self.n_features:,} features"
-        instead = "" if self.is_sparse else f"pass {option('sparse', True)}"
+        helps = not self.is_sparse and 2 * self.n_values < n
+        instead = f"pass {option('sparse', True)}" if helps else ""
         self.limit.check(needed + self.held_bytes, what, instead=instead)
         unasked = not self.is_sparse and self.options.sparse == "auto"
         if unasked and needed > max(SPARSE_BYTES, MOST_EXPANSION * self.text_bytes):
