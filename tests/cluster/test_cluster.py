@@ -188,7 +188,6 @@ def test_arrays_of_unknown_lengths_learn_them(data, client):
     assert_same(found, gainful.RegressionRanker().fit(data.replace(query_weights=None)))
 
 
-@pytest.mark.filterwarnings("ignore::gainful.cluster.collections.ShuffledWarning")
 def test_a_column_that_one_partition_lacks(data, client):
     whole = table(data)
     parts = [whole[:300], whole[300:].drop(columns=NAMES[0])]
@@ -197,6 +196,7 @@ def test_a_column_that_one_partition_lacks(data, client):
         gainful.RegressionRanker().fit(frame, "grade", qid="query")
 
 
+@pytest.mark.filterwarnings("ignore::gainful.cluster.collections.ShuffledWarning")
 def test_series_beside_a_frame_go_row_by_row(data, client):
     """Whatever their index, as in memory; where partitions differ, the index decides or a line says what to do."""
     whole = gainful.RegressionRanker().fit(data.replace(query_weights=None))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gainful.data.rows import is_unicode
 from gainful.errors import FormatError, shorten
-from gainful.formats.files import Chunk, PathLike
+from gainful.formats.files import Bytes, PathLike
 from gainful.formats.letor.lines import LARGEST_INDEX
 
 NO_ROWS = re.compile(rb"[ \t\r\n]*+(?:#[^\n]*+\n[ \t\r\n]*+)*+(?:#[^\n]*+)?")  # blank lines and comments
@@ -52,10 +52,14 @@ class Header:
         return self.query_weights
 
 
-def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None:
-    """Add the comments before the first row of ``chunk`` to ``header``; ``line`` lines precede the chunk."""
-    found = NO_ROWS.match(chunk.buf.data, chunk.start, chunk.stop)
-    text = found.group() if found else b""
+def end_of_header(buf: Bytes, start: int, stop: int) -> int:
+    """Where the blank lines and comments at the start of ``buf[start:stop]`` end."""
+    found = NO_ROWS.match(buf.data, start, stop)
+    return found.end() if found else start
+
+
+def read_header(path: PathLike, text: bytes, line: int, header: Header) -> None:
+    """Add the comments in ``text``, which has no rows, to ``header``; ``line`` lines precede it."""
     at = counted = 0
     while keyword := KEYWORD.search(text, at):  # line by line in Python, millions of blank lines would take minutes
         start, at = text.rfind(b"\n", 0, keyword.start()) + 1, text.find(b"\n", keyword.end())

@@ -23,7 +23,7 @@ from gainful.errors import FormatError, ParameterError, option
 from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
-from gainful.formats.letor.header import Header, read_header
+from gainful.formats.letor.header import Header, end_of_header, read_header
 from gainful.formats.letor.lines import (
     LARGEST_INDEX,
     Rules,
@@ -218,17 +218,21 @@ class Reading:
     def scan(self, chunk: Chunk) -> ScannedChunk:
         """Count the contents of a chunk, and read the comments before the first row."""
         self.text_bytes += chunk.stop - chunk.start if self.is_packed else 0
-        if self.n_rows == 0:
-            read_header(self.path, chunk, self.n_lines, self.header)
+        starts_file = self.n_rows == 0
         bounds = span_bounds(chunk, self.options.span_bytes)
         counts = self.pool.map(lambda b: self._count(chunk.buf, *b), bounds)
         part = ScannedChunk(chunk, [], self.n_lines + 1, self.n_rows, self.n_values)
+        header_end = chunk.stop
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
             part.spans.append(_Span(start, stop, rows, lines, values))
+            if rows and starts_file and self.n_rows == part.first_row:
+                header_end = end_of_header(chunk.buf, start, stop)
             self.n_rows += rows
             self.n_lines += lines
             self.n_values += values
             self.widest = max(self.widest, last_index + int(self.options.zero_based))
+        if starts_file:
+            read_header(self.path, chunk.buf[chunk.start : header_end].tobytes(), part.first_line - 1, self.header)
         return part
 
     def _count(self, buf: Array, start: int, stop: int) -> tuple[int, int, int, int]:
