@@ -611,7 +611,7 @@ def ids_of(
     """A column of ids; ``first_row`` is the number of the first one, for the messages."""
     column = table.column(name)
     if is_text_type(_plain_type(table.schema, name)):
-        words, codes = _words(column, name)
+        words, codes = _words(column, name, few=refuse_empty)
         check_ids(words, f"{what} in column {name!r}")
         if refuse_empty:
             is_missing = np.array([word is None or (is_text and word == "") for word in words])[codes]
@@ -631,19 +631,18 @@ def ids_of(
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
 
-def _words(column: Any, name: str) -> tuple[list[str | None], Array]:
-    """The different texts of a column, the last of them None, and which of them each row holds."""
+def _words(column: Any, name: str, few: bool) -> tuple[list[str | None], Array]:
+    """Texts, the last of them None, and which of them each row holds; ``few`` if many rows hold the same."""
     with _errors_of_column(name):
         if not pa.types.is_dictionary(column.type):
+            if not few:
+                return [*column.to_pylist(), None], np.arange(len(column))
             if _is_view(column.type):
                 column = column.cast(pa.large_string())
             column = column.dictionary_encode(null_encoding="encode")
-        words: list[str | None] = []
-        codes = []
-        for chunk in column.unify_dictionaries().chunks:  # then all chunks have the same dictionary
-            words = chunk.dictionary.to_pylist()
-            indices = chunk.indices.cast(pa.int64()).fill_null(len(words))
-            codes.append(indices.to_numpy(zero_copy_only=False))
+        chunks = column.unify_dictionaries().chunks  # all with the same dictionary
+        words = chunks[0].dictionary.to_pylist() if chunks else []
+        codes = [chunk.indices.cast(pa.int64()).fill_null(len(words)).to_numpy() for chunk in chunks]
         return [*words, None], np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
 
 
