@@ -44,7 +44,7 @@ def data_of(n_queries: int) -> RankingData:
     X = rng.random((n_rows, FEATURES), dtype=np.float32)
     signal = X @ rng.standard_normal(FEATURES).astype(np.float32) + rng.standard_normal(n_rows).astype(np.float32)
     cuts = np.quantile(signal[: min(n_rows, 1_000_000)], np.cumsum(SHARES)[:-1])
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=X,
         y=np.searchsorted(cuts, signal).astype(np.float64),
         offsets=np.arange(n_queries + 1, dtype=np.int64) * DOCUMENTS,
@@ -276,7 +276,7 @@ def ragged(n_queries: int) -> RankingData:
     X = rng.standard_normal((int(counts.sum()), 20))
     y = np.clip(np.round(X[:, 0] + rng.standard_normal(len(X)) + 1.0), 0.0, 4.0)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return RankingData.trusted(X=X, y=y, offsets=offsets, query_ids=np.arange(n_queries))
+    return RankingData._build_unchecked(X=X, y=y, offsets=offsets, query_ids=np.arange(n_queries))
 
 
 def net_weights(name: str, data: RankingData, device: str) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 
-# From the bottom up: a folder may import from itself and from those before it. Nothing else stands beside them.
+# From the bottom up: a folder may import from itself and from those before it. There is nothing else at the top.
 LAYERS = [
     "errors",
     "data",

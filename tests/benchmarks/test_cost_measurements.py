@@ -1,4 +1,4 @@
-"""The measurements of what training costs: exponents and constants are found again, a killed run goes on."""
+"""Measuring the cost of training: exponents and constants are recovered, and a killed run resumes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_parallel_part():
     assert cost_model.parallel_part([measured(1, 4.0), measured(2, 2.0, 500)]) is None
 
 
-def test_what_was_not_measured_is_not_told(ranknet):
+def test_what_was_not_measured_is_left_out(ranknet):
     assert cost_model.model_of(ranknet)["parallel"] is None
     line = cost_report.model_lines({"ranknet": ranknet}, {"ranknet": cost_model.model_of(ranknet)})[-1]
     assert line.endswith("|  |")
@@ -124,7 +124,7 @@ def test_the_network_of_a_billion_rows():
     assert seconds == pytest.approx(31 * 255 * 136 * 16 / 1.25e9 + 31 * 14 * 1e-4)
 
 
-def test_whole_trainings_are_told_with_their_iterations(monkeypatch):
+def test_whole_trainings_show_their_iterations(monkeypatch):
     lines = cost_report.cluster_lines()
     assert all("(a guess)" in line for line in lines if "`ranksvm`" in line or "`rankmm-1`" in line)
     assert not any("(a guess)" in line for line in lines if "`lambdamart-plain`" in line)

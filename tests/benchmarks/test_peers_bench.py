@@ -1,4 +1,4 @@
-"""gainful beside its peers: what is read from learning curves, the adapters, and the whole of it at a tiny size."""
+"""gainful compared with its peers: reading learning curves, the adapters, and a whole run at a tiny size."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_standings_are_ratios_to_the_reference_at_its_own_number_of_iterations()
     assert reference.ratios == {"0.95": 1.0, "0.99": 1.0, "1": 1.0}
 
 
-def test_what_never_gets_there_has_no_time_and_stands_last_when_it_has_no_model_in_time():
+def test_a_ranker_that_never_reaches_the_quality_has_no_time_and_comes_last():
     late = [(1, 5.0, 0.6, 0.6)]
     table = standings(made_results(late), REFERENCE["trees"], 10)
     assert table[-1].name == "gainful x"

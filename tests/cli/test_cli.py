@@ -221,7 +221,7 @@ def test_train_goes_on_from_a_model(capsys, folder, tmp_path):
     assert "holds a SmoothDCG, but lambdamart is a LambdaMART" in wrong
 
 
-def test_training_where_no_tree_can_grow_is_no_crash(capsys, tmp_path):
+def test_training_without_any_possible_tree_does_not_crash(capsys, tmp_path):
     data = gainful.RankingData.from_rows(np.ones((20, 2)), np.arange(20) % 2, np.repeat([1, 2], 10))
     gainful.write(data, tmp_path / "flat.txt")
     for name in ("boosted", "gbrank", "mcrank"):
@@ -264,6 +264,10 @@ def test_text_with_fewer_features_than_the_model_is_widened(capsys, model, tmp_p
     [
         (["train", "lambdmart", "{train}", "-o", "{out}"], "did you mean 'lambdamart'"),
         (["train", "regression", "{train}"], "--output"),
+        (["train", "ranksvm", "{train}", "-o", "{out}", "--loss", "hinge"], "use --set loss=…"),
+        (["train", "regression", "{train}", "-o", "{out}", "--loss", "hinge"], "regression has no parameter 'loss'"),
+        (["train", "regression", "{train}", "-o", "{out}", "--vaild", "{train}"], "Possible options: --read, --valid"),
+        (["predict", "ranksvm", "{train}", "--loss", "hinge"], "No such option: --loss"),
         (["train", "regression", "{train}", "-o", "{out}", "--set", "alfa=3"], "did you mean 'alpha'"),
         (["train", "regression", "{train}", "-o", "{out}", "--set", "alpha=-1"], "must be a number ≥ 0"),
         (["train", "regression", "{train}", "-o", "{absent}/m.gainful"], "does not exist"),
@@ -520,7 +524,7 @@ def test_ctrl_c_in_train_keeps_the_model(tmp_path):
     assert gainful.load(tmp_path / "m.gainful").n_iter_ > 0
 
 
-def test_a_reader_that_leaves_early_is_no_error(folder, model):
+def test_a_reader_that_leaves_early_is_not_an_error(folder, model):
     process = start("predict", model, folder / "train.txt")
     process.stdout.close()
     assert process.wait(timeout=60) in (0, 1)

@@ -102,13 +102,13 @@ def test_each_finding_is_reported_once(capsys, home, tmp_path, command):
     assert "warning" not in out
 
 
-def test_good_data_is_no_matter_of_words(capsys, home):
+def test_good_data_gives_no_message(capsys, home):
     _, _, err = call(capsys, "compare", home, "--rankers", "regression")
     assert "warning" not in err
     assert "note" not in err
 
 
-def test_sizes_are_refused_where_they_would_change_nothing(capsys, home):
+def test_sizes_that_would_change_nothing_are_refused(capsys, home):
     train, test = home / "train.txt", home / "test.txt"
     for arguments, message in (
         ([home], "is a folder that is already divided; leave out --sizes"),

@@ -82,7 +82,7 @@ def test_one_file_goes_to_a_cluster_too(capsys, data, home, address, tmp_path):
     np.testing.assert_allclose(gainful.load(tmp_path / "m.gainful").coef_, whole.coef_, rtol=1e-6)
 
 
-def test_scores_that_are_not_all_there_leave_no_file(capsys, data, home, tmp_path):
+def test_incomplete_scores_leave_no_file(capsys, data, home, tmp_path):
     gainful.save(gainful.RegressionRanker().fit(data[:20]), tmp_path / "m.gainful")
     folder = tmp_path / "broken"
     folder.mkdir()

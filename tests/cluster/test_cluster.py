@@ -1,4 +1,4 @@
-"""A cluster of two worker processes gives the models of memory, whatever its data come from and whoever dies."""
+"""A cluster of two worker processes gives the same models as memory, from any source and even if a worker dies."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_without_a_worker_blocks_wait_for_any():
 
 @pytest.mark.parametrize("kind", ["folder", "file", "list"])
 def test_relative_paths_are_meant_from_here(kind, data, folder, client, monkeypatch):
-    """Workers stand in another folder."""
+    """Workers run in another folder."""
     assert str(folder) not in set(client.run(os.getcwd).values())
     monkeypatch.chdir(folder)
     names = sorted(os.listdir("."))
@@ -253,7 +253,7 @@ def test_metrics_of_scores_of_all_rows(name, data, shards):
         grades(scores, shards, qid=data.qid)
 
 
-def test_nothing_is_gathered_unasked(data, client):
+def test_nothing_is_collected_without_being_asked(data, client):
     model = gainful.RegressionRanker().fit(data)
     X, y, qid, _ = arrays(data)
     for what, call in {
@@ -307,7 +307,7 @@ def test_what_is_missing_or_does_not_fit(data, client, folder, tmp_path):
         gainful.open_shards(folder, cluster=7)
 
 
-def test_other_versions_and_missing_workers_are_told(client, folder, monkeypatch):
+def test_other_versions_and_missing_workers_are_reported(client, folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(gainful, "__version__", "9.9")
         with pytest.raises(ClusterError, match=r"worker tcp://\S+ has gainful \S+, here it is 9\.9; install the same"):

@@ -101,7 +101,7 @@ def test_a_lost_scheduler_ends_training(shards, cluster):
         gainful.RankSVM().fit(shards, progress=lambda progress: cluster.close())
 
 
-def test_a_closed_client_is_told(shards):
+def test_a_closed_client_is_reported(shards):
     shards.source.client.close()
     with pytest.raises(ClusterError, match="the connection to the Dask cluster is lost"):
         gainful.RankSVM().fit(shards)
@@ -211,8 +211,8 @@ BAD_ADDRESSES = {
 }
 
 
-def test_addresses_that_are_none_are_told_at_once_and_quietly():
-    """In a process of its own: half a client complains when it is collected."""
+def test_wrong_addresses_are_reported_at_once_and_quietly():
+    """In a process of its own: a half-open client warns when it is collected."""
     code = """
 import gc, json, sys, time
 import gainful, gainful.cluster

@@ -1,4 +1,4 @@
-"""Rounds on a cluster end: nobody waits for ever, whoever fails, stops or competes, and what is known is kept."""
+"""Rounds on a cluster end whatever fails, stops or competes with them, and keep the trees grown so far."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_the_threads_of_the_client_do_not_matter(shards, tmp_path, monkeypatch):
     assert gainful.LambdaMART(**SMALL).fit(shards, checkpoint=file).booster_.current_iteration() == 6
 
 
-def test_an_error_that_cannot_be_sent_is_told_in_words(shards):
+def test_an_error_that_cannot_be_sent_is_described_in_words(shards):
     class Odd(Exception):
         def __init__(self, a, b):
             super().__init__(f"odd {a}")
@@ -253,7 +253,7 @@ def test_an_error_that_cannot_be_sent_is_told_in_words(shards):
     assert "in fails" in told.value.__notes__[0]
 
 
-def test_a_name_that_lightgbm_has_no_more_is_told(shards, monkeypatch):
+def test_a_name_that_lightgbm_no_longer_has_is_reported(shards, monkeypatch):
     monkeypatch.delattr(lightgbm_dask, "_train")
     with pytest.raises(GainfulError, match=r"has no lightgbm.dask._train.* tested with LightGBM"):
         gainful.LambdaMART(**SMALL).fit(shards)

@@ -1,4 +1,4 @@
-"""Trees that a cluster of two worker processes grows are those of memory, whoever dies while they grow."""
+"""A cluster of two worker processes grows the same trees as memory, even if a worker dies meanwhile."""
 
 from __future__ import annotations
 

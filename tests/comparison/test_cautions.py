@@ -86,7 +86,7 @@ def test_rankers_that_are_equal_on_every_query_are_named():
     assert found.paired_tests["b", "ndcg@10"].interval == (0.0, 0.0)
 
 
-def test_nothing_is_said_where_nothing_is_compared():
+def test_no_caution_without_a_comparison():
     assert made_up(["a"]).cautions == ()
     assert made_up(["a", "b"], tests=()).cautions == ()
 

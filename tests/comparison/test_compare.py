@@ -253,7 +253,7 @@ def test_training_on_the_test_queries_is_refused(parts):
 
 
 @pytest.mark.filterwarnings("ignore:.*the grade itself:gainful.DataWarning")
-def test_rounding_is_no_difference(rng):
+def test_rounding_is_not_a_difference(rng):
     """Two orders of documents of one grade are equally good, whatever the last digit of their sums says."""
     y = np.tile([2.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0], 40)
     qid = np.repeat(np.arange(40), 7)

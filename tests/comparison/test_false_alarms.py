@@ -53,7 +53,7 @@ def test_two_seeds_on_pure_noise_are_rarely_called_different(monkeypatch):
     for run in range(RUNS):
         rankers = {f"seed {i}": RandomWeights(random_state=10 * run + i) for i in range(4)}
         found = gainful.compare(rankers, noise(run), sizes=(0.1, 0.9), tests=["randomization"])
-        # One seed against another: with one ranker beside the baseline there is nothing to correct.
+        # One seed against another: with one ranker besides the baseline there is nothing to correct.
         pairs += found.paired_tests["seed 1", "ndcg@10"].p["randomization"] <= LEVEL
         # Against three others, where only the correction keeps the level.
         several += any(found.verdict(label, "ndcg@10") for label in found.labels)

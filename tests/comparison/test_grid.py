@@ -56,7 +56,7 @@ def test_a_loss_that_is_flat_at_the_start_starts_elsewhere():
     assert grid["sdcg on trees"].start_trees > 0
 
 
-def test_commas_without_anything_between_them_say_nothing():
+def test_empty_entries_between_commas_are_ignored():
     assert list(gainful.loss_grid("ranknet, lambda(k=5),", "linear,,trees, ")) == [
         "ranknet on linear", "ranknet on trees", "lambda(k=5) on linear", "lambda(k=5) on trees",
     ]  # fmt: skip

@@ -47,7 +47,7 @@ def test_every_block_starts_afresh():
     assert is_seen(96 * MIB, 24 * MIB, 0)
 
 
-def test_a_system_that_does_not_tell_measures_nothing(monkeypatch):
+def test_a_system_without_counters_measures_nothing(monkeypatch):
     def refuse(*args, **kwargs):
         raise FileNotFoundError("/proc/self/clear_refs")
 

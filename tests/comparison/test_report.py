@@ -239,7 +239,7 @@ def browse(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
 
     def run(page: str, script: str, width: int = 1280) -> tuple:
-        """The page stands in a frame of the given width: Chromium's own window cannot be as narrow as a phone."""
+        """The page is in a frame of the given width: Chromium's own window cannot be as narrow as a phone."""
         outer = (
             f'<!doctype html><iframe style="width:{width}px;height:900px;border:0" srcdoc="{escape(page)}"></iframe>'
             "<pre id=answer></pre><script>onload = () => { const view = frames[0], page = view.document; let told;"

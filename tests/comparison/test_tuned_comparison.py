@@ -142,7 +142,7 @@ def test_a_store_that_does_not_fit_ends_the_comparison_before_any_training(artif
     assert events == []
 
 
-def test_a_store_that_fails_later_is_no_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
+def test_a_store_that_fails_later_is_not_a_failure_of_the_ranker(artificial, tmp_path, monkeypatch):
     from gainful.tuning.store import Store, StoreError
 
     def full(self, row):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from numba.core.typing.context import BaseContext
 
 import gainful
 from gainful.compute.compiled import helper, kernel, kernel_files
@@ -31,6 +33,14 @@ def first_sums(values, n):
     return _first(values, n) + _first(values, MOST) + _first(values, 2)
 
 
+@kernel
+def flat_sums(values, n):
+    total = 0.0
+    for i in range(n):
+        total += values[i] + values[n - i] * values[n + i]
+    return total
+
+
 def test_a_constant_is_compiled_as_any_other_number():
     compiled_here = numba.njit(first_sums.py_func)  # the kernel itself may come from the disk
     assert compiled_here(np.ones(5), 4) == 9.0
@@ -40,6 +50,48 @@ def test_a_constant_is_compiled_as_any_other_number():
 def test_a_helper_is_compiled_alike_for_every_kernel():
     """numba would compile it by the rules of the first kernel that calls it, and the last digits would follow."""
     assert (_first.targetoptions["fastmath"], _first.targetoptions["error_model"]) == (False, "python")
+
+
+@helper(fastmath=True)
+def _loose(x):
+    return x / 3.0 + x * x
+
+
+@kernel
+def mixed(values, n):
+    total = 0.0
+    for i in range(n):
+        total += values[i] / 3.0
+        total += _loose(values[i])
+        total += values[i + 1] * values[i + 1] - values[n - i]
+    return total
+
+
+def test_kernels_have_the_machine_code_of_numbas_own_compiler():
+    signature = "float64(float64[::1], int64)"
+    own, ours = numba.njit(nogil=True, no_cfunc_wrapper=True), kernel(cache=False)
+    codes = []
+    for decorate in (own, ours):
+        compiled = decorate(mixed.py_func)
+        compiled.compile(signature)
+        (assembly,) = compiled.inspect_asm().values()
+        codes.append(re.findall(r"^\t(\w+)", assembly, re.M))  # instructions, without symbols and directives
+    assert codes[0] == codes[1]
+
+
+def test_an_operation_on_the_same_types_is_looked_up_once(monkeypatch):
+    looked_up = []
+    resolve = BaseContext.resolve_function_type
+
+    def record(context, func, args, kws):
+        looked_up.append((func, args))
+        return resolve(context, func, args, kws)
+
+    monkeypatch.setattr(BaseContext, "resolve_function_type", record)
+    kernel(cache=False)(_first.py_func).compile("float64(float64[::1], int64)")
+    kernel(cache=False)(flat_sums.py_func).compile("float64(float64[::1], int64)")
+    indexed = [args for func, args in looked_up if func is operator.getitem]
+    assert len(indexed) == 2  # once in each
 
 
 SHARED = """

@@ -32,6 +32,10 @@ def test_a_fit_imports_neither_statistics_nor_frames(ranker):
     assert loaded_by_fit(ranker, ["scipy.stats", "pandas", "sklearn.linear_model"]) == "[]"
 
 
+def test_the_default_kernel_of_the_kernel_ranker_needs_none_of_scikit_learns_metrics():
+    assert loaded_by_fit("structured-svm-kernel", ["scipy.stats", "sklearn.metrics"]) == "[]"
+
+
 def test_a_net_imports_no_compiler_of_nets():
     pytest.importorskip("torch")
     names = ["torch._dynamo", "sympy"]

@@ -261,7 +261,7 @@ def test_nothing_is_left_changed():
 
 
 class Machine:
-    """A machine whose steps take as long as it is told, on a clock of its own."""
+    """A machine whose steps take a given time, on a clock of its own."""
 
     def __init__(self):
         self.wall = self.processor = 0.0
@@ -302,7 +302,7 @@ def test_work_that_takes_long_tries_all_threads_on_a_busy_machine_too():
     assert taken[50:].count("A") > 140
 
 
-def test_threads_that_bring_nothing_are_given_up():
+def test_threads_that_do_not_help_are_dropped():
     machine = Machine()
     taken = machine.steps(600, one=0.01, together=0.02)
     assert taken.count("A") < 40

@@ -53,7 +53,7 @@ def test_threads_of_the_ranker_are_its_cores(two_terms):
     assert of(n_jobs=4).seconds < of(n_jobs=2).seconds < of().seconds == of(n_jobs=1).seconds
 
 
-def test_where_two_threads_were_not_measured_nothing_is_said_of_cores(two_terms):
+def test_cores_are_not_mentioned_if_two_threads_were_not_measured(two_terms):
     two_terms["parallel"] = None
     one, four = (estimate("ranknet", rows=10, features=4, cores=cores) for cores in (1, 4))
     assert four.seconds == one.seconds
@@ -61,7 +61,7 @@ def test_where_two_threads_were_not_measured_nothing_is_said_of_cores(two_terms)
     assert "the gain from more cores was not measured for this ranker" in str(four)
 
 
-def test_a_query_is_no_longer_than_the_data(two_terms):
+def test_a_query_is_at_most_as_long_as_the_data(two_terms):
     assert estimate("ranknet", rows=10, features=4, docs_per_query=5000) == estimate(
         "ranknet", rows=10, features=4, docs_per_query=10
     )
@@ -166,12 +166,12 @@ def test_the_time_grows_at_most_linearly_with_the_rows(name):
         ({"n_trees": -5}, "n_trees of LambdaMART must be"),
     ],
 )
-def test_mistakes_are_told(given, said):
+def test_mistakes_are_explained(given, said):
     with pytest.raises(ParameterError, match=said):
         estimate(**({"name": "lambdamart"} | SIZES | given))
 
 
-def test_a_guess_is_told_as_one():
+def test_a_guess_is_marked_as_one():
     """A time of a whole training would be taken for a forecast."""
     text = str(costs.Estimate("rankmm-1", 2, 0.5, 0.9, 5.8e9, 5.5e11, is_guess=True))
     assert text == (

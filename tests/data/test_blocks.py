@@ -204,7 +204,9 @@ def test_missing_values_are_looked_for_in_pieces():
 
     X = np.zeros((200_000, 40), dtype=np.float32)
     X[-1, -1] = np.nan
-    data = gainful.RankingData.trusted(X=X, y=np.zeros(2), offsets=np.array([0, len(X)]), query_ids=np.array([1]))
+    data = gainful.RankingData._build_unchecked(
+        X=X, y=np.zeros(2), offsets=np.array([0, len(X)]), query_ids=np.array([1])
+    )
     tracemalloc.start()
     try:
         assert has_missing(X)
@@ -216,7 +218,7 @@ def test_missing_values_are_looked_for_in_pieces():
 
 
 def test_gradients_of_many_blocks_are_added_in_place(data):
-    """Three hundred gradients of a long vector do not stand beside one another twice."""
+    """Three hundred gradients of a long vector are not all in memory twice."""
     d = 50_000
     answers = [(0.5, np.full(d, float(i))) for i in range(300)]
     tracemalloc.start()

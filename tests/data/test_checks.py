@@ -1,4 +1,4 @@
-"""What ``check_data`` says of bad data, and that it says nothing of good data."""
+"""``check_data`` reports mistakes in bad data and nothing in good data."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_names_that_only_resemble_those_of_identifiers(name):
     assert codes(with_column(few, names=["a", name, "b", "c"])) == []
 
 
-def test_a_flag_or_a_fraction_is_no_identifier():
+def test_a_flag_or_a_fraction_is_not_an_identifier():
     rng = np.random.default_rng(0)
     assert codes(with_column(rng.integers(0, 2, 400), names=["a", "has_id", "b", "c"])) == []
     assert codes(with_column(rng.random(400), names=["a", "rate_by_id", "b", "c"])) == []
@@ -305,7 +305,7 @@ def test_validation_queries_that_are_training_queries(artificial):
     assert str(found).startswith("20 of 20 validation queries are also training queries")
 
 
-def test_ids_that_start_again_in_each_file_are_no_shared_queries():
+def test_ids_that_start_again_in_each_file_are_not_shared_queries():
     train, valid = (gainful.make_artificial(30, n_docs=5, n_features=3, seed=seed) for seed in (1, 2))
     assert np.array_equal(train.query_ids, valid.query_ids)
     assert codes(train, valid) == []

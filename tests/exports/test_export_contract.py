@@ -22,7 +22,7 @@ HELD = {
     "net": {"onnx", "solr", "json"},
     "kernel": {"json"},
 }
-EXPECTATIONS = {"mcrank", "mcrank-ordinal"}  # scores that are no sum of trees
+EXPECTATIONS = {"mcrank", "mcrank-ordinal"}  # scores that are not a sum of trees
 NET = {"epochs": 2, "hidden": (5,), "device": "cpu"}
 QUICK = {"trees": {"n_trees": 4, "n_leaves": 5, "min_docs_in_leaf": 3, "n_jobs": 1}, "net": NET}
 

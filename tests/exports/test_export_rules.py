@@ -91,7 +91,7 @@ def test_written_numbers_are_read_back_in_either_precision(x):
 @given(x=FINITE32)
 def test_solr_thresholds_come_back_once_the_slack_is_added(x):
     written = without_slack(np.array([x], dtype=np.float32))[0]
-    if np.isnan(written):  # only where 1e-6 is no rounding error, and steps of float32 change with the sign or size
+    if np.isnan(written):  # only where 1e-6 is not a rounding error, and steps of float32 change with the sign or size
         assert abs(x) < 32
     else:
         assert written + np.float32(1e-6) == np.float32(x)
@@ -124,7 +124,7 @@ def test_same_leaves_for_10_000_rows_with_ties_and_missing_values(grown, missing
     assert [plain_readers.xgboost(dump, list(names), row, {}) for row in rows] == expected[:40].tolist()
 
 
-def test_missing_as_zero_where_the_format_knows_no_missing(grown, tmp_path):
+def test_missing_as_zero_if_the_format_has_no_missing_values(grown, tmp_path):
     model = grown[True]
     with pytest.raises(ExportError, match="RankLib reads them as 0; use --format xgboost, or --missing zero"):
         gainful.export(model, tmp_path / "m.txt", to="elasticsearch", format="ranklib")
@@ -419,7 +419,7 @@ def test_command_line(grown, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.*the grade itself:gainful.DataWarning")
-def test_digits_that_float32_does_not_hold_are_told(tmp_path):
+def test_digits_that_float32_does_not_hold_are_reported(tmp_path):
     """Two values that only float64 tells apart: the model splits between them, no engine can."""
     X = np.where(np.arange(80) % 2, 1.0 + 1e-9, 1.0)[:, None]
     model = gainful.LambdaMART(n_trees=2, n_leaves=2, n_jobs=1).fit(X, np.arange(80) % 2, qid=np.repeat([1, 2], 40))

@@ -56,7 +56,7 @@ def test_it_is_written_read_and_converted(tmp_path: Path) -> None:
     assert RankingData.concatenate(list(iter_blocks(tmp_path / "shards", rows=4))).equals(DATA)
 
 
-def test_what_it_does_not_have_is_said(tmp_path: Path) -> None:
+def test_what_it_does_not_have_is_reported(tmp_path: Path) -> None:
     write(DATA, tmp_path / "a.jsonl")
     assert columns_of(tmp_path / "a.jsonl") is None
     with pytest.raises(UnknownNameError, match=r"read for this format has no option 'negat'.*did you mean 'negate'"):

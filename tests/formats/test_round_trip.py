@@ -133,7 +133,7 @@ def test_text_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("query", ["", "a b", "a\tb", "a\nb", "a#b", "a\0b", "\ud800"])
 def test_query_ids_that_text_cannot_hold(tmp_path: Path, query: str) -> None:
     ids = np.array([query, "x"], dtype=object)
-    data = RankingData.trusted(X=np.ones((2, 1)), y=np.ones(2), offsets=np.array([0, 1, 2]), query_ids=ids)
+    data = RankingData._build_unchecked(X=np.ones((2, 1)), y=np.ones(2), offsets=np.array([0, 1, 2]), query_ids=ids)
     with pytest.raises(FormatError, match=r"the query id .* (cannot be written as text|is not valid Unicode)"):
         write(data, tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
@@ -142,7 +142,7 @@ def test_query_ids_that_text_cannot_hold(tmp_path: Path, query: str) -> None:
 @pytest.mark.parametrize("document", [" a", "a ", "a\nb", "a\rb", "\0", "docid = 3 x", "DOCID=a b", "\udfff"])
 def test_document_ids_that_text_cannot_hold(tmp_path: Path, document: str) -> None:
     ids = np.array([document], dtype=object)
-    data = RankingData.trusted(
+    data = RankingData._build_unchecked(
         X=np.ones((1, 1)), y=np.ones(1), offsets=np.array([0, 1]), query_ids=np.array([1]), doc_ids=ids
     )
     with pytest.raises(FormatError, match=r"the document id .* (cannot be written in a comment|is not valid Unicode)"):

@@ -110,7 +110,7 @@ TEXT = st.lists(
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("options", [{"merge": True}, {"merge": True, "sparse": True, "dtype": "float32"}, {}])
-def test_text_whose_rows_stand_apart_and_widen(folder: Path, options: dict[str, Any]) -> None:
+def test_text_with_scattered_rows_that_widen(folder: Path, options: dict[str, Any]) -> None:
     @settings(max_examples=20)
     @given(lines=TEXT)
     def check(lines: list[Any]) -> None:

@@ -48,7 +48,7 @@ def rows_of(data: RankingData, start: int, stop: int) -> RankingData:
     """Some rows, whatever queries they cut."""
     queries = np.searchsorted(data.offsets, np.arange(start, stop), side="right") - 1
     chosen, counts = np.unique(queries, return_counts=True)
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=data.X[start:stop],
         y=data.y[start:stop],
         offsets=np.concatenate([[0], np.cumsum(counts)]),

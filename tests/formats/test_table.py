@@ -118,7 +118,7 @@ def test_a_feature_called_weight(tmp_path: Path) -> None:
         (pa.array([b"a"]), "bytes, or text that is not UTF-8"),
     ],
 )
-def test_types_are_told_in_plain_words(column: Any, held: str) -> None:
+def test_types_are_named_in_plain_words(column: Any, held: str) -> None:
     with pytest.raises(DataError, match=f"column 'x' must be numeric, but holds {held}; drop it"):
         from_frame(pa.table({"qid": [1], "grade": [1], "x": column}))
 
@@ -246,7 +246,7 @@ def test_well_known_names_as_features_of_our_own_files(tmp_path: Path) -> None:
     assert read(tmp_path / "a.parquet").equals(data)
 
 
-def test_a_wide_sparse_matrix_is_no_table(tmp_path: Path) -> None:
+def test_a_wide_sparse_matrix_is_not_a_table(tmp_path: Path) -> None:
     data = RankingData.from_rows(sparse.csr_matrix((2, 30_000)), [1, 0], [1, 1])
     with pytest.raises(FormatError, match="a column for each of the 30,000 features"):
         write(data, tmp_path / "a.parquet")

@@ -1,4 +1,4 @@
-"""Linear rankers go on from a checkpoint as if they had never stopped."""
+"""Linear rankers resume from a checkpoint as if they had never stopped."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_what_comes_before_the_first_step_is_not_computed_again(model, where, da
     def refuse(*_):
         raise AssertionError("asked again")
 
-    for name in ("solve_ridge_of_sums", "spread_of_blocks"):
+    for name in ("solve_ridge", "spread_of_blocks"):
         monkeypatch.setattr(f"gainful.linear.scaling.{name}", refuse)
     found = make().fit(data, checkpoint=file)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-8)

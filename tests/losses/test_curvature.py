@@ -30,7 +30,7 @@ KERNEL_LOSSES = {
 
 
 def newton(text, scores, grades, offsets=None, threads=None):
-    """Gradient and curvature, with the plain gradient checked beside it."""
+    """Gradient and curvature; also checks the plain gradient."""
     y = np.asarray(grades, dtype=float)
     offsets = np.array([0, len(y)]) if offsets is None else offsets
     fill = loss(text).bind_newton(y, offsets)

@@ -363,7 +363,7 @@ def test_functions_become_losses(compile_it):
 
 
 @pytest.mark.parametrize("answer", [3.0, (1.0, np.zeros(7)), ("a", "b"), None])
-def test_functions_that_answer_something_else_are_told(answer):
+def test_functions_that_return_something_else_are_refused(answer):
     with pytest.raises(DataError, match=r"the loss \S+ must return a"):
         custom_loss(lambda scores, grades: answer)([0.1, 0.2], [1, 0])
 

@@ -106,7 +106,7 @@ def test_gradients_by_finite_differences_at_any_size_of_scores(alpha, size, n, h
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_happens_where_there_is_no_order(name):
+def test_equal_grades_do_nothing(name):
     for s, g in (([3.0], [2.0]), ([1.0, -1.0, 0.0], [1.0, 1.0, 1.0]), ([0.0, 5.0], [0.0, 0.0])):
         value, gradient = loss(name, target="dcg")(s, g)
         assert value == 0.0

@@ -73,7 +73,7 @@ def dcg(m, grades):
 
 
 def value_in_order(m, grades):
-    """The metric of documents that stand in this very order, at least one of them relevant."""
+    """The metric of documents in exactly this order, at least one of them relevant."""
     cut = len(grades) if m.k is None else min(m.k, len(grades))
     if m.kind == "dcg":
         return dcg(m, grades)
@@ -260,7 +260,7 @@ def test_long_tied_list_is_not_quadratic(spec):
 
 
 def test_err_of_long_tied_lists():
-    """Against the same recurrence without leaving anything out, and against equal grades, where order is no matter."""
+    """Against the full recurrence, and against equal grades, where order does not matter."""
     grades = np.random.default_rng(1).integers(0, 5, 300) * np.arange(300).clip(0, 3) / 3
     stops = (2**grades - 1) / 16
     means = np.zeros(301)

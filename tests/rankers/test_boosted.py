@@ -84,7 +84,7 @@ def test_first_trees_may_fit_the_grades(parts):
     assert np.allclose(model.predict(test), theirs.predict(test.X), rtol=0, atol=1e-12)
 
 
-def test_a_flat_start_without_gradient_is_said(rng):
+def test_a_flat_start_without_gradient_is_reported(rng):
     n = 1_000  # every smooth rank is n/2, far below the cut-off
     data = RankingData.from_rows(rng.normal(size=(n, 3)), rng.integers(0, 3, n), np.zeros(n))
     with pytest.warns(ConvergenceWarning, match="next to no gradient where its trees start.*start_trees="):
@@ -262,7 +262,7 @@ def test_a_tree_sees_the_queries_drawn_and_no_others(parts):
     assert weight == 0.25 * train.n_queries * 20  # 20 documents per query, each of curvature 1
 
 
-def test_a_tree_without_a_split_is_no_end_where_the_next_sees_another_sample(rng):
+def test_a_tree_without_a_split_does_not_end_training_on_samples(rng):
     qid = np.repeat(np.arange(6), 12)
     X = rng.normal(size=(72, 2))
     data = RankingData.from_rows(X, (X[:, 0] > 1.2).astype(float), qid)
@@ -270,7 +270,7 @@ def test_a_tree_without_a_split_is_no_end_where_the_next_sees_another_sample(rng
     assert model.n_iter_ == model.best_iteration_ == model.booster_.current_iteration() > 10
 
 
-def test_leaves_too_large_for_the_data_are_said(rng):
+def test_leaves_too_large_for_the_data_are_reported(rng):
     data = RankingData.from_rows(rng.normal(size=(80, 3)), rng.integers(0, 2, 80), np.repeat(np.arange(8), 10))
     with pytest.warns(ConvergenceWarning, match="min_docs_in_leaf=100 leaves no room for a split among 80 documents"):
         model = gainful.ranker("shf-sdcg", min_docs_in_leaf=100).fit(data)

@@ -274,7 +274,7 @@ def test_warm_start_refuses_grades_the_trees_do_not_know(parts):
     model.set_params(n_trees=20)
     with pytest.raises(DataError, match=r"grade 2.5 is not among those the trees"):
         model.fit(with_grades(train, np.where(np.arange(train.n_rows) == 5, 2.5, train.y)))
-    model.fit(with_grades(train, np.minimum(train.y, 3)))  # a grade that is absent now is no harm
+    model.fit(with_grades(train, np.minimum(train.y, 3)))  # a grade that is absent now does no harm
     assert len(model.classes_) == 5
 
 

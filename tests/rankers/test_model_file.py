@@ -102,7 +102,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, parts, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["m.gainful"]
 
 
-def test_files_that_are_no_models_are_refused(tmp_path):
+def test_files_that_are_not_models_are_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "text").write_text("0.5\n0.1\n")
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
@@ -196,7 +196,7 @@ def test_figures_stay_with_the_model_until_it_is_trained_again(tmp_path, parts):
             gainful.save(again, path, metrics=wrong)
 
 
-def test_preprocessing_is_told_and_kept(tmp_path, parts):
+def test_preprocessing_is_described_and_kept(tmp_path, parts):
     net = gainful.NeuralRanker(hidden=(3,), epochs=1, device="cpu").fit(parts[0])
     gainful.save(net, tmp_path / "m.gainful")
     assert gainful.model_info(tmp_path / "m.gainful")["preprocessing"] == {"scale": "(x - shift) / scale"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from importance import importance_weights
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -12,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gainful
 from gainful import NDCGReduction, ParameterError, RankingData
-from gainful.linear.weighted_pairs import WeightedPairs, importance_weights
+from gainful.linear.weighted_pairs import WeightedPairs
 from gainful.rankers.ndcg_reduction import differences
 
 

@@ -336,7 +336,7 @@ def test_functions_are_losses_too(parts):
         assert str(model.loss_) == "custom:squared"
 
 
-def test_staged_losses_are_told_the_epoch(parts):
+def test_staged_losses_receive_the_epoch(parts):
     from gainful.losses.base import Loss, LossEntry
 
     seen = []
@@ -368,7 +368,7 @@ def test_a_staged_loss_is_chosen_among_its_later_stages(device, parts):
     assert NeuralRanker(loss="reg-shf-sdcg", epochs=4, device=device).fit(train).best_epoch_ == 4
 
 
-def test_a_loss_that_runs_away_is_said(parts):
+def test_a_loss_that_runs_away_is_reported(parts):
     with pytest.raises(DataError, match=r"the loss became .* in epoch \d+; take a lower learning_rate"):
         NeuralRanker(loss="squared", optimizer="sgd", learning_rate=1e6, epochs=20, device="cpu").fit(parts[0])
 
@@ -396,7 +396,7 @@ def test_epochs_before_a_loss_ran_away_are_kept(parts):
         NeuralRanker(loss=going_bad_after(5 * train.n_queries), device="cpu").fit(train)
 
 
-def test_weights_that_run_away_in_the_last_step_are_said(parts):
+def test_weights_that_run_away_in_the_last_step_are_reported(parts):
     def steep(scores, grades):
         return 0.0, np.full(len(scores), np.inf)
 

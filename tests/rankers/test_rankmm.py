@@ -274,7 +274,7 @@ def test_stochastic_chooses_the_number_of_steps_on_the_validation_data(parts):
 
 @pytest.mark.parametrize("how", ["callback", "ctrl-c"])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_stochastic_stops_where_it_is_told(parts, loss, how):
+def test_stochastic_stops_when_the_callback_says_so(parts, loss, how):
     train, valid, _ = parts
 
     def stop(event):

@@ -9,7 +9,19 @@ from sklearn.linear_model import Ridge
 
 import gainful.solvers.ridge
 from gainful import RankingData, RegressionRanker
-from gainful.solvers.ridge import solve_ridge
+from gainful.data.spread import feature_spread
+
+
+def solve_ridge(X, t, *, alpha, weights=None):
+    """(w, b, objective) of data in one block, features in their own units."""
+    omega = np.ones(len(t)) if weights is None else weights
+
+    def each(task, *arguments):
+        return [task(X, t, omega, *arguments)]
+
+    spread = feature_spread(X, weights)
+    v, b, value = gainful.solvers.ridge.solve_ridge(each, spread, None, alpha)
+    return v / spread.scales(None), b, value
 
 
 def objective(X, t, w, b, alpha, omega):

@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
+from importance import importance_weights
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -19,7 +20,7 @@ from gainful import ParameterError, RankingData, RSRank
 from gainful.compute.query_loop import values_and_gradient
 from gainful.formats.layout import read_splits
 from gainful.linear.frozen_risk import FrozenRisk
-from gainful.linear.weighted_pairs import WeightedPairs, importance_weights, varies_within_queries
+from gainful.linear.weighted_pairs import WeightedPairs, varies_within_queries
 from gainful.solvers.truncated_gradient import descend_fixed, descend_safeguarded, truncate
 
 
@@ -336,7 +337,7 @@ def test_it_selects_features_for_another_ranker_in_a_pipeline(parts_of_artificia
         assert not hasattr(clone(chain)[0], "coef_")
 
 
-def test_nothing_selected_is_said(parts_of_artificial):
+def test_selecting_no_feature_warns(parts_of_artificial):
     model = RSRank(l1=1e6).fit(parts_of_artificial[0])
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 import gainful
 from gainful import DataError, ParameterError, RankingData
 from gainful.rankers import structured_kernel
+from gainful.rankers.scorers import scale_rows
 from gainful.rankers.structured_kernel import KERNELS, KernelStructuredSVM
 from gainful.rankers.structured_svm import StructuredSVM
 
@@ -70,6 +71,15 @@ def test_objective_is_that_of_the_dual_expansion(small, kernel, scale):
     assert 0 <= model.certificate_.dual <= model.certificate_.primal
     assert model.certificate_.relative_gap <= 1e-3
     assert np.allclose(model.predict(train), scores, atol=1e-9 * np.abs(scores).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_similarities_are_those_of_scikit_learn_to_the_last_digit(small, kernel):
+    train, test = small
+    scorer = KernelStructuredSVM(kernel=kernel).fit(train)._kernel(np.zeros(train.n_rows))
+    seen = scale_rows(test.X, scorer.shift, scorer.factor)
+    expected = pairwise_kernels(seen, scorer.landmarks, metric=kernel, **scorer.settings)
+    np.testing.assert_array_equal(scorer.similarities(test.X), expected)
 
 
 def test_rbf_learns_what_no_linear_ranker_can(crossed):

@@ -150,7 +150,7 @@ def kept_the_best(model, valid):
 
 @pytest.mark.parametrize("of", WAYS, ids=str)
 @pytest.mark.parametrize("how", ["callback", "ctrl-c"])
-def test_path_stops_where_it_is_told_and_keeps_the_best(small, of, how):
+def test_path_stops_when_the_callback_says_so_and_keeps_the_best(small, of, how):
     train, valid = small
     whole = StructuredSVM(**of).fit_path(train, C=PATH, eval_set=valid)
     first = whole.path_[0]["iterations"]

@@ -103,7 +103,7 @@ def test_without_routing_and_labels_there_is_no_figure(rows, scoring):
 
 
 @pytest.mark.parametrize("routing", [True, False], ids=["routing", "no routing"])
-def test_a_search_that_is_given_no_qid_fails(rows, routing):
+def test_a_search_without_qid_fails(rows, routing):
     X, y, qid = rows
     with sklearn.config_context(enable_metadata_routing=routing):
         search = GridSearchCV(pipeline(), {"ranker__alpha": [1.0]}, cv=GroupKFold(3))
@@ -186,7 +186,7 @@ def test_a_scorer_is_the_metric_with_its_conventions(rows):
     assert repr(gainful.scorer("map", qid=qid)).endswith("qid=…)")
 
 
-def test_a_scorer_without_queries_is_no_scorer(rows):
+def test_a_scorer_without_queries_is_refused(rows):
     X, y, qid = rows
     model = gainful.RegressionRanker().fit(X, y, qid=qid)
     with pytest.raises(DataError, match=r"qid is missing; .* gainful\.scorer\('ndcg@4', qid=series\)"):

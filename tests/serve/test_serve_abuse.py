@@ -53,7 +53,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_hundred_thousand_mistakes_are_told_as_quickly_as_one(name):
+def test_a_hundred_thousand_mistakes_are_reported_as_quickly_as_one(name):
     kind, body, line = WRONG[name]
     content = json.dumps(body).encode()
     start = time.process_time()
@@ -185,7 +185,7 @@ def test_the_process_ends_although_a_request_does_not(path):
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_file_is_refused_and_not_read_to_its_end(tmp_path):
+def test_what_is_not_a_file_is_refused_and_not_read_to_its_end(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(FormatError, match="not a regular file"):

@@ -369,7 +369,7 @@ def test_settings_are_checked(wrong):
 # -- what the server tells of itself -----------------------------------------------------------------------------------
 
 
-def test_failures_inside_are_told_to_the_log_and_not_to_the_client(paths, caplog):
+def test_internal_failures_go_to_the_log_and_not_to_the_client(paths, caplog):
     with client_of(paths["linear"]) as client:
         client.app.model_slot.current.model.predict = lambda X: 1 / 0
         with caplog.at_level(logging.INFO, "gainful.serve"):

@@ -139,7 +139,7 @@ def test_swaps_under_load_lose_nothing_and_sigterm_lets_requests_finish(path, mo
         assert {value for _, value in seen} == scores
         assert len(seen) == 2, "a version and its scores belong together"
 
-        # half a request is sent, the server is told to stop, the other half follows
+        # send half a request, stop the server, send the other half
         body = json.dumps({"rows": [row]}).encode()
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=120) as late:

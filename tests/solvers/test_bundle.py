@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import metric
-from gainful.solvers.bundle import Bundle, minimize_bundle, minimize_path
+from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.certificate import ConvergenceWarning
 from gainful.training.monitor import Monitor
 
@@ -155,7 +155,8 @@ def test_pairs(rng, C, most):
 
 @pytest.mark.parametrize("Cs", [[0.1, 1.0, 10.0, 100.0], [100.0, 10.0, 1.0], [1.0, 1.0]])
 def test_a_path_is_separate_solves(hard, Cs):
-    path = list(minimize_path(hard, Cs))
+    bundle = Bundle(hard.n_features)
+    path = [minimize_bundle(hard, C, bundle=bundle) for C in Cs]
     alone = [minimize_bundle(hard, C) for C in Cs]
     for C, one, other in zip(Cs, path, alone, strict=True):
         check(hard, C, one, 1e-4)
@@ -273,7 +274,7 @@ def test_ctrl_c_keeps_the_best_point(hard, method, n):
     assert solution.interrupted
     assert solution.certificate.primal == pytest.approx(hard.objective(solution.w, 100.0))
     assert 0 <= solution.certificate.dual <= solution.certificate.primal
-    # the planes are whole: training goes on from there
+    # the planes are complete: training continues from there
     check(hard, 100.0, minimize_bundle(hard, 100.0, bundle=solution.bundle), 1e-4)
 
 
@@ -282,11 +283,6 @@ def test_ctrl_c_at_once_is_not_hidden(hard):
         minimize_bundle(Interrupting(hard, "value_and_gradient", 1), 1.0, monitor=Monitor(metric("ndcg@10")))
     with pytest.raises(KeyboardInterrupt):
         minimize_bundle(Interrupting(hard, "value_and_gradient", 5), 1.0)
-
-
-def test_an_interrupted_path_ends(hard):
-    monitor = Monitor(metric("ndcg@10"), callback=lambda progress: progress.iteration == 20)
-    assert len(list(minimize_path(hard, [0.1, 1.0, 10.0, 100.0], monitor=monitor))) < 4
 
 
 class Overflowing(FiniteRisk):

@@ -156,7 +156,7 @@ def test_steps_are_those_on_explicit_pairs(rng, constraint, n_steps):
             c = rule.step(q, t, i + 1)
         rates = 0.5 / np.sqrt(np.arange(1, n_steps + 1))
         limit = 3.0 / 4 / (1 if constraint == "ball" else risk.n_pairs[q])
-        expected, alpha = plain_steps(risk.preferred(q), levels, rates, limit, constraint == "ball")
+        expected, alpha = plain_steps(risk.preferred_counts(q), levels, rates, limit, constraint == "ball")
         assert np.allclose(c, expected, atol=1e-10)
         assert np.allclose(rule.variables(q), alpha, atol=1e-10)
         assert rule.variables(q) is not None
@@ -180,7 +180,7 @@ def test_constraints_hold_after_any_steps(seed, C, rate):
             if constraint == "box":
                 assert (alpha <= C * omega[q] / max(1, risk.n_pairs[q])).all()
                 continue
-            ends = np.cumsum(risk.preferred(q))
+            ends = np.cumsum(risk.preferred_counts(q))
             tops = [a.max() for a in np.split(alpha, ends[:-1]) if len(a)]
             assert sum(tops) <= C * omega[q] * (1 + 1e-12)
 
@@ -208,7 +208,7 @@ def test_curvature_is_the_largest_eigenvalue():
         largest = 0.0
         for q in range(risk.n_queries):
             lo, hi = risk.places(q)
-            X, preferred = risk.X[lo:hi][risk.pairs.order[lo:hi]], risk.preferred(q)
+            X, preferred = risk.X[lo:hi][risk.pairs.order[lo:hi]], risk.preferred_counts(q)
             D = [
                 (X[j] - X[k]) / (preferred[k] if by_preferred else 1)
                 for k in range(len(X))

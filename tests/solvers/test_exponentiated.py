@@ -72,7 +72,7 @@ def test_steps_are_multiplications_of_all_pairs(rng, rate):
     risk = risk_of()
     rule = ExponentiatedRule(risk, 4.0, rate)
     for q in range(3):
-        preferred = risk.preferred(q)
+        preferred = risk.preferred_counts(q)
         alpha, alpha_0 = explicit(np.zeros(6), preferred)
         assert np.allclose(rule.start(q), 4.0 * risk.weights[q] * (alpha.sum(axis=1) - alpha.sum(axis=0)))
         for number in range(1, 6):

@@ -40,7 +40,7 @@ def solved(X, t, omega, alpha, cuts=(0.3, 0.7)):
         return [task(X[a:b], t[a:b], omega[a:b], *arguments) for a, b in pairwise(edges)]
 
     spread = feature_spread(X, omega)
-    v, b, value = ridge.solve_ridge_of_sums(each, spread, None, alpha)
+    v, b, value = ridge.solve_ridge(each, spread, None, alpha)
     return v / spread.scales(None), b, value
 
 

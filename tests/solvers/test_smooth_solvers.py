@@ -93,7 +93,7 @@ def test_an_objective_that_is_not_finite_is_refused(solve):
 
 
 @pytest.mark.parametrize("name", ["ranknet", "listnet"])
-def test_a_start_that_cannot_be_left_is_no_convergence(name):
+def test_a_start_that_cannot_be_left_is_not_convergence(name):
     rng = np.random.default_rng(0)
     X, y, qid = rng.random((40, 3)) * 1e100, rng.integers(0, 3, 40), np.repeat(np.arange(4), 10)
     with pytest.warns(ConvergenceWarning, match="rounding allows no more progress"):

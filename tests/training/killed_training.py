@@ -67,7 +67,7 @@ def without_seconds(history: list[dict]) -> list[dict]:
 
 
 class Stop:
-    """A progress callback that ends training after so many iterations, or as Ctrl-C would."""
+    """A progress callback that ends training after this many iterations, normally or as Ctrl-C would."""
 
     def __init__(self, last: int, interrupt: bool = False):
         self.last, self.interrupt = last, interrupt

@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_is_refused_or_says_the_same(written, place, flip, 
     assert same(found.state, reopened(written).state)
 
 
-def test_other_files_are_no_checkpoints(tmp_path, parts):
+def test_other_files_are_not_checkpoints(tmp_path, parts):
     path = tmp_path / "m.gainful"
     gainful.save(gainful.RegressionRanker().fit(parts[0]), path)
     with pytest.raises(FormatError, match="not a gainful checkpoint"):
@@ -180,7 +180,7 @@ def test_when_it_is_written_and_deleted(tmp_path, monkeypatch):
     assert path.exists()
 
 
-def test_training_goes_on_where_no_checkpoint_can_be_written(tmp_path):
+def test_training_continues_if_a_checkpoint_cannot_be_written(tmp_path):
     train, _ = problem()
     folder = tmp_path / "away"
     folder.mkdir()

@@ -97,7 +97,7 @@ def test_ctrl_c_with_missing_values_and_categories(tmp_path, name, settings):
     train, valid = holes()
     path = tmp_path / "c.ckpt"
     whole = gainful.ranker(name, **COMMON | settings).fit(train, eval_set=valid)
-    for last, interrupt in ((1, False), (3, True), (5, False)):  # each goes on from the one before
+    for last, interrupt in ((1, False), (3, True), (5, False)):  # each continues from the one before
         model = gainful.ranker(name, **COMMON | settings)
         with pytest.warns(InterruptedFitWarning):
             model.fit(train, eval_set=valid, checkpoint=path, progress=Stop(last, interrupt))
@@ -238,7 +238,7 @@ def test_every_tree_fits_the_queries_drawn_for_it(name, params, weighted):
 
 
 @pytest.mark.parametrize("name", ["tree-regression", "lambdamart", "mcrank"])
-def test_a_sample_of_all_queries_is_no_sample(name):
+def test_a_sample_of_all_queries_is_all_of_them(name):
     train, _ = problem()
     settings = COMMON | {"colsample": 1.0, "early_stopping": None}
     sampled, whole = (gainful.ranker(name, **settings | {"subsample": share}).fit(train) for share in (0.999, 1.0))

@@ -65,7 +65,7 @@ def test_new_values_go_to_the_nearest_bin_in_order(values, most, new):
     assert all(b[-1] - b[0] <= binner.lengths_[0] for b in bins)
 
 
-def test_nothing_is_spent_where_there_are_no_data():
+def test_gaps_get_no_bins():
     values = np.concatenate([np.linspace(0, 1, 500), np.linspace(1e6, 1e6 + 1, 500)])
     binner = AdaptiveBinner(64).fit(values[:, None])
     assert binner.lengths_[0] < 0.05
@@ -144,7 +144,7 @@ def test_frames_keep_their_names(rng):
         binner.transform(frame[["body"]])
 
 
-def test_mistakes_are_said():
+def test_mistakes_are_reported():
     with pytest.raises(ParameterError, match="n_bins of AdaptiveBinner must be"):
         AdaptiveBinner(1).fit([[1.0]])
     with pytest.raises(NotFittedError, match="call fit first"):

@@ -169,7 +169,8 @@ def test_the_matrix_is_never_in_memory(tmp_path):
         y = np.clip(np.rint(X[:, 0] + 1.0), 0, 2).astype(np.float64)
         ids = i * n + np.arange(n // 100)
         gainful.write(
-            RankingData.trusted(X=X, y=y, offsets=np.arange(0, n + 1, 100), query_ids=ids), tmp_path / f"{i}.gnf"
+            RankingData._build_unchecked(X=X, y=y, offsets=np.arange(0, n + 1, 100), query_ids=ids),
+            tmp_path / f"{i}.gnf",
         )
     done = subprocess.run([sys.executable, "-c", CHILD, tmp_path], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)

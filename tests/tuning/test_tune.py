@@ -288,7 +288,7 @@ def test_workers_change_nothing(parts, search):
     assert np.array_equal(one.model.predict(test), three.model.predict(test))
 
 
-def test_workers_change_nothing_where_trials_are_given_up():
+def test_workers_change_nothing_when_trials_are_pruned():
     data = gainful.make_artificial(4, n_docs=5, n_features=2, seed=0)
     found = []
     for n_jobs in (1, 2, 4, 9):
@@ -503,7 +503,7 @@ def test_curves_of_another_metric_neither_prune_nor_teach(parts, tmp_path):
     assert all(row["reached"] == row["value"] for row in found.trials)
 
 
-def test_data_that_no_trial_can_take_gives_the_reason(parts):
+def test_data_that_every_trial_refuses_gives_the_reason(parts):
     X = parts[0].X.copy()
     X[0, 0] = np.nan
     with pytest.raises(GainfulError, match="no trial of regression could be trained: X has missing values"):

@@ -84,7 +84,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        return complain(error.format_message())  # a wrong option or argument, in the parser's words
+        from gainful.cli.app import explain_unknown_option
+
+        message = explain_unknown_option(error, given)
+        return complain(message or error.format_message())  # otherwise in the parser's words
     return code if isinstance(code, int) else 0
 
 

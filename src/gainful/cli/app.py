@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gainful.cli import compare, data, experiments, explain, export, models, rankers, serve, tune
-from gainful.errors import ParameterError
+from gainful.errors import ParameterError, UnknownNameError
 
 TRUTH = ("true", "false", "yes", "no", "on", "off")
 
@@ -73,6 +73,23 @@ def refuse_values_of_flags(made: Any, arguments: Sequence[str]) -> None:
             others = flags[name].secondary_opts
             how = f"give {flags[name].opts[0]} or {others[0]}" if others else f"give {name} alone, or leave it out"
             raise ParameterError(f"{name} takes no value, was {name}{equals or ' '}{value}; {how}")
+
+
+def explain_unknown_option(error: Any, arguments: Sequence[str]) -> str | None:
+    """How to set a parameter that was given to ``train`` as an option; None for other mistakes."""
+    from gainful.rankers import RANKERS
+
+    option = getattr(error, "option_name", "")
+    ranker = next((one for one in arguments if one in RANKERS), None)
+    if not option or ranker is None or arguments[0] != "train":
+        return None
+    name, known = option.lstrip("-").replace("-", "_"), RANKERS[ranker].cls.parameters
+    if name in known:
+        return f"train has no option {option}; it is a parameter of {ranker}: use --set {name}=…"
+    if error.possibilities:
+        return None  # the parser names an option that was probably meant
+    other = UnknownNameError.among("parameter", name, known, owner=ranker)
+    return f"train has no option {option}, and {other}"
 
 
 def _flags(made: Any, parent: typer.Context | None = None) -> Iterator[Any]:

@@ -75,7 +75,7 @@ def open_data(
         return open_shards(path, cluster=cluster, **options)
 
 
-def warn_of_data(data: Dataset, valid: Dataset | None = None) -> None:
+def print_data_warnings(data: Dataset, valid: Dataset | None = None) -> None:
     """Print a line on stderr for each likely mistake in the data."""
     for finding in check_data(data, valid):
         warn(finding)

@@ -231,11 +231,11 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
 ) -> None:
     from gainful.cli.console import progress_bars, progress_note, say
-    from gainful.cli.inputs import warn_of_data
+    from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
 
-    warn_of_data(data, valid)
+    print_data_warnings(data, valid)
     with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, skip_checks():
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")

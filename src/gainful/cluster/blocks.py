@@ -153,7 +153,7 @@ class MappedBlock(RankingData):
     @classmethod
     def wrap(cls, opening: tuple[Any, ...], data: RankingData, pages: Any) -> RankingData:
         """``opening``: a function and its arguments that open the same block; ``pages``: the map."""
-        shard = cls.trusted(**{name: getattr(data, name) for name in data.__dataclass_fields__})
+        shard = cls._build_unchecked(**{name: getattr(data, name) for name in data.__dataclass_fields__})
         object.__setattr__(shard, "opening", opening)
         object.__setattr__(shard, "pages", pages)
         return shard

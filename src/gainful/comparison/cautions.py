@@ -32,11 +32,11 @@ def cautions(comparison: Comparison) -> list[str]:
         lines.append(f"{names} and {comparison.baseline} have the same {heading} on every test query.")
     flips = [t for t in hopeless if _held_by_flips(comparison, t)]
     few = [t for t in hopeless if t not in flips]
-    lines += [_too_few(comparison, few, len(tests))] if few else []
+    lines += [_too_few_queries(comparison, few, len(tests))] if few else []
     lines += [_too_few_flips(comparison, flips, len(tests))] if flips else []
     # If no result could be significant, the size of detectable differences no longer matters.
     left = [t for t in tests if t not in hopeless and t not in same]
-    return lines + _undecided(comparison, heading, left)
+    return lines + _undecided_differences(comparison, heading, left)
 
 
 def _held_by_flips(comparison: Comparison, t: PairedTest) -> bool:
@@ -57,7 +57,7 @@ def _correction(n_rankers: int) -> str:
     return f" after Holm's correction over {n_rankers} rankers" if n_rankers > 1 else ""
 
 
-def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
+def _too_few_queries(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int) -> str:
     best = min(t.smallest_p for t in tests)
     differ = max(t.wins + t.losses for t in tests)
     queries = max(t.n_queries for t in tests)
@@ -69,7 +69,7 @@ def _too_few(comparison: Comparison, tests: Sequence[PairedTest], n_rankers: int
     )
 
 
-def _undecided(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
+def _undecided_differences(comparison: Comparison, heading: str, tests: Sequence[PairedTest]) -> list[str]:
     """Differences without a mark, smaller than this many queries usually detect."""
     open_ = [
         t for t in tests if comparison.verdict(t.ranker, t.measure) == 0 and abs(t.difference) < t.detectable

@@ -15,11 +15,11 @@ from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
 from gainful.compute.estimators import clone
-from gainful.data.checks import warn_of
+from gainful.data.checks import warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
-from gainful.errors import ParameterError, UnknownNameError, worded
-from gainful.errors.keywords import explains_keywords
+from gainful.errors import ParameterError, UnknownNameError, wording
+from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
@@ -54,7 +54,7 @@ class CompareProgress:
 ProgressCallback = Callable[[CompareProgress], object]
 
 
-@explains_keywords
+@explain_keywords
 def compare(
     rankers: Any,
     data: Any = None,
@@ -130,7 +130,7 @@ def compare(
         store=store,
         divided=division(**how),
     )
-    warn_of(*first_look(how["data"], how.get("valid")))
+    warn_about_data(*first_look(how["data"], how.get("valid")))
     try:
         job.run(progress)
     except KeyboardInterrupt:
@@ -154,7 +154,7 @@ def tuning_plan(
     if trials is None and seconds is None:
         if refit == "all":
             raise ParameterError(
-                worded(
+                wording(
                     "refit='all' needs tuning; give tune or tune_seconds, or leave out refit",
                     "--refit-all needs tuning; give --tune or --tune-seconds, or leave out --refit-all",
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
-from gainful.errors import DataError, ParameterError, worded
+from gainful.errors import DataError, ParameterError, wording
 from gainful.tuning.store import fingerprint
 
 
@@ -28,7 +28,7 @@ def as_splits(
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
         if n_folds is not None or valid is not None or test is not None:
-            others = worded("folds, valid and test", "--folds, --valid and --test")
+            others = wording("folds, valid and test", "--folds, --valid and --test")
             raise ParameterError(f"data is already divided; leave out {others}")
         splits = list(data)
     elif not isinstance(data, RankingData):
@@ -38,7 +38,7 @@ def as_splits(
             raise ParameterError("give test data or folds, not both")
         splits = [Split(data, valid, test)]
     elif valid is not None:
-        given = worded("valid is given without test", "--valid is given without --test")
+        given = wording("valid is given without test", "--valid is given without --test")
         raise ParameterError(f"{given}; give both, or neither to divide the data")
     elif n_folds is not None:
         splits = folds(data, n_folds, seed=seed)

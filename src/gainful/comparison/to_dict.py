@@ -47,7 +47,7 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
         "cautions": comparison.cautions,
         "queries": {"id": comparison.query_ids, "fold": comparison.fold_of_query + 1},
         "rankers": {label: _ranker(comparison, label, per_query) for label in comparison.labels},
-        "against_baseline": [_paired(comparison, t) for t in comparison.paired_tests.values()],
+        "against_baseline": [_test_to_dict(comparison, t) for t in comparison.paired_tests.values()],
         "best_two": best_two(comparison),
     }
     grid = LossMatrix.of(comparison)
@@ -89,7 +89,7 @@ def _columns(history: Any) -> dict[str, list[Any]]:
     return {name: values for name, values in columns.items() if any(value is not None for value in values)}
 
 
-def _paired(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
+def _test_to_dict(comparison: Comparison, t: PairedTest) -> dict[str, Any]:
     return {
         "ranker": t.ranker,
         "measure": t.measure,

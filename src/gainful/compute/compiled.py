@@ -3,7 +3,7 @@
 Both keep the first use quick. Compiling a function costs about as much for its wrappers as for a short loop, and a
 function called with a constant is compiled again for that constant. Helpers need neither: they have no wrappers, so
 Python cannot call them, and a constant counts as any other number of its type. Helpers are not kept on disk either;
-the machine code of a kernel contains theirs.
+the machine code of a kernel contains theirs. And numba's compiler is spared work that flat loops do not need.
 
 Kernels and helpers live in files named ``…kernels.py``. The disk cache covers all of these files and this one: after a
 change to any of them, every kernel is compiled again on its next use. So kernels may share helpers across files.
@@ -30,15 +30,59 @@ from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.compiler import Compiler
+from numba.core.typed_passes import InlineOverloads, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 
 njit: Any = numba.njit  # its type hints lack the options below
 unliteral: Any = types.unliteral
 LOOSE = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity keep their meaning
 
+NOT_NEEDED = {InlineClosureLikes, InlineOverloads, NopythonRewrites}
+
+
+class _Typing:
+    """numba's typing context, which looks up a built-in operation on the same types once per function.
+
+    numba tries about ten candidates at each use, and a kernel indexes and adds the same few types all the time.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._known: dict[Any, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if isinstance(func, types.Dispatcher) or kws:
+            self._known.clear()  # the call may compile a helper, whose options could change what was looked up
+            return self._context.resolve_function_type(func, args, kws)
+        if (func, args) not in self._known:
+            self._known[func, args] = self._context.resolve_function_type(func, args, kws)
+        return self._known[func, args]
+
+
+class _Compiler(Compiler):
+    """numba's compiler with :class:`_Typing`, without passes that find nothing to do in flat loops.
+
+    They inline closures and overloaded functions, and fuse array expressions. The machine code is the same.
+    """
+
+    def __init__(self, typingctx: Any, *rest: Any) -> None:
+        super().__init__(typingctx, *rest)  # type: ignore[no-untyped-call]
+        self.state.typingctx = _Typing(typingctx)
+
+    def define_pipelines(self) -> Any:
+        (passes,) = super().define_pipelines()  # type: ignore[no-untyped-call]
+        passes.passes = [entry for entry in passes.passes if entry[0] not in NOT_NEEDED]
+        passes.finalize()
+        return [passes]
+
 
 def kernel(function: Any = None, **options: Any) -> Any:
     """Compile an entry point; numba keeps its machine code on disk."""
-    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True} | options
+    options = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "pipeline_class": _Compiler} | options
 
     def decorate(function: Any) -> Any:
         compiled = njit(**options)(function)
@@ -88,7 +132,9 @@ def helper(function: Any = None, **options: Any) -> Any:
     options = {"fastmath": False, "error_model": "python"} | options
 
     def decorate(function: Any) -> Any:
-        compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+        compiled = njit(
+            nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options
+        )(function)
         by_types = compiled.get_call_template
 
         def by_types_alone(args: Any, kws: Any) -> Any:

@@ -25,7 +25,7 @@ from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import CODES
 from gainful.data.rows import Array, rows_of_queries
-from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, worded
+from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, wording
 
 SAMPLE_ROWS = 4096
 SAMPLE_VALUES = 1 << 22  # in the dense sample of a sparse matrix; a wider matrix gives fewer rows
@@ -115,7 +115,7 @@ def skip_checks() -> Iterator[None]:
         _checked.reset(before)
 
 
-def warn_of(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
+def warn_about_data(data: Any, valid: Any = None, *, stacklevel: int = 3) -> None:
     """Warn once per finding, in one line each; do nothing within :func:`skip_checks`.
 
     The warning points to the caller of the decorated function that calls this one.
@@ -247,8 +247,8 @@ def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
 
 
 def _query_findings(seen: _Glance) -> Iterator[Finding]:
-    ids = worded("the query ids (qid)", "which column is the query (--read qid=…)")
-    grades = worded("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
+    ids = wording("the query ids (qid)", "which column is the query (--read qid=…)")
+    grades = wording("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
     single = seen.n_single / seen.n_queries
     if seen.n_single == seen.n_queries > 1:
         yield Finding(
@@ -328,7 +328,7 @@ def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> It
             found,
             "identifiers",
             "{features} {looks} like identifiers or row numbers, which say nothing about new documents",
-            worded(
+            wording(
                 "leave them out of X (in a table, features=[…] names those to keep)",
                 "leave them out (of a table: --read features=… names those to keep)",
             ),
@@ -514,7 +514,7 @@ def _shared_query_findings(data: Dataset, valid: Dataset) -> Iterator[Finding]:
         "shared-queries",
         f"{count} of {len(theirs):,} validation queries are also training queries, so validation cannot "
         "detect overfitting",
-        worded("split the data by query, as gainful.split does", "split the data by query"),
+        wording("split the data by query, as gainful.split does", "split the data by query"),
     )
 
 

@@ -255,7 +255,7 @@ class RankingData(Dataset):
         )
 
     @classmethod
-    def trusted(cls, **fields: Any) -> RankingData:
+    def _build_unchecked(cls, **fields: Any) -> RankingData:
         """Build without checks, from fields that are known to be valid (slices, gainful's own files)."""
         data = object.__new__(cls)
         defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order"))
@@ -367,7 +367,7 @@ class RankingData(Dataset):
             rows = rows_of_queries(self.offsets, chosen)
         if len(chosen) == 0:
             raise DataError("the selection has no queries")
-        return RankingData.trusted(
+        return RankingData._build_unchecked(
             X=self.X[rows],
             y=self.y[rows],
             offsets=np.concatenate([[0], np.cumsum(self.counts[chosen])]).astype(np.int64),
@@ -453,7 +453,7 @@ class RankingData(Dataset):
     def replace(self, **fields: Any) -> RankingData:
         """A copy with some fields replaced, unchecked; for code that respects the conventions itself."""
         mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return RankingData.trusted(**(mine | fields))
+        return RankingData._build_unchecked(**(mine | fields))
 
     # -- inspection ----------------------------------------------------------------------------------------------------
 
@@ -511,7 +511,7 @@ def join_pieces(
     starts = np.cumsum([0] + [piece.n_rows for piece in pieces])
     offsets = [piece.offsets[n:-1] + start for (piece, n), start in zip(both, starts[:-1], strict=True)]
     weights = [None if piece.query_weights is None else piece.query_weights[n:] for piece, n in both]
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=stack_matrices([piece.X for piece in pieces], dtype),
         y=np.concatenate([piece.y for piece in pieces]),
         offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from gainful.errors import DataError
 
-FloatArray = npt.NDArray[np.floating[Any]]
 CODES = (np.uint8, np.uint16)
 
 

@@ -74,7 +74,7 @@ def make_artificial(
         deviation = term.std()
         target += (term - term.mean()) / (deviation if deviation > 0 else 1.0) / 3.0
     thresholds = np.quantile(target, np.cumsum(shares)[:-1])
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=X,
         y=np.searchsorted(thresholds, target, side="right").astype(np.float64),
         offsets=np.arange(n_queries + 1, dtype=np.int64) * n_docs,

@@ -144,7 +144,7 @@ def command_line_words() -> Iterator[None]:
         _on_command_line = before
 
 
-def worded(python: str, command_line: str) -> str:
+def wording(python: str, command_line: str) -> str:
     """The text for the interface in use."""
     return command_line if _on_command_line else python
 
@@ -166,8 +166,8 @@ def option(name: str, value: object = ...) -> str:
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
         plain = setting.replace("…", "")  # a placeholder needs no quotes
-        return worded(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
-    return worded(f"{name}={python}", OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
+        return wording(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
+    return wording(f"{name}={python}", OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

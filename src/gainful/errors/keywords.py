@@ -14,8 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function, but an unknown keyword raises an error that says what to give instead."""
+def explain_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate ``function``: an unknown keyword raises an error that says what to give instead."""
     names = list(inspect.signature(function).parameters)
     is_method = names[0] == "self"
     known = names[1:] if is_method else names

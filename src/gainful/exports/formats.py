@@ -50,9 +50,7 @@ def refuse(described: Described, where: str, why: str, instead: str) -> ExportEr
 
 
 def kind_of(form: Any) -> str:
-    """The kind of model, in words."""
-    if isinstance(form, Ensemble):
-        return "several sums of trees" if form.link else "trees"
+    """The kind of a model without trees, in words."""
     return {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine"}[type(form)]
 
 

@@ -17,7 +17,7 @@ from gainful.exports.floats import FARTHEST, ZERO_BAND
 from gainful.exports.trees import Tree
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2
-NOTHING, ZERO, NAN = 0, 1, 2
+ZERO, NAN = 1, 2  # what a split counts as missing
 
 
 def trees_of(text: str) -> list[Tree]:

@@ -28,7 +28,7 @@ class DualPairs(ScaledRisk):
         """Where a query's documents are in arrays over all documents, by decreasing grade within each query."""
         return int(self.pairs.offsets[q]), int(self.pairs.offsets[q + 1])
 
-    def preferred(self, q: int) -> Array:
+    def preferred_counts(self, q: int) -> Array:
         """|P_k| of each document of a query."""
         return np.asarray(self.pairs.preferred[self.pairs.offsets[q] : self.pairs.offsets[q + 1]])
 

@@ -18,7 +18,7 @@ from gainful.data.rows import Array
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
 from gainful.linear.journal import Journal, record_vector
 from gainful.parameters.constraints import Choice, Maybe
-from gainful.solvers.ridge import Targets, solve_ridge_of_sums
+from gainful.solvers.ridge import Targets, solve_ridge
 
 SCALE = Maybe(
     inner=Choice(of=("standard",)),
@@ -57,7 +57,7 @@ class Scaling:
             shared = PerBlock((arguments,) * self.data.n_blocks)
             return self.data.map(_of_targets, targets, task, shared)
 
-        return solve_ridge_of_sums(each, self.spread, self.scale, alpha)
+        return solve_ridge(each, self.spread, self.scale, alpha)
 
     def start(self, alpha: float = 1.0) -> Array:
         """The v of ridge regression on the grades, as a start for solvers; alpha is in mean squares of a feature."""

@@ -30,20 +30,6 @@ CODE_SEED = 20090719  # seed of the fixed direction along which rows of one grad
 WORK_PER_THREAD = 200_000  # pairs, or rows times features: fewer are not worth a thread
 
 
-def importance_weights(grades: Any, ranks: Any) -> Array:
-    """w_ij of one query, (n, n), 0 if g_i ≤ g_j: the definition, for readers and tests. ``ranks`` count from 1.
-
-    >>> importance_weights([1, 0], [2, 1]).round(4)
-    array([[0.    , 0.3691],
-           [0.    , 0.    ]])
-    """
-    gain = np.exp2(np.asarray(grades, dtype=np.float64))
-    discount = 1.0 / np.log2(1.0 + np.asarray(ranks, dtype=np.float64))
-    best = float(np.sort(gain - 1.0)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0))))
-    higher = np.maximum(gain[:, None] - gain[None, :], 0.0)
-    return np.asarray(higher * np.abs(discount[:, None] - discount[None, :]) / (best if best > 0 else 1.0))
-
-
 def query_order(query_ids: Any) -> Array:
     """Positions of the queries by their ids: by type, then by number or text, regardless of their position in the data.
 

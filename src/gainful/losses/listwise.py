@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,46 +32,33 @@ def gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
     return np.asarray(np.divide(gains, total, out=np.zeros_like(gains), where=total > 0.0))
 
 
-def _bind_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+Target = Callable[[Mapping[str, Any], Array, Array], Array]  # parameters, grades, offsets → a number per row
+
+
+def _top_one(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
+    return top_one(y, offsets)
+
+
+def _gain_shares(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
+    return gain_shares(params["gamma"], y, offsets)
+
+
+def _grades(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
+    return y
+
+
+def _bind(name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(kernels.softmax, rows.take(top_one(y, offsets)))
+    return rows.fill(getattr(kernels, name), rows.take(target(params, y, offsets)))
 
 
-def _bind_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_newton(name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(kernels.softmax, rows.take(gain_shares(params["gamma"], y, offsets)))
-
-
-def _bind_by_grade(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    from gainful.losses import listwise_kernels as kernels
-
-    rows = ByGrade(y, offsets)
-    return rows.fill(getattr(kernels, name), rows.take(y))
-
-
-def _newton_listnet(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses import listwise_kernels as kernels
-
-    rows = ByGrade(y, offsets)
-    return rows.newton(kernels.softmax_newton, rows.take(top_one(y, offsets)))
-
-
-def _newton_xendcg(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses import listwise_kernels as kernels
-
-    rows = ByGrade(y, offsets)
-    return rows.newton(kernels.softmax_newton, rows.take(gain_shares(params["gamma"], y, offsets)))
-
-
-def _newton_by_grade(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses import listwise_kernels as kernels
-
-    rows = ByGrade(y, offsets)
-    return rows.newton(getattr(kernels, name), rows.take(y))
+    return rows.newton(getattr(kernels, name), rows.take(target(params, y, offsets)))
 
 
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -96,8 +83,8 @@ LISTWISE = (
     LossEntry(
         "listnet",
         "Cross entropy of the top-one probabilities: −Σ softmax(g)_i log softmax(s)_i.",
-        _bind_listnet,
-        newton=_newton_listnet,
+        partial(_bind, "softmax", _top_one),
+        newton=partial(_bind_newton, "softmax_newton", _top_one),
         convex=True,
         smooth=True,
         paper="Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach",
@@ -105,8 +92,8 @@ LISTWISE = (
     LossEntry(
         "listmle",
         "Negative log likelihood of the ranking by grade; documents of equal grade do not compete.",
-        partial(_bind_by_grade, "listmle"),
-        newton=partial(_newton_by_grade, "listmle_newton"),
+        partial(_bind, "listmle", _grades),
+        newton=partial(_bind_newton, "listmle_newton", _grades),
         convex=True,
         smooth=True,
         paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm",
@@ -114,8 +101,8 @@ LISTWISE = (
     LossEntry(
         "xendcg",
         "Cross entropy of softmax(s) with shares of 2^g − γ.",
-        _bind_xendcg,
-        newton=_newton_xendcg,
+        partial(_bind, "softmax", _gain_shares),
+        newton=partial(_bind_newton, "softmax_newton", _gain_shares),
         convex=True,
         smooth=True,
         parameters={"gamma": Parameter(Real(low=0, high=1), 0.5)},
@@ -135,8 +122,8 @@ LISTWISE = (
     LossEntry(
         "squared",
         "Mean over the documents of (s_i − g_i)².",
-        partial(_bind_by_grade, "squared"),
-        newton=partial(_newton_by_grade, "squared_newton"),
+        partial(_bind, "squared", _grades),
+        newton=partial(_bind_newton, "squared_newton", _grades),
         convex=True,
         smooth=True,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from gainful.errors import GainfulError, ParameterError, UnknownNameError
+from gainful.errors import ParameterError, UnknownNameError
 from gainful.losses.base import Loss, LossEntry, with_parameters
 from gainful.losses.custom import PREFIX, custom_loss, missing_loss
 from gainful.losses.listwise import LISTWISE
@@ -16,7 +16,7 @@ from gainful.losses.pairwise import PAIRWISE
 from gainful.losses.smooth_dcg import SMOOTH_DCG
 from gainful.losses.structured.bounds import STRUCTURED
 from gainful.losses.weighted import WEIGHTED
-from gainful.parameters.constraints import Constraint, split_outside_brackets
+from gainful.parameters.constraints import Spec, split_outside_brackets
 
 LOSSES: MappingProxyType[str, LossEntry] = MappingProxyType(
     {entry.name: entry for entry in (*PAIRWISE, *MARGINS, *LISTWISE, *WEIGHTED, *SMOOTH_DCG, *STRUCTURED)}
@@ -74,18 +74,11 @@ def _settings(entry: LossEntry, inside: str) -> dict[str, Any]:
     return settings
 
 
-class LossSpec(Constraint):
+class LossSpec(Spec):
     """A loss, a string that :func:`gainful.loss` understands, or a function."""
 
-    def accepts(self, value: Any) -> bool:
-        try:
-            loss(value)
-        except GainfulError:
-            return False
-        return True
+    def make(self, value: Any) -> Loss:
+        return loss(value)
 
     def expected(self) -> str:
         return f"a loss ({', '.join(LOSSES)}), or a function of scores and grades"
-
-    def parse(self, text: str) -> str:
-        return text

@@ -177,7 +177,7 @@ def _pair_counts(rows: ByGrade) -> Array:
 # -- pairs weighted by the effect of a swap ----------------------------------------------------------------------------
 
 
-def _weighted(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     k, n = params.get("k"), bucket.levels.shape[1]
     gains = bucket.of(rows.gains(k) * scale)
     discounts = np.log(2.0) / np.log(np.arange(2.0, n + 2.0))
@@ -266,7 +266,7 @@ def _listmle(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     return form
 
 
-def _squared(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
+def _squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
     grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
@@ -358,7 +358,7 @@ class Mixture:
     """share · regression · squared error + (1 − share) · smoothed DCG; outside training the share is 0."""
 
     def __init__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
-        self.smoothed, self.squared = SmoothedDCG(True, params, rows, bucket), _squared(params, rows, bucket)
+        self.smoothed, self.squared = SmoothedDCG(True, params, rows, bucket), _squared_error(params, rows, bucket)
         self.regression, self.share = float(params["regression"]), 0.0
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -372,13 +372,13 @@ FORMS: Mapping[str, Build] = {
     "pairwise-hinge": partial(_mean_of_pairs, "hinge"),
     "pairwise-squared-hinge": partial(_mean_of_pairs, "squared"),
     "ranknet": partial(_mean_of_pairs, "logistic"),
-    "lambda": partial(_weighted, "lambda", 1.0),
-    "lambdaloss": partial(_weighted, "lambdaloss", 1.0 / math.log(2.0)),
-    "weighted-huber": partial(_weighted, "huber", 1.0),
+    "lambda": partial(_weighted_pairs, "lambda", 1.0),
+    "lambdaloss": partial(_weighted_pairs, "lambdaloss", 1.0 / math.log(2.0)),
+    "weighted-huber": partial(_weighted_pairs, "huber", 1.0),
     "listnet": _cross_entropy(lambda params, rows: top_one(rows.y, rows.offsets)),
     "xendcg": _cross_entropy(lambda params, rows: gain_shares(params["gamma"], rows.y, rows.offsets)),
     "listmle": _listmle,
-    "squared": _squared,
+    "squared": _squared_error,
     "sdcg": partial(SmoothedDCG, False),
     "shf-sdcg": partial(SmoothedDCG, True),
     "reg-shf-sdcg": Mixture,

@@ -20,7 +20,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import column_to_numpy
 from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.errors.keywords import explains_keywords
+from gainful.errors.keywords import explain_keywords
 from gainful.metrics.conventions import (
     DEFAULTS,
     KINDS,
@@ -88,7 +88,7 @@ class Metric:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    @explains_keywords
+    @explain_keywords
     def __call__(
         self, scores: Any, y: Any, *, qid: Any = None, query_weights: Any = None, doc_ids: Any = None
     ) -> float:
@@ -104,7 +104,7 @@ class Metric:
             query_weights = y.query_weights
         return mean_over_queries(values, query_weights)
 
-    @explains_keywords
+    @explain_keywords
     def per_query(self, scores: Any, y: Any, *, qid: Any = None, doc_ids: Any = None) -> Array:
         """One value per query in order of first appearance, (n_queries,) float64; NaN where skipped."""
         if isinstance(y, Dataset) and qid is not None:

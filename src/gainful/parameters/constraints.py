@@ -148,6 +148,13 @@ class Maybe(Constraint):
         return None if text.lower() == "none" else self.inner.parse(text)
 
 
+def patience(unit: str) -> Maybe:
+    """The constraint of ``early_stopping``, counted in ``unit``."""
+    return Maybe(
+        inner=Integer(low=1), help=f"{unit} without improvement on eval_set before stopping; None never stops early"
+    )
+
+
 @dataclass(frozen=True)
 class Either(Constraint):
     """What any of several constraints accepts."""
@@ -208,24 +215,34 @@ class Function(Constraint):
         raise ValueError(text)
 
 
-@dataclass(frozen=True)
-class MetricSpec(Constraint):
-    """A metric, or a text that :func:`gainful.metric` understands."""
+class Spec(Constraint):
+    """An object, or a text that names it; ``make`` turns either into the object."""
+
+    def make(self, value: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} does not say how to make its object")
 
     def accepts(self, value: Any) -> bool:
-        from gainful.metrics import metric
-
         try:
-            metric(value)
+            self.make(value)
         except GainfulError:
             return False
         return True
 
-    def expected(self) -> str:
-        return "a metric such as 'ndcg@10' or 'map'"
-
     def parse(self, text: str) -> str:
         return text
+
+
+@dataclass(frozen=True)
+class MetricSpec(Spec):
+    """A metric, or a text that :func:`gainful.metric` understands."""
+
+    def make(self, value: Any) -> Any:
+        from gainful.metrics import metric  # metrics stand above
+
+        return metric(value)
+
+    def expected(self) -> str:
+        return "a metric such as 'ndcg@10' or 'map'"
 
 
 @dataclass(frozen=True)

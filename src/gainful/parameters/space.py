@@ -54,7 +54,13 @@ class Range(Dimension):
     log: bool = False
 
     def __post_init__(self) -> None:
-        _check_ends(self, self.low, self.high, self.log)
+        owner, ends = type(self).__name__, (self.low, self.high)
+        if not all(_is_number(end) and math.isfinite(end) for end in ends):
+            raise ParameterError.of(owner, "low and high", "finite numbers", ends)
+        if not self.low < self.high:
+            raise ParameterError.of(owner, "low and high", "numbers with low < high", ends)
+        if self.log and self.low <= 0:
+            raise ParameterError.of(owner, "low", "a number > 0 if log=True", self.low)
 
     def at(self, u: float) -> float:
         return self.tidy(_between(self.low, self.high, self.log, u))
@@ -63,7 +69,7 @@ class Range(Dimension):
         """``value`` with a few digits, inside the range."""
         return float(min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high))
 
-    def points(self, n: int) -> list[float]:
+    def points(self, n: int) -> list[Any]:
         return [self.at(i / (n - 1)) for i in range(n)]
 
     def contains(self, value: Any) -> bool:
@@ -74,7 +80,7 @@ class Range(Dimension):
 
 
 @dataclass(frozen=True)
-class IntRange(Dimension):
+class IntRange(Range):
     """Whole numbers from ``low`` to ``high``, both included, uniform or (``log``) uniform in the logarithm.
 
     >>> IntRange(4, 64, log=True).points(5)
@@ -83,10 +89,6 @@ class IntRange(Dimension):
 
     low: int
     high: int
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        _check_ends(self, self.low, self.high, self.log)
 
     def at(self, u: float) -> int:
         # Each integer owns the interval of ±½ around it, so that the ends are drawn as often as the others.
@@ -96,7 +98,7 @@ class IntRange(Dimension):
     def tidy(self, value: float) -> int:
         return int(min(max(round(value), self.low), self.high))
 
-    def points(self, n: int) -> list[int]:
+    def points(self, n: int) -> list[Any]:
         return list(dict.fromkeys(round(_between(self.low, self.high, self.log, i / (n - 1))) for i in range(n)))
 
     def contains(self, value: Any) -> bool:
@@ -149,19 +151,20 @@ def parse_dimension(owner: str, table: Mapping[str, Constraint], text: str) -> t
     if name not in table:
         raise UnknownNameError.among("parameter", name, table, owner=owner)
     constraint = table[name]
+    found: Dimension
     if ".." in where:
-        found: Dimension = _parse_range(owner, name, constraint, where)
-        ends: tuple[Any, ...] = (found.low, found.high)  # type: ignore[attr-defined]
+        span = _parse_range(owner, name, constraint, where)
+        found, ends = span, (span.low, span.high)
     else:
-        found = Values(*(_parse_value(owner, name, constraint, one) for one in split_outside_brackets(where, ",")))
-        ends = found.of
+        values = Values(*(_parse_value(owner, name, constraint, one) for one in split_outside_brackets(where, ",")))
+        found, ends = values, values.of
     for value in ends:
         if not constraint.accepts(value):
             raise ParameterError.of(owner, name, constraint.expected(), value)
     return name, found
 
 
-def _parse_range(owner: str, name: str, constraint: Constraint, where: str) -> Dimension:
+def _parse_range(owner: str, name: str, constraint: Constraint, where: str) -> Range:
     span, _, scale = where.partition(":")
     low, _, high = span.partition("..")
     try:
@@ -186,16 +189,6 @@ def _parse_value(owner: str, name: str, constraint: Constraint, text: str) -> An
         return constraint.parse(text)
     except ValueError as error:
         raise ParameterError.of(owner, name, constraint.expected(), text) from error
-
-
-def _check_ends(dimension: Any, low: float, high: float, log: bool) -> None:
-    kind = type(dimension).__name__
-    if not (_is_number(low) and _is_number(high) and math.isfinite(low) and math.isfinite(high)):
-        raise ParameterError.of(kind, "low and high", "finite numbers", (low, high))
-    if not low < high:
-        raise ParameterError.of(kind, "low and high", "numbers with low < high", (low, high))
-    if log and low <= 0:
-        raise ParameterError.of(kind, "low", "a number > 0 if log=True", low)
 
 
 def _is_number(value: Any) -> bool:

@@ -14,7 +14,7 @@ from gainful.data.rows import Array, Columns, linear_scores
 from gainful.errors import ParameterError
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.metrics import Metric, metric
-from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, parameter, patience
 from gainful.parameters.space import Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.training.monitor import Monitor
@@ -76,9 +76,7 @@ class AdaRank(LinearScores, Ranker):
         "undo", Choice(of=("undo", "keep", "repeat"), help="what to do with a round that does not raise the measure")
     )
     tol: float = parameter(0.0, Real(low=0, help="smallest rise of the training measure that counts"))
-    early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
-    )
+    early_stopping: int | None = parameter(50, patience("rounds"))
     eval_metric: Any = parameter(
         None, Maybe(inner=MetricSpec(), help="metric on eval_set; None for the training metric")
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError
-from gainful.data.checks import warn_of
+from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
 from gainful.data.rows import Array, group_rows, refuse_infinite, value_chunks
@@ -24,7 +24,7 @@ from gainful.errors import (
     ParameterError,
     UnknownNameError,
 )
-from gainful.errors.keywords import explains_keywords
+from gainful.errors.keywords import explain_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
 from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
@@ -69,7 +69,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- training ------------------------------------------------------------------------------------------------------
 
-    @explains_keywords
+    @explain_keywords
     def fit(
         self,
         X: Any,
@@ -110,7 +110,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=progress,
         )
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
-        warn_of(data, monitor.valid)
+        warn_about_data(data, monitor.valid)
         try:
             self._fit(data, monitor)
         except ClusterError as error:
@@ -189,7 +189,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
-    @explains_keywords
+    @explain_keywords
     def predict(self, X: Any) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
@@ -217,7 +217,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._refuse_missing(matrix, "X")
         return matrix if self.accepts_codes else without_codes(matrix)
 
-    @explains_keywords
+    @explain_keywords
     def rank(self, X: Any, *, qid: Any = None) -> Array:
         """The rank of each row within its query, 1 = top, in row order. Ties keep that order."""
         refuse_dask(X, "X")
@@ -242,7 +242,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         restored[order] = ranks
         return restored
 
-    @explains_keywords
+    @explain_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions)."""
         data = as_dataset(X, y, qid, sample_weight, "X")

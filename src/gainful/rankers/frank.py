@@ -12,11 +12,11 @@ from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
-from gainful.parameters.constraints import Integer, MetricSpec, Real, parameter
+from gainful.parameters.constraints import Integer, MetricSpec, Real, parameter, patience
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import ValidationScores
-from gainful.rankers.thresholds import DIRECTIONS, PATIENCE, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
+from gainful.rankers.thresholds import DIRECTIONS, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
 from gainful.training.monitor import Monitor
 
 SMALLEST_SIDE = 1e-6  # of both together: a perfect weak ranker would have infinite weight
@@ -70,7 +70,7 @@ class FRank(BoostedSteps, Ranker):
     )
     n_candidates: int = parameter(3, Integer(low=1, help="features evaluated exactly in each round"))
     directions: str = parameter("both", DIRECTIONS)
-    early_stopping: int | None = parameter(50, PATIENCE)
+    early_stopping: int | None = parameter(50, patience("rounds"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
     def _loss(self, data: RankingData) -> FidelityLoss:

@@ -19,7 +19,7 @@ from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
 from gainful.losses import Loss, LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter
+from gainful.parameters.constraints import Choice, Integer, Maybe, MetricSpec, Real, Seed, parameter, patience
 from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
@@ -261,12 +261,7 @@ class LinearRanker(LossMinimizer):
     learning_rate: float = parameter(
         0.1, Real(low=0, open_low=True, help="length of the first steps of the gradient solver")
     )
-    early_stopping: int | None = parameter(
-        None,
-        Maybe(
-            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
-        ),
-    )
+    early_stopping: int | None = parameter(None, patience("iterations"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     device: str = parameter("cpu", DeviceName(help="device for the features; auto uses a GPU if there is one"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="not used: nothing is random"))

@@ -19,7 +19,7 @@ from gainful.linear.scaling import SCALE
 from gainful.losses import LossSpec, loss
 from gainful.losses.registry import loss_text
 from gainful.nets.device import DeviceName, chosen_device, pytorch
-from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter
+from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter, patience
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.scorers import Inputs, Net
@@ -90,9 +90,7 @@ class NeuralRanker(Ranker):
     learning_rate: float = parameter(0.01, Real(low=0, open_low=True, high=LARGEST, help="step size"))
     weight_decay: float = parameter(0.0, Real(low=0, high=LARGEST, help="shrinks the weights, not the biases"))
     epochs: int = parameter(100, Integer(low=1, help="maximum number of passes over the training queries"))
-    early_stopping: int | None = parameter(
-        10, Maybe(inner=Integer(low=1), help="epochs without improvement before stopping")
-    )
+    early_stopping: int | None = parameter(10, patience("epochs"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best epoch"))
     scale: str | None = parameter("standard", SCALE)
     device: str = parameter("auto", DeviceName(help="where to train; auto uses a GPU if there is one"))

@@ -12,10 +12,10 @@ from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, Columns
-from gainful.parameters.constraints import Choice, Integer, MetricSpec, parameter
+from gainful.parameters.constraints import Choice, Integer, MetricSpec, parameter, patience
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import DIRECTIONS, PATIENCE, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
+from gainful.rankers.thresholds import DIRECTIONS, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a perfect weak ranker would have infinite weight
@@ -65,7 +65,7 @@ class RankBoost(BoostedSteps, Ranker):
         "all", Choice(of=("all", "query"), help="what has equal weight at first: every pair, or every query")
     )
     directions: str = parameter("both", DIRECTIONS)
-    early_stopping: int | None = parameter(50, PATIENCE)
+    early_stopping: int | None = parameter(50, patience("rounds"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
     def _loss(self, data: RankingData) -> CriticalPairs:

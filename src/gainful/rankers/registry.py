@@ -426,8 +426,3 @@ def ranker(name: str, **params: Any) -> Ranker:
     if name not in RANKERS:
         raise UnknownNameError.among("ranker", name, RANKERS)
     return RANKERS[name].create(**params)
-
-
-def known_classes() -> dict[str, type[Ranker]]:
-    """Class name → class, over the registry."""
-    return {entry.class_name: entry.cls for entry in RANKERS.values()}

@@ -30,6 +30,7 @@ from gainful.parameters.constraints import (
     Real,
     Seed,
     parameter,
+    patience,
 )
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
@@ -120,12 +121,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     scale: str | None = parameter("standard", SCALE)
     tol: float = parameter(1e-4, Real(low=0, help="relative decrease of the objective required over ten iterations"))
     max_iter: int = parameter(500, Integer(low=1, help="maximum iterations per l1"))
-    early_stopping: int | None = parameter(
-        50,
-        Maybe(
-            inner=Integer(low=1), help="iterations without improvement on eval_set before stopping; None disables this"
-        ),
-    )
+    early_stopping: int | None = parameter(50, patience("iterations"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 

@@ -11,7 +11,7 @@ import numpy as np
 from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, Columns, read_only
-from gainful.parameters.constraints import Choice, Either, Integer, Maybe
+from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
 from gainful.training.monitor import Monitor
@@ -19,7 +19,6 @@ from gainful.training.monitor import Monitor
 VALUES_PER_THREAD = 2_000_000  # fewer codes than this are not worth a thread
 THRESHOLDS = Either(of=(Integer(low=1), Choice(of=("all",))), help="maximum thresholds per feature, or 'all'")
 DIRECTIONS = Choice(of=("both", "up"), help="whether a larger feature may lower the score")
-PATIENCE = Maybe(inner=Integer(low=1), help="rounds without improvement on eval_set before stopping")
 Step = tuple[int, float, float]  # feature, threshold, weight
 
 

@@ -26,6 +26,7 @@ from gainful.parameters.constraints import (
     Seed,
     Settings,
     parameter,
+    patience,
 )
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker
@@ -107,9 +108,7 @@ class TreeRanker(Ranker):
     categorical: Sequence[int | str] | None = parameter(
         None, Maybe(inner=ListOf(inner=FEATURE), help="features that hold categories: numbers or names")
     )
-    early_stopping: int | None = parameter(
-        50, Maybe(inner=Integer(low=1), help="trees without improvement on eval_set before stopping")
-    )
+    early_stopping: int | None = parameter(50, patience("trees"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the best iteration"))
     warm_start: bool = parameter(False, Flag(help="another fit continues the trees so far, up to n_trees in all"))
     engine_params: Mapping[str, Any] | None = parameter(

@@ -17,7 +17,6 @@ The lower bound always comes from the model of the problem itself, with feasible
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -231,24 +230,6 @@ def minimize_bundle(
         warn_not_converged("minimize_bundle", certificate, tol, search.stopped)
     interrupted = not (search.converged or search.stopped)
     return BundleSolution(search.best.w, certificate, search.n_iter, search.converged, interrupted, bundle)
-
-
-def minimize_path(
-    risk: Risk,
-    Cs: Iterable[float],
-    *,
-    tol: float = 1e-4,
-    max_iter: int = 1000,
-    monitor: Watch | None = None,
-    max_planes: int | None = None,
-) -> Iterator[BundleSolution]:
-    """Solutions for each C in the order given; all share one bundle, so each starts where the previous one ended."""
-    bundle = Bundle(risk.n_features, max_planes)
-    for C in Cs:
-        solution = minimize_bundle(risk, C, tol=tol, max_iter=max_iter, bundle=bundle, monitor=monitor)
-        yield solution
-        if solution.interrupted:
-            return
 
 
 class _Search:

@@ -86,7 +86,7 @@ class ProjectionRule:
 
         kept = self.alpha.get(q)
         alpha = np.zeros(int(self.risk.n_pairs[q])) if kept is None else kept
-        preferred, rates = self.risk.preferred(q), np.array(self.rates.get(q, []))
+        preferred, rates = self.risk.preferred_counts(q), np.array(self.rates.get(q, []))
         levels = np.array(self.levels.get(q, [])).reshape(len(rates), len(preferred))
         c = np.empty(len(preferred))
         take = kernels.ball_steps if self.ball else kernels.box_steps

@@ -60,7 +60,7 @@ class ExponentiatedRule:
 
         lo, hi = self.risk.places(q)
         c = np.empty(hi - lo)
-        marginals(self.z[lo:hi], self.risk.preferred(q), c)
+        marginals(self.z[lo:hi], self.risk.preferred_counts(q), c)
         c *= self.limits[q]
         return c
 

@@ -15,7 +15,7 @@ import scipy.linalg
 
 from gainful.compute.estimators import ConvergenceWarning
 from gainful.data.rows import Array, row_chunks
-from gainful.data.spread import Spread, feature_spread
+from gainful.data.spread import Spread
 
 MOST_FEATURES_FOR_NORMAL_MATRIX = 4096  # 128 MiB of float64
 MOST_REFINEMENTS = 8  # of conjugate gradients; two or three usually suffice
@@ -25,27 +25,12 @@ Each = Callable[..., list[Any]]
 Targets = Callable[[Array], Array]
 
 
-def solve_ridge(
-    X: Any, t: Array, *, alpha: float, weights: Array | None = None, scale: str | None = None
-) -> tuple[Array, float, float]:
-    """(w, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖²; the shortest such v.
+def solve_ridge(each: Each, spread: Spread, scale: str | None, alpha: float) -> tuple[Array, float, float]:
+    """(v, b, objective) that minimise Σ ω_i (t_i − w·x_i − b)² + alpha ‖v‖², v = w·scales; the shortest such v.
 
-    v = w, or with ``scale="standard"`` w times the features' standard deviations. X is dense or CSR, (n, d). Features
-    are centred before the products are formed, and scaled to unit length while solving, so that large offsets and
-    scales cost no accuracy.
-    """
-    omega = np.ones(len(t)) if weights is None else weights
-    spread = feature_spread(X, weights)
-    v, b, objective = solve_ridge_of_sums(
-        lambda task, *arguments: [task(X, t, omega, *arguments)], spread, scale, alpha
-    )  # fmt: skip
-    return v / spread.scales(scale), b, objective
-
-
-def solve_ridge_of_sums(each: Each, spread: Spread, scale: str | None, alpha: float) -> tuple[Array, float, float]:
-    """(v, b, objective) for data in blocks: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of all.
-
-    One pass over the data, or many if there are too many features for a normal matrix.
+    The data are in blocks, dense or CSR: ``each(task, *arguments)`` lists ``task(X, t, omega, *arguments)`` of all.
+    One pass over the data, or many if there are too many features for a normal matrix. Features are centred before
+    the products are formed, and scaled to unit length while solving, so that large offsets and scales cost no accuracy.
     """
     x_mean, scales = spread.mean, spread.scales(scale)
     t_mean = sum(each(_sum_of_targets)) / spread.total

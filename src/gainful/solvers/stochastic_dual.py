@@ -40,7 +40,7 @@ class PairDual(Risk, Protocol):
         """Start and end of the query's documents in arrays over all documents."""
         ...
 
-    def preferred(self, q: int) -> Array:
+    def preferred_counts(self, q: int) -> Array:
         """For each document, the number of documents preferred to it; these occupy the first places."""
         ...
 
@@ -208,7 +208,7 @@ def largest_curvature(risk: PairDual, *, by_preferred: bool, seed: int) -> float
 
 
 def _curvature(risk: PairDual, q: int, u: Array, by_preferred: bool) -> float:
-    before = risk.preferred(q).astype(np.int64)
+    before = risk.preferred_counts(q).astype(np.int64)
     scale = np.where(before > 0, 1.0 / np.maximum(before, 1) ** (2 if by_preferred else 0), 0.0)
     zero = risk.levels(np.zeros(risk.n_features), q)
     found = 0.0

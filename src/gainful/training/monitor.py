@@ -50,7 +50,6 @@ class Monitor:
     best_iteration: int = 0
     best_value: float = -np.inf
     interrupted: bool = False
-    stopped_early: bool = False
     started: float = field(default_factory=time.perf_counter)
     checkpoint: Checkpoint | None = None  # from which a solver resumes, and to which it saves
     journal: Any = None  # a gainful.linear.journal.Journal, for solvers that keep one
@@ -129,10 +128,7 @@ class Monitor:
         ):
             self._interrupt()
             return True
-        if self.out_of_patience:
-            self.stopped_early = True
-            return True
-        return False
+        return self.out_of_patience
 
     @property
     def out_of_patience(self) -> bool:

@@ -48,7 +48,7 @@ def join_blocks(data: Dataset) -> RankingData:
     if len(blocks) == 1:
         return blocks[0]
     starts = np.cumsum([0] + [block.n_rows for block in blocks])
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=_stack([block.X for block in blocks]),
         y=np.concatenate([block.y for block in blocks]),
         offsets=np.concatenate([[0], *(block.offsets[1:] + s for block, s in zip(blocks, starts, strict=False))]),
@@ -76,7 +76,7 @@ def in_chunks(data: Dataset) -> Dataset:
 
 def _block_of_chunk(data: RankingData, i: int, first: int, last: int) -> RankingData:
     weights = data.query_weights
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=data.X.chunks[i],
         y=data.y[data.offsets[first] : data.offsets[last]],
         offsets=data.offsets[first : last + 1] - data.offsets[first],

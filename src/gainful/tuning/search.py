@@ -146,9 +146,9 @@ def _tpe(space: Space, finished: Sequence[tuple[Mapping[str, Any], float]], seed
 
 def _distribution(optuna: Any, dimension: Dimension) -> Any:
     if isinstance(dimension, Range):
-        return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-    if isinstance(dimension, IntRange):
-        return optuna.distributions.IntDistribution(dimension.low, dimension.high, log=dimension.log)
+        whole = isinstance(dimension, IntRange)
+        kind = optuna.distributions.IntDistribution if whole else optuna.distributions.FloatDistribution
+        return kind(dimension.low, dimension.high, log=dimension.log)
     assert isinstance(dimension, Values)
     # By index: Optuna treats 1, 1.0 and True as the same category.
     return optuna.distributions.CategoricalDistribution(tuple(range(len(dimension.of))))
@@ -162,13 +162,13 @@ def _code(dimension: Dimension, value: Any) -> Any:
 
 
 def _inside(dimension: Dimension, coded: Any) -> bool:
-    if isinstance(dimension, Range | IntRange):
+    if isinstance(dimension, Range):
         return isinstance(coded, int | float) and dimension.low <= coded <= dimension.high
     return coded is not None
 
 
 def _decode(dimension: Dimension, coded: Any) -> Any:
-    if isinstance(dimension, Range | IntRange):
+    if isinstance(dimension, Range):
         return dimension.tidy(coded)
     assert isinstance(dimension, Values)
     return dimension.of[coded]

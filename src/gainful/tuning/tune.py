@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.data.checks import skip_checks, warn_of
+from gainful.data.checks import skip_checks, warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
-from gainful.errors import GainfulError, ParameterError, UnknownNameError, worded
-from gainful.errors.keywords import explains_keywords
+from gainful.errors import GainfulError, ParameterError, UnknownNameError, wording
+from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric
 from gainful.parameters.space import Dimension, Space
@@ -33,7 +33,7 @@ LENGTHS = ("n_trees", "n_rounds", "epochs", "max_iter")  # parameters that limit
 REFITS = (True, False, "all")
 
 
-@explains_keywords
+@explain_keywords
 def tune(
     ranker: str | Ranker,
     data: Any,
@@ -99,7 +99,7 @@ def tune(
     given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
-    warn_of(*first_look(**given))
+    warn_about_data(*first_look(**given))
     job.run(parts, progress)
     found = job.result()
     if refit is not False and not found.interrupted:
@@ -332,7 +332,7 @@ def training_parts(
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
         if valid is not None or n_folds is not None:
-            others = worded("valid and folds", "--valid and --folds")
+            others = wording("valid and folds", "--valid and --folds")
             raise ParameterError(f"data is already divided; leave out {others}")
         parts, whole = list(data), None
     elif not isinstance(data, RankingData):
@@ -370,7 +370,7 @@ def _with_test_in_training(data: RankingData, part: Split) -> Split:
 def refuse_without_validation(part: Split) -> None:
     if part._valid is None:
         where = f"{part.name} has no validation data" if part.name else "there is no validation data"
-        ways = worded("give valid, or three sizes, or folds", "give --valid, or three --sizes, or --folds")
+        ways = wording("give valid, or three sizes, or folds", "give --valid, or three --sizes, or --folds")
         raise ParameterError(f"{where} to choose parameters on; {ways}")
 
 

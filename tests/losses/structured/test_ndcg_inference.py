@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 import gainful
 from gainful.losses.structured import RankingProblem, augmented_rankings, violations
 from gainful.losses.structured.ndcg import fill_violations
+from gainful.losses.structured.problem import COUNTS, PATHS
 from gainful.losses.structured.violations import BOUNDS
 
 FAMILIES = ("linear", "sqrt", "discount", "flat")
@@ -114,6 +115,17 @@ def test_methods_agree_on_longer_lists(rng, k):
         expected, _ = by_method(problem, s, "paths")
         for method in ("counts", "square", "automatic"):
             np.testing.assert_allclose(by_method(problem, s, method)[0], expected, atol=1e-11)
+
+
+@pytest.mark.parametrize(("of_two_grades", "ways"), [(1, {PATHS}), (2, {PATHS, COUNTS}), (30, {COUNTS})])
+def test_few_queries_of_two_grades_are_ranked_like_the_others(of_two_grades, ways):
+    """Below one query in twenty, the kernel for two grades would take longer to compile than it saves."""
+    n_queries, n_docs = 30, 6
+    y = np.tile([0.0, 1.0, 2.0, 0.0, 1.0, 2.0], (n_queries, 1))
+    y[:of_two_grades] = np.minimum(y[:of_two_grades], 1.0)
+    offsets = np.arange(n_queries + 1) * n_docs
+    problem = RankingProblem.ndcg(y.ravel(), offsets, 3, position_weights=families(3)["linear"])
+    assert set(problem.ways[0]) == ways
 
 
 @pytest.mark.parametrize("n_grades", [2, 5, 40])

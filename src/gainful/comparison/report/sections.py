@@ -47,13 +47,13 @@ def answer(comparison: Comparison) -> str:
             names = [label for label in others if comparison.verdict(label, heading) == verdict]
             if names:
                 lead = "Significantly" if verdict else "Not significantly"
-                sentences.append(f"{lead} {words} the baseline {escape(comparison.baseline)}: {_named(names)}.")
+                sentences.append(f"{lead} {words} the baseline {escape(comparison.baseline)}: {_name_list(names)}.")
     warnings = [*comparison.cautions, *tables.problems(comparison)]
     notices = "".join(f"<li>{escape(line)}</li>" for line in warnings)
     return f"<p>{' '.join(sentences)}</p>" + (f'<ul class="notices">{notices}</ul>' if notices else "")
 
 
-def _named(labels: Sequence[str]) -> str:
+def _name_list(labels: Sequence[str]) -> str:
     shown = [escape(label) for label in labels[:MOST_NAMED]]
     return ", ".join(shown) + (f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else "")
 

@@ -44,7 +44,7 @@ class _Shape:
     n_values: int | None  # stored values of a CSR matrix, None for a dense one
     dtype: str
 
-    def expected(self, name: str, size: int) -> tuple[str, int] | None:
+    def array_type(self, name: str, size: int) -> tuple[str, int] | None:
         """Element type and length that array ``name`` must have; ``size`` is the length of text, which is free."""
         n, q = self.n_rows, self.n_queries
         known = {
@@ -169,7 +169,7 @@ class BinaryFile:
         query_ids = self._ids("query_id", slice(first, last))
         if query_ids is None:
             raise self._damage_error("the query ids are missing")
-        return RankingData.trusted(
+        return RankingData._build_unchecked(
             X=self._matrix(rows),
             y=self._grades(rows),
             offsets=self.offsets[first : last + 1] - self.offsets[first],
@@ -216,7 +216,7 @@ class BinaryFile:
         if not isinstance(place, dict):
             raise self._damage_error(f"the array {name} is missing")
         at, size = _count(place.get("at")), _count(place.get("size"))
-        expected = self.shape.expected(name, size)
+        expected = self.shape.array_type(name, size)
         if expected is None or at < 0 or size != expected[1] or at % ALIGNMENT:
             raise self._damage_error(f"the place or size of the array {name} is wrong")
         kind = expected[0]

@@ -354,7 +354,6 @@ class Spool:
         self.dtype, self.width = np.dtype(dtype), width
         self.row_bytes = self.dtype.itemsize * width
         self.file: Any = SpooledTemporaryFile(SPOOL_BYTES, dir=str(folder))  # noqa: SIM115 - closed by __exit__
-        self.in_memory = True
         self.end = 0
 
     def __enter__(self) -> Self:

@@ -433,7 +433,7 @@ class Reading:
         if order is not None:
             X, y = X[order], y[order]
             documents = None if documents is None else documents[order]
-        return RankingData.trusted(
+        return RankingData._build_unchecked(
             X=X,
             y=y,
             offsets=offsets,

@@ -216,7 +216,7 @@ class _Streaming(Reading):
         if self.is_sparse and X.shape[1] < self.n_features:
             X.resize((self.n_rows, self.n_features))
         documents = self._documents()
-        return RankingData.trusted(
+        return RankingData._build_unchecked(
             X=X,
             y=self.y,
             offsets=np.append(starts, self.n_rows).astype(np.int64),

@@ -147,7 +147,7 @@ class TableSource(Source):
             documents = as_id_array(found, "doc_ids")
         if roles["weight"] is not None:
             weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
-        return RankingData.trusted(
+        return RankingData._build_unchecked(
             X=X,
             y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
             offsets=offsets,

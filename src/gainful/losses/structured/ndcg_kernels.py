@@ -60,14 +60,20 @@ def top_candidates(scores, first, last, offsets, order, blocks, starts, A, way, 
         for b in range(blocks[q], blocks[q + 1]):
             keep = starts[b + 1] - starts[b]
             keep = m if m < keep else keep
-            for p in range(starts[b], starts[b] + keep):
-                _insert(scores[lo + order[p]], order[p], to, to + p - starts[b], top, rows)
-            worst = top[to + keep - 1]
-            for p in range(starts[b] + keep, starts[b + 1]):
-                x = scores[lo + order[p]]
-                if x > worst:
-                    _insert(x, order[p], to, to + keep - 1, top, rows)
-                    worst = top[to + keep - 1]
+            end, worst = starts[b] + keep, 0.0
+            for p in range(starts[b], starts[b + 1]):
+                row = order[p]
+                x = scores[lo + row]
+                if p >= end and not x > worst:
+                    continue
+                j = to + (p if p < end else end - 1) - starts[b]
+                while j > to and x > top[j - 1]:  # lower scores move down one place
+                    top[j] = top[j - 1]
+                    rows[j] = rows[j - 1]
+                    j -= 1
+                top[j] = x
+                rows[j] = row
+                worst = top[to + keep - 1]
             for j in range(to, to + keep):
                 top[j] -= centre
                 size += abs(top[j])
@@ -84,17 +90,6 @@ def _centre(scores, lo, n):
     for i in range(uint64(lo), uint64(lo + n)):
         total += scores[i]
     return total / n
-
-
-@helper
-def _insert(x, row, lowest, j, top, rows):
-    """Insert a score and its row in order among ``lowest`` … j; lower scores move down one place."""
-    while j > lowest and x > top[j - 1]:
-        top[j] = top[j - 1]
-        rows[j] = rows[j - 1]
-        j -= 1
-    top[j] = x
-    rows[j] = row
 
 
 @kernel

@@ -244,7 +244,7 @@ def _grow(spec: RoundSpec, blocks: Sequence[ScoredBlock], state: WorkerState, ne
 
 
 def _without_features(data: RankingData) -> RankingData:
-    return RankingData.trusted(
+    return RankingData._build_unchecked(
         X=np.empty((data.n_rows, 0)),
         y=data.y,
         offsets=data.offsets,
