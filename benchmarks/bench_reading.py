@@ -1,5 +1,6 @@
 """Reading LETOR text: time against scikit-learn's loader, peak memory against the resulting arrays. Converting it to
-binary: time and peak memory against reading and writing the whole file.
+binary: time and peak memory against reading and writing the whole file. What it costs to check tables and .gnf, and to
+read text without rows.
 
 The file resembles MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
 few of them tiny. Both readers must give the same values, to the last bit.
@@ -10,14 +11,18 @@ from __future__ import annotations
 import gzip
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from gainful.data.synthetic import make_artificial
 from gainful.formats import read, write
 from gainful.formats.convert import convert
+from gainful.formats.table import reader as table_reader
 from harness import Row, best_time, main, peak_memory
 
 N_ROWS, N_FEATURES, PER_QUERY = 75_000, 136, 120
@@ -103,7 +108,82 @@ def convert_rows(path: Path, what: str) -> Iterator[Row]:
     yield Row(subject, "peak memory", peak_memory(setup, one), "read, then write", peak_memory(setup, other), "MiB")
 
 
+def checks_row(folder: Path, suffix: str, wanted: float | None) -> Row:
+    """Reading a table with every text and offset checked, against reading it unchecked."""
+    data = make_artificial(2000, n_docs=100, n_features=20, seed=0)
+    documents = [f"document-{i}" for i in range(data.n_rows)]
+    path = folder / f"checked{suffix}"
+    write(data.replace(query_ids=np.array([f"query-{q}" for q in range(2000)]), doc_ids=np.array(documents)), path)
+    checked, unchecked = interleaved(lambda: read(path), lambda: read_unchecked(path))
+    return Row(
+        subject=f"read {suffix} with text ids, {data.n_rows:,} × {data.n_features}",
+        measure="processor time",
+        ours=checked,
+        peer="the same without validation",
+        theirs=unchecked,
+        unit="s",
+        wanted=wanted,
+    )
+
+
+def read_unchecked(path: Path) -> None:
+    with patch.object(table_reader, "check_table", lambda table: None):
+        read(path)
+
+
+def binary_row(folder: Path) -> Row:
+    data = make_artificial(2000, n_docs=100, n_features=136, seed=0)
+    path = folder / "checked.gnf"
+    write(data, path)
+    checked, unchecked = interleaved(lambda: read(path).X.sum(), lambda: read(path, verify=False).X.sum())
+    return Row(
+        subject=f"open .gnf and go through it once, {data.n_rows:,} × {data.n_features}",
+        measure="processor time",
+        ours=checked,
+        peer="verify=False",
+        theirs=unchecked,
+        unit="s",
+        notes={"GB": data.X.nbytes / 1e9},
+    )
+
+
+def blank_rows(folder: Path) -> Iterator[Row]:
+    """Text without rows against text of short rows of the same size."""
+    size = 30_000_000
+    row = b"1 qid:1 1:2 2:3\n"
+    for suffix in (".txt", ".txt.gz"):
+        data = folder / f"data{suffix}"
+        _write_text(data, row * (size // len(row)))
+        for what, line in (("blank lines", b"\n"), ("comments", b"#abc\n")):
+            path = folder / f"blank{suffix}"
+            _write_text(path, line * (size // len(line)) + row)
+            ours, theirs = interleaved(lambda p=path: read(p), lambda p=data: read(p))  # type: ignore[misc]
+            yield Row(
+                f"read 30 MB of {what}, {suffix}", "processor time", ours, "30 MB of short rows", theirs, "s", 0.5
+            )
+
+
+def _write_text(path: Path, text: bytes) -> None:
+    path.write_bytes(gzip.compress(text, 1) if path.suffix == ".gz" else text)
+
+
+def interleaved(one: Callable[[], object], other: Callable[[], object], repeat: int = 5) -> tuple[float, float]:
+    """The least processor time of each; they take turns, so that both see the same machine."""
+    times: list[list[float]] = [[], []]
+    for _ in range(repeat):
+        for call, taken in zip((one, other), times, strict=True):
+            start = time.process_time()
+            call()
+            taken.append(time.process_time() - start)
+    return min(times[0]), min(times[1])
+
+
 def rows() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in (".arrow", ".parquet"):
+            yield checks_row(Path(folder), suffix, wanted=1 / 1.3)
+        yield binary_row(Path(folder))
+        yield from blank_rows(Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         plain, packed = Path(folder) / "train.txt", Path(folder) / "train.txt.gz"
         write_file(plain)

@@ -188,6 +188,14 @@ def test_arrays_of_unknown_lengths_learn_them(data, client):
     assert_same(found, gainful.RegressionRanker().fit(data.replace(query_weights=None)))
 
 
+def test_a_column_that_one_partition_lacks(data, client):
+    whole = table(data)
+    parts = [whole[:300], whole[300:].drop(columns=NAMES[0])]
+    frame = dd.from_map(lambda i: parts[i], [0, 1], meta=whole[:0], enforce_metadata=False)
+    with pytest.raises(DataError, match=rf"partition 1 of X has no column '{NAMES[0]}', which other partitions have"):
+        gainful.RegressionRanker().fit(frame, "grade", qid="query")
+
+
 @pytest.mark.filterwarnings("ignore::gainful.cluster.collections.ShuffledWarning")
 def test_series_beside_a_frame_go_row_by_row(data, client):
     """Whatever their index, as in memory; where partitions differ, the index decides or a line says what to do."""

@@ -164,7 +164,7 @@ def test_largest_index(tmp_path: Path) -> None:
 
 def test_dense_matrix_that_does_not_fit(tmp_path: Path) -> None:
     text = "".join(f"0 qid:{i} 2147483647:1\n" for i in range(3000))
-    with pytest.raises(FormatError, match="do not fit into memory as a dense matrix; pass sparse=True"):
+    with pytest.raises(FormatError, match=r"would take 51\.5 TB of memory; the limit is .*: pass sparse=True"):
         read(put(tmp_path, text), sparse=False)
 
 

@@ -51,7 +51,7 @@ def make_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor_stream.LetorSource.__init__, "__kwdefaults__", {"chunk_bytes": 1})
     kept = table_stream.TableSource.__init__.__kwdefaults__ | {"piece_rows": 2, "chunk_bytes": 300}
     monkeypatch.setattr(table_stream.TableSource.__init__, "__kwdefaults__", kept)
-    monkeypatch.setattr(binary_stream.BinarySource.__init__, "__kwdefaults__", {"piece_rows": 2})
+    monkeypatch.setattr(binary_stream.BinarySource.__init__, "__kwdefaults__", {"piece_rows": 2, "verify": True})
 
 
 def assert_same(a: RankingData, b: RankingData, *, signs: bool = True) -> None:
@@ -172,7 +172,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "options"),
     [
-        ("a.csv", "qid,y,a\n1,0,0x10\n1,1,3\n2,0,\n", {}),
+        ("a.csv", "qid,y,a\n1,0,16\n1,1,3\n2,0,\n", {}),
         ("a.csv", "qid,y,a\n1,0,\n1,1,\n2,0,\n", {}),
         ("a.csv", "qid,y,a,b\n1,0,true,1\n2,1,false,2\n1,0,true,3\n", {}),
         ("a.csv", "qid,y,a,b,name\n1,0,1.5,2,\"x,\ny\"\n2,1,2,3,z\n", {"features": ["b", "a"]}),

@@ -220,8 +220,9 @@ def write_large(path: Path, n_rows: int, *, interleaved: bool) -> int:
         path.write_text("".join(f"0 qid:{q} {ends[i % 1000]}\n" for i, q in enumerate(qid.tolist())))
     else:
         X = X[np.arange(n_rows) % 1000]
-        grouped = RankingData.from_rows(X, np.zeros(n_rows), np.arange(n_rows))
-        write(grouped.replace(query_ids=qid), path)  # a row for each query, so that they stand as we like
+        data = RankingData.from_rows(X, np.zeros(n_rows), qid if path.suffix == ".gnf" else np.arange(n_rows))
+        # in a table, a row for each query, so that they stand as we like
+        write(data if path.suffix == ".gnf" else data.replace(query_ids=qid), path)
     return n_rows * 256 * 8
 
 

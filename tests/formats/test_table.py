@@ -115,7 +115,7 @@ def test_a_feature_called_weight(tmp_path: Path) -> None:
         (pa.array(["a"]), "text"),
         (pa.array([0], pa.timestamp("s")), "dates or times"),
         (pa.array([[1]]), "lists or records"),
-        (pa.array([b"a"]), "bytes"),
+        (pa.array([b"a"]), "bytes, or text that is not UTF-8"),
     ],
 )
 def test_types_are_named_in_plain_words(column: Any, held: str) -> None:

@@ -113,7 +113,7 @@ def compare(
         "prune": prune,
         "n_jobs": jobs,
         "store": store,
-        "read_options": read_options(format, merge, read),
+        "read_options": read_options(format, merge, read, memory_limit),
     }
     few = rankers == DEFAULT_RANKERS and losses is None and models is None
 

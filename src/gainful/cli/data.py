@@ -20,6 +20,7 @@ def info(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Describe a data file: queries, documents, grades, features, missing values, likely mistakes."""
@@ -28,7 +29,7 @@ def info(
     from gainful.data.checks import check_data
     from gainful.formats import columns_of
 
-    how = read_options(format, merge, read)
+    how = read_options(format, merge, read, memory_limit)
     rows = load_data(data, how)
     description, findings, columns = rows.describe(), check_data(rows), columns_of(data, **how)
     if json:
@@ -62,6 +63,7 @@ def convert(
     to: Annotated[str | None, typer.Option("--to", help="Format to write. Default: by suffix.")] = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     write: Annotated[
         list[str] | None,
         typer.Option("--write", metavar="NAME=VALUE", help="Option of the format to write. Repeatable."),
@@ -81,7 +83,7 @@ def convert(
     from gainful.cli.inputs import parse_format_options, read_options
     from gainful.formats.convert import convert as convert_data
 
-    reading = read_options(format, merge, read)
+    reading = read_options(format, merge, read, memory_limit)
     how = parse_format_options(write)
     reading.pop("format", None)
     watch_compilation()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from gainful.cli.console import status, warn, watch_compilation
 from gainful.data.checks import check_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.errors import FormatError, ParameterError
+from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats import read
+from gainful.formats.files import check_readable
+from gainful.formats.letor.lines import read_number
 from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
@@ -22,9 +25,13 @@ if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
 
 
-def read_options(format: str | None, merge: bool, settings: list[str] | None) -> dict[str, Any]:
-    """Keywords for :func:`gainful.read` from ``--format``, ``--merge`` and ``--read NAME=VALUE``."""
+def read_options(
+    format: str | None, merge: bool, settings: list[str] | None, memory_limit: str | None = None
+) -> dict[str, Any]:
+    """Keywords for :func:`gainful.read` from the options of a command."""
     options = parse_format_options(settings)
+    if memory_limit is not None:
+        options["max_bytes"] = memory_limit
     if merge:
         options["merge"] = True
     return options | ({"format": format} if format else {})
@@ -87,20 +94,18 @@ def load_model(path: Path) -> Ranker:
 
 def read_scores(path: Path, n_rows: int) -> Array:
     """One score per line, as ``gainful predict`` writes them, in the order of the rows."""
-    try:
-        lines = path.read_text().split("\n")
-    except FileNotFoundError as error:
-        raise FormatError("no such file", path=path) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError("neither a model file nor a text file with one score per line", path=path) from error
+    check_readable(path)
+    lines = path.read_bytes().split(b"\n")
     while lines and not lines[-1].strip():
         lines.pop()
     scores = np.empty(len(lines))
     for i, line in enumerate(lines):
-        try:
-            scores[i] = float(line)
-        except ValueError as error:
-            raise FormatError(f"expected one score, found {line.strip()[:40]!r}", path=path, line=i + 1) from error
+        score = read_number(line.strip())
+        if score is None or not math.isfinite(score):
+            found = shorten(line[:80].decode("utf-8", "replace").strip(), 40)
+            hint = "" if i else "; give a model file, or a text file with one score per line"
+            raise FormatError(f"expected one score, a finite number, found {found}{hint}", path=path, line=i + 1)
+        scores[i] = score
     if len(scores) != n_rows:
         raise FormatError(f"there are {len(scores)} scores for {n_rows} rows of data", path=path)
     return scores

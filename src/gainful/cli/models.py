@@ -74,7 +74,7 @@ def train(
     resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
     if resume is not None:
         model._refuse_checkpoint()
-    how = read_options(format, merge, read)
+    how = read_options(format, merge, read, memory_limit)
     least = None if start is None else model.n_features_in_
     paths = {"data": data} if valid is None else {"data": data, "valid": valid}
     parts = {name: open_data(path, how, least, cluster) for name, path in paths.items()}
@@ -122,6 +122,7 @@ def predict(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Score every row of the data: one score per line, in the order of the rows; higher is better."""
@@ -132,7 +133,7 @@ def predict(
     if output is not None:
         refuse_unwritable(output)
     fitted = load_model(model)
-    rows = open_data(data, read_options(format, merge, read), fitted.n_features_in_, cluster)
+    rows = open_data(data, read_options(format, merge, read, memory_limit), fitted.n_features_in_, cluster)
     blocks = scores_by_block(fitted, rows)
     texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
@@ -160,6 +161,7 @@ def evaluate(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a model, or scores from any source, on data with grades."""
@@ -172,7 +174,7 @@ def evaluate(
     measures = parse_metrics(metrics, convention, relevant)
     fitted = load_model(model) if is_model(model) else None
     width = None if fitted is None else fitted.n_features_in_
-    rows = open_data(data, read_options(format, merge, read), width, cluster)
+    rows = open_data(data, read_options(format, merge, read, memory_limit), width, cluster)
     names = headings(measures)
     if fitted is not None:
         found = values_of_model(fitted, rows, list(names))

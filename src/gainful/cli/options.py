@@ -51,7 +51,7 @@ MemoryLimit = Annotated[
         "--memory-limit",
         metavar="SIZE",
         callback=_limit_memory,
-        help="Memory to use, such as 8GB; off for no limit. Default: what the process may take.",
+        help="Memory that data and training may take, such as 8GB; off: no limit. Default: what is free.",
     ),
 ]
 

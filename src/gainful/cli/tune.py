@@ -92,7 +92,7 @@ def tune(
         "store": store,
         "seed": seed,
         "label": ranker,
-        "read_options": read_options(format, merge, read),
+        "read_options": read_options(format, merge, read, memory_limit),
     }
     watch_compilation()
     run_with_progress(

@@ -295,6 +295,9 @@ def _frame_parts(frame: Any, names: dict[str, str], features: list[str], what: s
 def _rows_from_frame(name: str, part: Any, names: dict[str, str], features: list[str]) -> RankingData | None:
     if PLACE in names:
         part = part.sort_values(names[PLACE], kind="stable")
+    absent = [column for column in (*names.values(), *features) if column not in part.columns]
+    if absent:
+        raise DataError(f"{name} has no column {absent[0]!r}, which other partitions have")
     weight = part[names[WEIGHT]] if WEIGHT in names else None
     return _rows(name, part[features], part[names[GRADE]], part[names[QUERY]], weight)
 

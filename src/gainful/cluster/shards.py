@@ -122,7 +122,9 @@ def _n_rows(path: str) -> int:
 
 def _cuts(path: str, rows: float) -> list[tuple[int, int, int]]:
     """Queries of each block, first and last, and its rows: blocks of about ``rows`` rows each."""
-    offsets = _open(path).offsets
+    opened = _open(path)
+    opened.refuse_repeated_query()
+    offsets = opened.offsets
     count = max(1, round(int(offsets[-1]) / rows))
     inner = np.searchsorted(offsets, [int(offsets[-1]) * i // count for i in range(1, count)])
     ends = np.unique([0, *inner, len(offsets) - 1]).tolist()

@@ -76,6 +76,11 @@ def _is_nullable_number(column: Any) -> bool:
 
 def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
     is_arrow = hasattr(frame, "column_names")
+    if is_arrow and hasattr(frame, "validate"):
+        try:
+            frame.validate()  # lengths only: values that this process made are trusted
+        except ValueError as error:
+            raise DataError(f"{what} is not a valid Arrow table: {error}") from None
     names = list(frame.column_names if is_arrow else frame.columns)
     columns = [frame.column(name) if is_arrow else frame[name] for name in names]
     arrays = []

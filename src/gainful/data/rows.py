@@ -57,6 +57,8 @@ def as_id_array(ids: Any, what: str) -> Array:
         array = np.empty(len(ids), dtype=object)  # NumPy would turn [1, "1"] into two equal strings
         array[:] = ids
     else:
+        if isinstance(ids, (list, tuple)):
+            _refuse_final_nul(ids, what)
         array = column_to_numpy(ids)
     if array.ndim != 1:
         raise DataError(f"{what} must have one dimension, had {array.ndim}")
@@ -66,12 +68,20 @@ def as_id_array(ids: Any, what: str) -> Array:
             raise DataError(f"{what} of row {missing[0]} is missing")
         types = {type(value) for value in array}
         if types == {str}:
+            _refuse_final_nul(array.tolist(), what)
             return array.astype(str)
         if types == {int}:
             return np.array(array.tolist())
     elif array.dtype.kind in "fmM" and np.isnan(array).any():
         raise DataError(f"{what} of row {int(np.flatnonzero(np.isnan(array))[0])} is missing")
     return array
+
+
+def _refuse_final_nul(ids: Sequence[Any], what: str) -> None:
+    """Raise for a text that ends in NUL, which NumPy drops: "a" and "a\\0" would become one id."""
+    row = next((i for i, value in enumerate(ids) if isinstance(value, str) and value.endswith("\0")), None)
+    if row is not None:
+        raise DataError(f"{what} of row {row} ends in a NUL character, {ids[row]!r}; remove it")
 
 
 def _is_missing(value: Any) -> bool:
@@ -336,7 +346,19 @@ def check_names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]
     names = tuple(str(name) for name in names)
     if len(names) != n_features:
         raise DataError(f"there are {len(names)} feature names for {n_features} features")
+    odd = next((name for name in names if not is_unicode(name)), None)
+    if odd is not None:
+        raise DataError(f"feature name {odd!r} is not valid Unicode text")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"feature name {twice!r} is given twice")
     return names
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be encoded, that is, has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

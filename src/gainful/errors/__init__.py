@@ -157,7 +157,8 @@ def wording(python: str, command_line: str) -> str:
     return command_line if _on_command_line else python
 
 
-OWN_OPTIONS = ("format", "merge")  # reader options that are command-line options too; others follow --read
+# reader options that are command-line options too; others follow --read
+OWN_OPTIONS = {"format": "--format", "merge": "--merge", "max_bytes": "--memory-limit"}
 
 
 def option(name: str, value: object = ...) -> str:
@@ -174,7 +175,7 @@ def option(name: str, value: object = ...) -> str:
         setting = f"{name}={shell}"
         plain = setting.replace("…", "")  # a placeholder needs no quotes
         return wording(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
-    return wording(f"{name}={python}", f"--{name}" if value is True else f"--{name} {shell}")
+    return wording(f"{name}={python}", OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
 
 
 def shorten(value: object, limit: int = 60) -> str:

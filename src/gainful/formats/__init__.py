@@ -68,7 +68,9 @@ FORMATS = {
 def read(path: PathLike, format: str | None = None, **options: Any) -> RankingData:
     """Read ranking data: LETOR/SVMlight text, Parquet, Arrow, CSV, TSV or gainful's binary.
 
-    ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format.
+    ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format. All of
+    gainful's own take ``max_bytes``: refuse a file that needs more memory, a number or text such as "4GB"; by default
+    the limit is what is free. Everything in the file is checked; a damaged one raises :class:`FormatError`.
     """
     check_readable(path)
     chosen = format_of(path, format)

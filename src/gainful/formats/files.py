@@ -105,16 +105,19 @@ class Chunk:
     release: Callable[[], None]
 
 
-def text_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
+def text_chunks(
+    path: PathLike, chunk_bytes: int, check_size: Callable[[int], None] = lambda size: None
+) -> Iterator[Chunk]:
     """The file as chunks of whole lines of about ``chunk_bytes``; a byte order mark at the start is skipped.
 
     A plain file is mapped: its pages come from the system's cache and leave memory when the chunk is released. A
-    compressed one is decompressed on demand.
+    compressed one is decompressed on demand; ``check_size`` gets the size of each chunk while it grows, since a line
+    may be long, and may raise.
     """
     check_readable(path)
     if compression_of(path) is None:
         return _mapped_chunks(path, chunk_bytes)
-    return _decompressed_chunks(path, chunk_bytes)
+    return _decompressed_chunks(path, chunk_bytes, check_size)
 
 
 def _mapped_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
@@ -136,7 +139,7 @@ def forget_pages(pages: mmap.mmap, start: int, stop: int) -> None:
         pages.madvise(mmap.MADV_DONTNEED, first, stop - first)
 
 
-def _decompressed_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
+def _decompressed_chunks(path: PathLike, chunk_bytes: int, check_size: Callable[[int], None]) -> Iterator[Chunk]:
     pending: list[bytes] = []
     held = 0
     first = True
@@ -145,6 +148,7 @@ def _decompressed_chunks(path: PathLike, chunk_bytes: int) -> Iterator[Chunk]:
             raw, first = raw.removeprefix(UTF8_MARK), False
         pending.append(raw)
         held += len(raw)
+        check_size(held)
         newline = raw.rfind(b"\n") + 1
         if held >= chunk_bytes and newline:
             pending[-1] = raw[:newline]
@@ -197,7 +201,7 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     mode = _check_target(target, path)
     try:
         with new_file(target.parent) as (descriptor, temporary):
-            with os.fdopen(descriptor, "wb", buffering=BUFFER_BYTES) as file:
+            with os.fdopen(descriptor, "w+b", buffering=BUFFER_BYTES) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

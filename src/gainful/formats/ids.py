@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.errors import FormatError, shorten
+from gainful.errors import DataError, FormatError, shorten
 from gainful.formats.files import PathLike
+from gainful.formats.limits import LONGEST_ID
 
 
 def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
@@ -30,6 +33,16 @@ def plain_ids(ids: Array, what: str, path: PathLike) -> Array:
         "strings first",
         path=path,
     )
+
+
+def check_ids(texts: Iterable[str | None], what: str) -> None:
+    """Refuse ids that are too long, and NULs, which NumPy drops at the end of a text."""
+    for text in texts:
+        if text is not None and (len(text) > LONGEST_ID // 4 or "\0" in text):
+            if "\0" in text:
+                raise DataError(f"the {what} holds a NUL character: {shorten(text)}")
+            if len(text.encode()) > LONGEST_ID:
+                raise DataError(f"the {what} is longer than {LONGEST_ID:,} bytes: {shorten(text[:100])}")
 
 
 def encode(text: str, what: str, path: PathLike) -> bytes:

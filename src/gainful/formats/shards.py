@@ -11,9 +11,10 @@ from gainful.compute.memory import available_memory
 from gainful.data.blocks import LocalBlocks, in_blocks
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
-from gainful.errors import DataError, FormatError
+from gainful.errors import DataError, FormatError, option
 from gainful.formats import format_of, known_suffixes, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
+from gainful.formats.limits import parse_size
 
 MOST_OF_MEMORY = 0.5  # share that shards may take if they cannot be mapped
 EXPANDED = 4.0  # rough growth of compressed values
@@ -22,7 +23,7 @@ EXPANDED = 4.0  # rough growth of compressed values
 def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None = None, **options: Any) -> ShardedData:
     """The blocks of a folder of shards, a list of files or one file, in this process."""
     files = shard_files(path, format)
-    _refuse_too_much(files, format)
+    _refuse_too_much(files, format, options.get("max_bytes"))
     room_for_files(sum(format_of(file, format).mapped for file in files))
     blocks: list[RankingData] = []
     names: list[str] = []
@@ -66,12 +67,14 @@ def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts], file.name
 
 
-def _refuse_too_much(files: list[Path], format: str | None) -> None:
-    """Raise if files that must be read whole are larger than memory."""
+def _refuse_too_much(files: list[Path], format: str | None, max_bytes: int | str | None = None) -> None:
+    """Raise if files that must be read whole are larger than memory, or than the limit that was given."""
     held = [file for file in files if not format_of(file, format).mapped]
-    size, free = sum(file.stat().st_size for file in held), available_memory()
-    if free is not None and EXPANDED * size > MOST_OF_MEMORY * free:
+    free = available_memory()
+    limit = parse_size(max_bytes) if max_bytes is not None else None if free is None else MOST_OF_MEMORY * free
+    size = sum(file.stat().st_size for file in held)
+    if limit is not None and EXPANDED * size > limit:
         raise DataError(
             f"{len(held)} files of {size / 2**30:.1f} GiB must be read whole and may not fit in memory; gainful "
-            "data convert writes them as .gnf, which is mapped"
+            f"data convert writes them as .gnf, which is mapped; or raise the limit with {option('max_bytes')}"
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gainful.errors import FormatError, ParameterError
+from gainful.formats.files import check_readable
 
 SHORTEST_TOKEN = 16
 MIB = 1 << 20
@@ -90,10 +91,9 @@ def is_loopback(host: str) -> bool:
 
 def read_token(path: str | Path) -> str:
     """The token on the first line of a file."""
+    check_readable(path)
     try:
         lines = Path(path).read_text().strip().splitlines()
-    except FileNotFoundError as error:
-        raise FormatError("there is no such file", path=path) from error
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError("not a text file with a token", path=path) from error
     if len(lines) != 1:

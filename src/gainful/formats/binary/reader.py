@@ -5,9 +5,10 @@ Layout, little-endian::
     8 bytes   magic            4 bytes  version         4 bytes  length of the header
     4 bytes   CRC-32 of the header                      4 bytes  zero
     header    JSON: the shape of the data and the start of each array
-    arrays    each at a multiple of 64 bytes
+    arrays    each at a multiple of 64 bytes; the last holds the CRC-32 of every MiB of the others
 
 Reading executes nothing from the file. Every length is checked against the file before anything is mapped or allocated.
+Files written before there were checksums are read without them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, refuse_infinite
+from gainful.data.rows import Array, first_duplicate, is_unicode, refuse_infinite, row_chunks
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats.binary.writer import ALIGNMENT, CHUNK_VALUES, MAGIC, PREFIX, VERSION
+from gainful.formats.binary.writer import ALIGNMENT, CHECKED_BYTES, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
 from gainful.formats.files import PathLike, check_readable, forget_pages
-from gainful.formats.ids import string_array
+from gainful.formats.ids import check_ids, string_array
+from gainful.formats.limits import MemoryLimit
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class _Shape:
             "doc_id_ends": ("<i8", n + 1),
             "doc_id_text": ("|u1", size),
             "query_weights": ("<f8", q),
+            "checksums": ("<u4", size),
         }
         value = "<f4" if self.dtype == "float32" else "<f8"
         if self.n_values is None:
@@ -68,24 +71,25 @@ class _Shape:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read(path: PathLike, *, mmap: bool = True) -> RankingData:
+def read(path: PathLike, *, mmap: bool = True, verify: bool = True, max_bytes: int | str | None = None) -> RankingData:
     """Read a binary file. With ``mmap`` (the default) the values stay in the file until they are used.
 
-    So do the grades, and document ids that are integers. Grades, offsets, ids, weights and the columns of a CSR matrix
-    are checked. The values of the matrix are checked only with ``mmap=False``.
+    So do the grades, and document ids that are integers. Everything is checked: checksums, grades, offsets, ids,
+    weights, the columns of a CSR matrix, and that values are finite or NaN. ``verify=False`` skips the values of the
+    matrix, so that opening a file does not read them. ``max_bytes`` limits the memory for what is not mapped, a number
+    or text such as "4GB"; by default it is what is free.
     """
-    check_mmap(mmap)
-    opened = BinaryFile(path, mapped=mmap)
-    data = opened.part(0, opened.n_queries)
-    if not mmap:
-        with _damage(path):
-            refuse_infinite(data.X)
-    return data
+    check_options(mmap, verify)
+    opened = BinaryFile(path, mapped=mmap, verify=verify)
+    opened.check_memory(MemoryLimit(path, max_bytes))
+    opened.refuse_repeated_query()
+    return opened.part(0, opened.n_queries)
 
 
-def check_mmap(mmap: Any) -> None:
-    if not isinstance(mmap, bool):
-        raise ParameterError.of("read", "mmap", "True or False", mmap)
+def check_options(mmap: Any, verify: Any) -> None:
+    for name, value in (("mmap", mmap), ("verify", verify)):
+        if not isinstance(value, bool):
+            raise ParameterError.of("read", name, "True or False", value)
 
 
 @contextmanager
@@ -125,10 +129,13 @@ def _read_header(path: PathLike, size: int) -> tuple[dict[str, Any], int]:
 
 
 class BinaryFile:
-    """An open file whose header, offsets and weights have been read and checked; queries are read on demand."""
+    """An open file whose header, offsets and weights have been read and checked; queries are read on demand.
 
-    def __init__(self, path: PathLike, *, mapped: bool = True):
-        self.path, self.mapped = path, mapped
+    Without ``verify``, the values of the matrix are not checked.
+    """
+
+    def __init__(self, path: PathLike, *, mapped: bool = True, verify: bool = True):
+        self.path, self.mapped, self.verify = path, mapped, verify
         self.size = check_readable(path)
         self.header, self.start = _read_header(path, self.size)
         self.shape = self._shape()
@@ -140,6 +147,8 @@ class BinaryFile:
             raise FormatError("the file is cut short", path=path)
         with open(path, "rb") as file:
             self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.checksums = self._read_checksums()
+        self.is_checked = np.zeros(len(self.checksums), dtype=bool)
         self.offsets = self._small("offsets")
         if self.offsets[0] != 0 or self.offsets[-1] != self.shape.n_rows or (np.diff(self.offsets) <= 0).any():
             raise self._damage_error("the offsets of the queries do not increase to the number of rows")
@@ -169,6 +178,20 @@ class BinaryFile:
             feature_names=self.feature_names,
             query_weights=None if self.query_weights is None else self.query_weights[first:last],
         )
+
+    def check_memory(self, limit: MemoryLimit) -> None:
+        """Refuse a file whose arrays, except those that are mapped, take too much memory."""
+        texts = ("query_id_text", "doc_id_text", "query_id_ends", "doc_id_ends")
+        held = texts if self.mapped else [name for name in self.places if name != "checksums"]
+        sizes = [self._place(name) for name in held if name in self.places]
+        limit.check(sum(size * np.dtype(kind).itemsize for kind, size, _ in sizes), "the data")
+
+    def refuse_repeated_query(self) -> None:
+        """Raise if two queries have the same id."""
+        ids = self._ids("query_id", slice(0, self.n_queries))
+        twice = None if ids is None else first_duplicate(ids)
+        if twice is not None:
+            raise self._damage_error(f"query {twice!r} is there twice")
 
     def release(self) -> None:
         """Drop the pages read so far; they are read again when they are used."""
@@ -201,21 +224,49 @@ class BinaryFile:
             raise FormatError("the file is cut short", path=self.path)
         return kind, size, self.start + at
 
+    def _read_checksums(self) -> Array:
+        """The CRC-32 of each stretch of the arrays; none in files that were written before there were any."""
+        if "checksums" not in self.places:
+            return np.empty(0, dtype=np.uint32)
+        kind, size, at = self._place("checksums")
+        raw = self.pages[at : at + size * np.dtype(kind).itemsize]
+        if zlib.crc32(raw) != self.places["checksums"].get("crc") or size != -(-(at - self.start) // CHECKED_BYTES):
+            raise self._damage_error("the checksums do not match theirs")
+        return _native(np.frombuffer(raw, dtype=kind))
+
+    def _check_bytes(self, at: int, size: int) -> None:
+        """Refuse bytes of the file that do not match their checksums; each stretch is checked once."""
+        if not len(self.checksums):
+            return
+        end = self._place("checksums")[2]
+        first, last = (at - self.start) // CHECKED_BYTES, -(-(at + size - self.start) // CHECKED_BYTES)
+        for i in (np.flatnonzero(~self.is_checked[first:last]) + first).tolist():
+            start = self.start + i * CHECKED_BYTES
+            stop = min(start + CHECKED_BYTES, end)
+            if zlib.crc32(memoryview(self.pages)[start:stop]) != self.checksums[i]:
+                raise self._damage_error(f"bytes {start:,} to {stop:,} do not match their checksum")
+            self.is_checked[i] = True
+            forget_pages(self.pages, start, stop)
+
     def _small(self, name: str, start: int = 0, stop: int | None = None) -> Array:
         """An array, or part of it, read into memory."""
         kind, size, at = self._place(name)
         count = (size if stop is None else stop) - start
+        self._check_bytes(at + start * np.dtype(kind).itemsize, count * np.dtype(kind).itemsize)
         array = np.fromfile(self.path, dtype=kind, count=count, offset=at + start * np.dtype(kind).itemsize)
         if len(array) != count:
             raise FormatError("the file is cut short", path=self.path)
         return _native(array)
 
-    def _values(self, name: str) -> Array:
-        """An array mapped from the file, or read if mapping was declined."""
+    def _values(self, name: str, which: slice, *, verify: bool = True) -> Array:
+        """Part of an array mapped from the file, or read if mapping was declined."""
         kind, size, at = self._place(name)
         if not self.mapped or size == 0:
-            return self._small(name)
-        return _native(np.frombuffer(self.pages, dtype=kind, count=size, offset=at))
+            return self._small(name, which.start, which.stop)
+        itemsize = np.dtype(kind).itemsize
+        if verify:
+            self._check_bytes(at + which.start * itemsize, (which.stop - which.start) * itemsize)
+        return _native(np.frombuffer(self.pages, dtype=kind, count=size, offset=at)[which])
 
     def _chunks_of(self, array: Array) -> Iterator[tuple[int, Array]]:
         """(start, chunk) of an array that is checked from end to end, each with the first value of the next.
@@ -228,7 +279,7 @@ class BinaryFile:
                 self.release()
 
     def _grades(self, rows: slice) -> Array:
-        y = self._values("y")[rows]
+        y = self._values("y", rows)
         for _, chunk in self._chunks_of(y):
             if not (np.isfinite(chunk).all() and (chunk >= 0).all()):
                 raise self._damage_error("a grade is negative or not finite")
@@ -237,7 +288,9 @@ class BinaryFile:
     def _matrix(self, rows: slice) -> Any:
         shape = self.shape
         if shape.n_values is None:
-            return self._values("X").reshape(shape.n_rows, shape.n_features)[rows]
+            cells = slice(rows.start * shape.n_features, rows.stop * shape.n_features)
+            values = self._values("X", cells, verify=self.verify)
+            return self._check_finite(values.reshape(rows.stop - rows.start, shape.n_features), rows.start)
         from scipy import sparse
 
         indptr = self._small("indptr", rows.start, rows.stop + 1)
@@ -246,11 +299,24 @@ class BinaryFile:
         if not (starts_well and ends_well) or (np.diff(indptr) < 0).any():
             raise self._damage_error("the rows of the sparse matrix are out of order")
         cells = slice(int(indptr[0]), int(indptr[-1]))
-        indices = self._values("indices32" if "indices32" in self.places else "indices")[cells]
+        indices = self._values("indices32" if "indices32" in self.places else "indices", cells)
         indptr -= cells.start
         self._check_columns(indices, indptr)
         X: Any = sparse.csr_matrix((len(indptr) - 1, shape.n_features), dtype=shape.dtype)
-        X.data, X.indices, X.indptr = self._values("data")[cells], indices, indptr.astype(indices.dtype)
+        X.data = self._values("data", cells, verify=self.verify)
+        X.indices, X.indptr = indices, indptr.astype(indices.dtype)
+        return self._check_finite(X, rows.start)
+
+    def _check_finite(self, X: Any, first_row: int) -> Any:
+        """The matrix; infinite values are refused unless checking was declined. Mapped pages are dropped on the way."""
+        if not self.verify:
+            return X
+        width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz / X.shape[0]
+        for rows in row_chunks(X.shape[0], width):
+            with _damage(self.path):
+                refuse_infinite(X[rows], first_row + rows.start)
+            if self.mapped:
+                self.release()
         return X
 
     def _check_columns(self, indices: Array, indptr: Array) -> None:
@@ -266,7 +332,7 @@ class BinaryFile:
     def _ids(self, name: str, which: slice) -> Array | None:
         """Ids of queries or rows; texts are decoded, integer ids of rows stay in the file."""
         if f"{name}s" in self.places:
-            numbers = self._values(f"{name}s")[which]
+            numbers = self._values(f"{name}s", which)
             return numbers if name == "doc_id" else np.array(numbers)
         if f"{name}_ends" not in self.places:
             return None
@@ -277,9 +343,12 @@ class BinaryFile:
             raise self._damage_error(f"the texts of the {name}s are out of order")
         text = self._small(f"{name}_text", int(ends[0]), int(ends[-1])).tobytes()
         try:
-            return string_array([text[a:b].decode("utf-8") for a, b in _spans(ends - ends[0])])
+            texts = [text[a:b].decode("utf-8") for a, b in _spans(ends - ends[0])]
         except UnicodeDecodeError:
             raise self._damage_error(f"a {name} is not UTF-8 text") from None
+        with _damage(self.path):
+            check_ids(texts, "query id" if name == "query_id" else "document id")
+        return string_array(texts)
 
     def _size(self, name: str) -> int:
         return self.shape.n_queries if name == "query_id" else self.shape.n_rows
@@ -289,6 +358,7 @@ class BinaryFile:
         if names is None:
             return None
         is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        is_list = is_list and all(map(is_unicode, names))
         if not is_list or len(names) != self.shape.n_features or len(set(names)) != len(names):
             raise self._damage_error("the feature names are wrong")
         return tuple(names)

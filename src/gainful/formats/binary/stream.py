@@ -9,23 +9,31 @@ from pathlib import Path
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.formats.binary.reader import BinaryFile, check_mmap
+from gainful.formats.binary.reader import BinaryFile, check_options
+from gainful.formats.limits import MemoryLimit
 from gainful.formats.sources import Layout, Source, common_layout, rows_in_piece
 
 
-def open_source(paths: Sequence[Path], *, mmap: bool = True) -> Source:
-    """The files as a source of rows. They are always mapped."""
-    check_mmap(mmap)
-    return BinarySource(paths)
+def open_source(
+    paths: Sequence[Path], *, mmap: bool = True, verify: bool = True, max_bytes: int | str | None = None
+) -> Source:
+    """The files as a source of rows, always mapped; options as in :func:`~gainful.formats.binary.reader.read`."""
+    check_options(mmap, verify)
+    for path in paths:
+        BinaryFile(path).check_memory(MemoryLimit(path, max_bytes))
+    return BinarySource(paths, verify=verify)
 
 
 class BinarySource(Source):
     """Files in gainful's own binary format, mapped."""
 
-    def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None):
+    def __init__(self, paths: Sequence[Path], *, piece_rows: int | None = None, verify: bool = True):
         super().__init__(paths, merge=True)
-        self.piece_rows = piece_rows
-        self._layout = common_layout([(path, _layout_of(BinaryFile(path))) for path in self.paths])
+        self.piece_rows, self.verify = piece_rows, verify
+        files = [BinaryFile(path) for path in self.paths]
+        for file in files:
+            file.refuse_repeated_query()
+        self._layout = common_layout(list(zip(self.paths, map(_layout_of, files), strict=True)))
 
     def layout(self) -> Layout:
         return self._layout
@@ -33,7 +41,7 @@ class BinarySource(Source):
     def rows(self, *, values: bool = True) -> Iterator[RankingData]:
         rows = self.piece_rows or rows_in_piece(self._layout.n_features or 1)
         for path in self.paths:
-            opened = BinaryFile(path)
+            opened = BinaryFile(path, verify=self.verify)
             cuts = np.searchsorted(opened.offsets, np.arange(rows, opened.offsets[-1], rows))
             for first, last in pairwise(np.unique([0, *cuts.tolist(), opened.n_queries]).tolist()):
                 yield opened.part(first, last)

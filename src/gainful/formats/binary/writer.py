@@ -30,12 +30,13 @@ PREFIX = struct.Struct("<8sIIII")
 ALIGNMENT = 64
 CHUNK_VALUES = 1 << 20
 CHUNK_ROWS = 1 << 16
+CHECKED_BYTES = 1 << 20  # of the file per checksum
 SPOOL_BYTES = 1 << 20  # of a side file, kept in memory, so that a small file needs no side files on disk
 LARGEST_NARROW = 2**31 - 1
 LARGEST_COUNT = 2**62
 ALL_ARRAYS = (
     "X", "y", "offsets", "query_ids", "query_id_ends", "query_id_text", "doc_ids", "doc_id_ends", "doc_id_text",
-    "query_weights", "data", "indices", "indices32", "indptr",
+    "query_weights", "data", "indices", "indices32", "indptr", "checksums",
 )  # fmt: skip
 
 
@@ -130,6 +131,7 @@ class Writer(FileWriter):
     def _reserve(self) -> int:
         """Bytes for the prefix and the longest possible header, aligned."""
         places = {name: {"at": LARGEST_COUNT, "size": LARGEST_COUNT} for name in ALL_ARRAYS}
+        places["checksums"]["crc"] = LARGEST_COUNT
         counts: dict[str, int | None] = dict.fromkeys(
             ("n_rows", "n_features", "n_queries", "n_values", "bytes"), LARGEST_COUNT
         )
@@ -230,12 +232,22 @@ class Writer(FileWriter):
             "n_features": self.n_features,
             "n_queries": self.n_queries,
             "n_values": self.n_values if self.sparse else None,
-            "bytes": self._position,
         }
+        self._put_checksums()
+        counts["bytes"] = self._position
         text = self._header(counts, self._places)
         text += b" " * (self._start - PREFIX.size - len(text))
         self._file.seek(0)
         self._file.write(PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text), 0) + text)
+
+    def _put_checksums(self) -> None:
+        """Add the CRC-32 of every stretch of the file after the header, read back: rows may arrive in any order."""
+        self._file.flush()
+        self._file.seek(self._start)
+        sizes = (min(CHECKED_BYTES, self._position - at) for at in range(0, self._position, CHECKED_BYTES))
+        found = np.array([zlib.crc32(self._file.read(size)) for size in sizes], dtype="<u4")
+        self._put("checksums", len(found), 4, [found])
+        self._places["checksums"]["crc"] = zlib.crc32(found.data)
 
     def _put_queries(self) -> None:
         if self.queries is not None:

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gainful.data.rows import is_unicode
 from gainful.errors import FormatError, shorten
-from gainful.formats.files import Chunk, PathLike, next_line
+from gainful.formats.files import Bytes, PathLike
 from gainful.formats.letor.lines import LARGEST_INDEX
 
+NO_ROWS = re.compile(rb"[ \t\r\n]*+(?:#[^\n]*+\n[ \t\r\n]*+)*+(?:#[^\n]*+)?")  # blank lines and comments
+KEYWORD = re.compile(rb"gainful[ \t]+[a-z_]+[ \t]*=")
 ENTRY = re.compile(rb"#[ \t]*gainful[ \t]+([a-z_]+)[ \t]*=[ \t]*(.*)\Z", re.DOTALL)
 
 
@@ -49,31 +52,41 @@ class Header:
         return self.query_weights
 
 
-def read_header(path: PathLike, chunk: Chunk, line: int, header: Header) -> None:
-    """Add the comments before the first row of ``chunk`` to ``header``; ``line`` lines precede the chunk."""
-    at = chunk.start
-    while at < chunk.stop:
-        stop = min(next_line(chunk.buf, at), chunk.stop)
-        raw = chunk.buf[at:stop].tobytes()
-        stripped = raw.strip()
-        if stripped and not stripped.startswith(b"#"):
-            return
-        line += 1
-        entry = ENTRY.match(stripped)
+def end_of_header(buf: Bytes, start: int, stop: int) -> int:
+    """Where the blank lines and comments at the start of ``buf[start:stop]`` end."""
+    found = NO_ROWS.match(buf.data, start, stop)
+    return found.end() if found else start
+
+
+def read_header(path: PathLike, text: bytes, line: int, header: Header) -> None:
+    """Add the comments in ``text``, which has no rows, to ``header``; ``line`` lines precede it."""
+    at = counted = 0
+    while keyword := KEYWORD.search(text, at):  # line by line in Python, millions of blank lines would take minutes
+        start, at = text.rfind(b"\n", 0, keyword.start()) + 1, text.find(b"\n", keyword.end())
+        at = len(text) if at < 0 else at
+        line += text.count(b"\n", counted, start)
+        counted = start
+        entry = ENTRY.match(text[start:at].strip())
         if entry:
-            _take(path, line, header, entry.group(1).decode(), entry.group(2))
-        at = stop
+            _take(path, line + 1, header, entry.group(1).decode(), entry.group(2))
 
 
 def _take(path: PathLike, line: int, header: Header, key: str, text: bytes) -> None:
     if key not in header.__dataclass_fields__:
         return  # an ordinary comment, or one from a later version
     try:
-        value = _check_value(key, json.loads(text))
+        value = _check_value(key, json.loads(_decode(text)))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         message = f"the comment '# gainful {key}' is malformed: {shorten(str(error))}"
         raise FormatError(message, path=path, line=line) from None
     setattr(header, key, value)
+
+
+def _decode(text: bytes) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text at byte {error.start + 1} of the value") from None
 
 
 def _check_value(key: str, value: Any) -> Any:
@@ -82,6 +95,8 @@ def _check_value(key: str, value: Any) -> Any:
             raise ValueError("expected a list of strings")
         if len(set(value)) < len(value):
             raise ValueError("a name is given twice")
+        if not all(map(is_unicode, value)):
+            raise ValueError("a name is not valid Unicode text")
         return tuple(value)
     if key == "query_weights":
         if not (isinstance(value, list) and all(type(weight) in (int, float) for weight in value)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gainful.errors import option, shorten
+from gainful.formats.limits import LONGEST_ID
 
 LARGEST_INDEX = 2**31 - 1
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -66,6 +67,8 @@ class _Reader:
         return MalformedLine(message, len(self.line[:at].decode("utf-8", "replace")) + 1)
 
     def text(self, token: _Token, what: str) -> str:
+        if len(token.text) > LONGEST_ID:
+            raise self.refuse(f"the {what} is longer than {LONGEST_ID:,} bytes", token.at)
         if b"\0" in token.text:
             raise self.refuse(f"the {what} holds a NUL byte", token.at + token.text.index(b"\0"))
         try:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +20,10 @@ from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows
 from gainful.errors import FormatError, ParameterError, option
-from gainful.formats.files import Chunk, PathLike, next_line, text_chunks
+from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
-from gainful.formats.letor.header import Header, read_header
+from gainful.formats.letor.header import Header, end_of_header, read_header
 from gainful.formats.letor.lines import (
     LARGEST_INDEX,
     Rules,
@@ -35,12 +34,14 @@ from gainful.formats.letor.lines import (
     is_text,
     read_number,
 )
+from gainful.formats.limits import LONGEST_ID, MemoryLimit, parse_size
 
 CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
 SPARSE_DENSITY = 0.1
 SPARSE_BYTES = 64 << 20
 SMALL_FILE = 1 << 18  # bytes; up to this size Python counts, and reads unusual forms, faster than kernels compile
+MOST_EXPANSION = 10_000  # bytes of a dense matrix per byte of text, unless the caller asks for more
 FEW_TEXTS = 4096
 TOKEN = re.compile(rb"[^\n\r\t #]*")
 
@@ -54,6 +55,7 @@ def read(
     zero_based: bool = False,
     merge: bool = False,
     n_threads: int | None = None,
+    max_bytes: int | str | None = None,
 ) -> RankingData:
     """Read LETOR/SVMlight text.
 
@@ -66,8 +68,9 @@ def read(
     zero_based : the first feature is 0 rather than 1
     merge : bring rows of a query together if they are not adjacent, instead of refusing them
     n_threads : number of threads, by default as many as the process may use
+    max_bytes : refuse to take more memory than this, a number or text such as "4GB"; by default what is free
     """
-    return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads))
+    return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads, max_bytes))
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Options:
     n_threads: int = 1
     chunk_bytes: int = CHUNK_BYTES
     span_bytes: int = SPAN_BYTES
+    max_bytes: int | None = None
 
     def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
         """Whether to store the matrix as CSR: by the option, the header, or the counts."""
@@ -100,6 +104,7 @@ def check_options(
     zero_based: Any = False,
     merge: Any = False,
     n_threads: Any = None,
+    max_bytes: Any = None,
 ) -> Options:
     if dtype is not None:
         try:
@@ -121,7 +126,8 @@ def check_options(
     elif not (_is_integer(n_threads) and n_threads >= 1):
         raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
     n_features = None if n_features is None else int(n_features)
-    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads))
+    limit = None if max_bytes is None else parse_size(max_bytes)
+    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=limit)
 
 
 def _is_integer(value: object) -> bool:
@@ -191,12 +197,19 @@ class Reading:
         self.n_rows = self.n_values = self.n_lines = 0
         self.found = FoundIds()
         self.rooms: list[Array] = []
+        self.limit = MemoryLimit(path, options.max_bytes)
+        self.is_packed = compression_of(path) is not None
+        self.text_bytes = 0 if self.is_packed else os.stat(path).st_size  # as far as it is known
+        self.held_bytes = 0  # decompressed text between the two passes
 
     # first pass
 
     def count(self) -> None:
-        for chunk in text_chunks(self.path, self.options.chunk_bytes):
-            self.parts.append(self.scan(chunk))
+        for chunk in text_chunks(self.path, self.options.chunk_bytes, self.check_text):
+            part = self.scan(chunk)
+            if part.rows:
+                self.parts.append(part)
+                self.held_bytes += len(chunk.buf) if self.is_packed else 0
             chunk.release()
         if self.n_rows == 0:
             raise FormatError("there are no rows, only blank lines and comments", path=self.path)
@@ -204,17 +217,22 @@ class Reading:
 
     def scan(self, chunk: Chunk) -> ScannedChunk:
         """Count the contents of a chunk, and read the comments before the first row."""
-        if self.n_rows == 0:
-            read_header(self.path, chunk, self.n_lines, self.header)
+        self.text_bytes += chunk.stop - chunk.start if self.is_packed else 0
+        starts_file = self.n_rows == 0
         bounds = span_bounds(chunk, self.options.span_bytes)
         counts = self.pool.map(lambda b: self._count(chunk.buf, *b), bounds)
         part = ScannedChunk(chunk, [], self.n_lines + 1, self.n_rows, self.n_values)
+        header_end = chunk.stop
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
             part.spans.append(_Span(start, stop, rows, lines, values))
+            if rows and starts_file and self.n_rows == part.first_row:
+                header_end = end_of_header(chunk.buf, start, stop)
             self.n_rows += rows
             self.n_lines += lines
             self.n_values += values
             self.widest = max(self.widest, last_index + int(self.options.zero_based))
+        if starts_file:
+            read_header(self.path, chunk.buf[chunk.start : header_end].tobytes(), part.first_line - 1, self.header)
         return part
 
     def _count(self, buf: Array, start: int, stop: int) -> tuple[int, int, int, int]:
@@ -224,9 +242,13 @@ class Reading:
         rows, lines, values, widest = kernels.scan(buf, start, stop)
         return rows, lines, values, widest
 
-    @cached_property
+    @property
     def _is_small(self) -> bool:
-        return os.stat(self.path).st_size <= SMALL_FILE
+        return self.text_bytes <= SMALL_FILE
+
+    def check_text(self, more: int) -> None:
+        """Refuse decompressed text that takes too much memory; ``more`` is the size of the chunk at hand."""
+        self.limit.check(self.held_bytes + more, "the decompressed text")
 
     def decide(self) -> None:
         """Decide number of features, type and storage from the options, the header and the counts, in this order."""
@@ -249,16 +271,25 @@ class Reading:
             part.chunk.release()
 
     def _allocate(self) -> None:
-        dtype = np.float32 if self.rules.single else np.float64
+        dtype = np.dtype(np.float32 if self.rules.single else np.float64)
         n = self.n_values if self.is_sparse else self.n_rows * self.n_features
+        needed = n * dtype.itemsize + (4 * n + 8 * self.n_rows if self.is_sparse else 0) + 8 * self.n_rows
+        storage = "sparse" if self.is_sparse else "dense"
+        what = f"a {storage} matrix of {self.n_rows:,} rows and {self.n_features:,} features"
+        helps = not self.is_sparse and 2 * self.n_values < n
+        instead = f"pass {option('sparse', True)}" if helps else ""
+        self.limit.check(needed + self.held_bytes, what, instead=instead)
+        unasked = not self.is_sparse and self.options.sparse == "auto"
+        if unasked and needed > max(SPARSE_BYTES, MOST_EXPANSION * self.text_bytes):
+            raise FormatError(
+                f"{what} is far more than {self.text_bytes:,} bytes of text hold, though the line '# gainful sparse' "
+                f"asks for it; pass {option('sparse', True)} or {option('sparse', False)}",
+                path=self.path,
+            )
         try:
             self.values = np.zeros(n, dtype=dtype)
         except (MemoryError, ValueError):
-            raise FormatError(
-                f"{self.n_rows:,} rows with {self.n_features:,} features do not fit into memory as a dense matrix; "
-                f"pass {option('sparse', True)}",
-                path=self.path,
-            ) from None
+            raise self.limit.error(needed, what, instead=instead) from None
         self.columns = np.empty(self.n_values if self.is_sparse else 0, dtype=np.int32)
         self.row_sizes = np.empty(self.n_rows if self.is_sparse else 0, dtype=np.int64)
         self.y = np.empty(self.n_rows)
@@ -310,7 +341,9 @@ class Reading:
             self._read_later(target, later[:n_later]),
             self._put_in_order(target),
             _first_odd_query(target),
+            _first_long(target.marks[:, kernels.QUERY], target.marks[:, kernels.QUERY_SIZE]),
             self._find_documents(target),
+            _first_long(target.doc_at, target.doc_size),
         )
         if max(wrong) >= 0:
             self._refuse(buf, span, min(at for at in wrong if at >= 0), line)
@@ -524,6 +557,11 @@ def _first_odd_query(target: _Target) -> int:
     odd = kernels.NEW_QUERY | kernels.ODD_QUERY
     rows = np.flatnonzero(target.marks[:, kernels.FLAGS] & odd == odd)
     return _first_odd(target.buf, target.marks[rows, kernels.QUERY], target.marks[rows, kernels.QUERY_SIZE])
+
+
+def _first_long(at: Array, size: Array) -> int:
+    """The position of the first id that is too long, or -1."""
+    return int(at[np.argmax(size > LONGEST_ID)]) if size.max(initial=0) > LONGEST_ID else -1
 
 
 def _first_odd(buf: Array, at: Array, size: Array) -> int:

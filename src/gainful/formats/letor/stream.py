@@ -63,7 +63,7 @@ class LetorSource(Source):
         """The header, and the counts of the beginning extrapolated to the whole file."""
         reading = Reading(path, self.options, pool, 0)
         looked_at = 0
-        for chunk in text_chunks(path, SAMPLE_BYTES):
+        for chunk in text_chunks(path, SAMPLE_BYTES, reading.check_text):
             reading.scan(chunk)
             looked_at += chunk.stop - chunk.start
             chunk.release()
@@ -169,7 +169,7 @@ class _Streaming(Reading):
 
     def pieces(self, before: tuple[int, int, int]) -> Iterator[RankingData]:
         """The rows of each chunk, unless they are only counted; ``before``: rows, values, width of earlier files."""
-        for chunk in text_chunks(self.path, self.source.chunk_bytes):
+        for chunk in text_chunks(self.path, self.source.chunk_bytes, self.check_text):
             for some in self._small_enough(chunk):
                 data = self._piece(some, before)
                 if data is not None:

@@ -20,12 +20,16 @@ import pyarrow.compute as pc
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows
-from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option
+from gainful.errors import DataError, FormatError, GainfulError, ParameterError, UnknownNameError, option
 from gainful.formats.files import PathLike, compression_of, decompress, reason
-from gainful.formats.ids import integers_if_canonical, string_array
+from gainful.formats.ids import check_ids, integers_if_canonical, string_array
+from gainful.formats.limits import MemoryLimit
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
 FILL_ROWS = 4096
+NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
+ID_BYTES = 100  # of a text in Python
+FIELD_BYTES = 16  # of a number in a table and in the matrix
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
 OPTIONAL = ("doc_id", "weight")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -62,6 +66,7 @@ def read(
     features: Sequence[str] | None = None,
     sep: str | None = None,
     merge: bool = True,
+    max_bytes: int | str | None = None,
 ) -> RankingData:
     """Read a table.
 
@@ -72,16 +77,22 @@ def read(
     features : names of the feature columns; by default all others
     sep : for CSV and TSV: the separator of columns, such as ";" or "tab"
     merge : False refuses a query whose rows are not adjacent
+    max_bytes : refuse to take more memory than this, a number or text such as "4GB"; by default what is free
     """
     wanted = check_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
-    with errors_of_file(path, kind, lambda: _load(path, kind, wanted, threads=False)):
-        return _to_data(_load(path, kind, wanted), wanted, merge, ids_are_text=kind in ("csv", "tsv"))
+    limit = MemoryLimit(path, max_bytes)
+    with errors_of_file(path, kind, wanted, lambda: _load_csv(path, kind, wanted, limit, threads=False)):
+        load = {"parquet": _load_parquet, "arrow": _load_arrow}.get(kind, _load_csv)
+        table, plan = load(path, kind, wanted, limit)
+        return _to_data(table, plan, wanted, merge, ids_are_text=kind in SEPARATORS, limit=limit)
 
 
-def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> dict[str, list[str]]:
+def columns(
+    path: PathLike, *, kind: str, merge: bool = True, max_bytes: int | str | None = None, **wanted: Any
+) -> dict[str, list[str]]:
     """The column names by role; options as in :func:`read`. Values are not read."""
     given = check_columns(Columns(**wanted), merge, kind)
-    with errors_of_file(path, kind, lambda: read_schema(path, kind, given)):
+    with errors_of_file(path, kind, given, lambda: read_schema(path, kind, given)):
         schema = read_schema(path, kind, given)
         plan = make_plan(schema, given)
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
@@ -92,12 +103,14 @@ def columns(path: PathLike, *, kind: str, merge: bool = True, **wanted: Any) -> 
 
 
 @contextmanager
-def errors_of_file(path: PathLike, kind: str, read_again: Callable[[], Any]) -> Iterator[None]:
+def errors_of_file(path: PathLike, kind: str, wanted: Columns, read_again: Callable[[], Any]) -> Iterator[None]:
     """Turn errors of the block into errors of the file. ``read_again`` reads text on one thread, to find the line."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise _readable_error(error, path, kind, read_again) from None
+    except UnicodeDecodeError:
+        raise FormatError("the column names are not UTF-8 text; save the file as UTF-8", path=path) from None
+    except (pa.ArrowException, OSError, MemoryError, OverflowError) as error:
+        raise _readable_error(error, path, kind, wanted, read_again) from None
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from None
     except FormatError:
@@ -116,9 +129,14 @@ def from_frame(
     features: Sequence[str] | None = None,
     merge: bool = True,
 ) -> RankingData:
-    """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column."""
+    """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column.
+
+    The structure of an Arrow table is checked, but not every value: what the process itself made is trusted.
+    """
     wanted = check_columns(Columns(qid, grade, doc_id, weight, features), merge)
-    return _to_data(_as_table(frame), wanted, merge, ids_are_text=False)
+    table = _as_table(frame)
+    check_structure(table, "the frame")
+    return _to_data(table, make_plan(table.schema, wanted), wanted, merge, ids_are_text=False)
 
 
 def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
@@ -149,17 +167,43 @@ def _check_separator(wanted: Columns, kind: str) -> None:
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def _load(path: PathLike, kind: str, wanted: Columns, *, threads: bool = True) -> pa.Table:
-    name = os.fspath(path)
-    if kind == "parquet":
-        import pyarrow.parquet as pq
+def _load_parquet(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
+    import pyarrow.parquet as pq
 
-        with pq.ParquetFile(name) as file:
-            return file.read()
-    if kind == "arrow":
-        with pa.memory_map(name) as source:
-            return open_arrow(source).read_all()
-    return _load_csv(path, wanted.between(kind), wanted, threads)
+    with pq.ParquetFile(path) as file:
+        plan = make_plan(file.schema_arrow, wanted)
+        row_bytes = check_types(file.schema_arrow, plan)
+        groups = (file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))
+        n_rows = max(file.metadata.num_rows, sum(groups))  # two declarations, of which a damaged file may change one
+        check_rows(n_rows, row_bytes, limit)
+        texts = text_columns(file.schema_arrow, plan)
+    with pq.ParquetFile(path, read_dictionary=texts) as file:  # repeated ids are not expanded
+        table = file.read(columns=plan.all_columns()).select(plan.all_columns())
+    check_table(table)
+    return table, plan
+
+
+def _load_arrow(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
+    with pa.memory_map(os.fspath(path)) as source:
+        reader = open_arrow(source)
+        plan = make_plan(reader.schema, wanted)
+        row_bytes = check_types(reader.schema, plan)
+        batches, n_rows, n_bytes = [], 0, 0
+        for batch in arrow_batches(reader):
+            n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.get_total_buffer_size()
+            check_rows(n_rows, row_bytes, limit)
+            limit.check(n_bytes - os.path.getsize(path), "the decompressed table")
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, schema=reader.schema).select(plan.all_columns())
+    check_table(table)
+    return table, plan
+
+
+def arrow_batches(reader: Any) -> Iterator[Any]:
+    """The record batches of a reader from :func:`open_arrow`."""
+    if hasattr(reader, "num_record_batches"):
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+    return iter(reader)
 
 
 def read_schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
@@ -184,14 +228,42 @@ def open_arrow(source: Any) -> Any:
         return pa.ipc.open_stream(source)
 
 
-def _load_csv(path: PathLike, delimiter: str, wanted: Columns, threads: bool) -> pa.Table:
+def _load_csv(
+    path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit, threads: bool = True
+) -> tuple[pa.Table, Plan]:
     from pyarrow import csv
 
-    roles = _roles(csv_names(path, delimiter), wanted, {})
-    with csv_source(path) as source:
-        options = csv.ReadOptions(use_threads=threads)
-        parse, convert = csv_options(delimiter, csv_texts(roles))
-        return csv.read_csv(source, read_options=options, parse_options=parse, convert_options=convert)
+    plan = make_plan(read_schema(path, kind, wanted), wanted)
+    reading = csv.ReadOptions(use_threads=threads)
+
+    def load(types: dict[str, Any]) -> pa.Table:
+        parse, convert = csv_options(wanted.between(kind), types, plan.all_columns())
+        with csv_source(path, limit, wanted.between(kind)) as source:
+            return csv.read_csv(source, read_options=reading, parse_options=parse, convert_options=convert)
+
+    try:
+        table = load(csv_decimals(plan))
+    except pa.ArrowInvalid as error:
+        if not NOT_A_NUMBER.search(str(error)):
+            raise
+        table = load(csv_types(load(csv_texts(plan.roles)).schema, plan))
+    return table, plan
+
+
+def csv_decimals(plan: Plan) -> dict[str, Any]:
+    """The types of a CSV file's columns: ids are texts, everything else is assumed to be decimals."""
+    return dict.fromkeys(plan.all_columns(), pa.float64()) | csv_texts(plan.roles)
+
+
+def csv_types(inferred: pa.Schema, plan: Plan) -> dict[str, Any]:
+    """The types of columns of which some are not decimals, or an error if one is not numeric.
+
+    Arrow infers an integer from 0x1F; as decimals, such columns are refused.
+    """
+    check_types(inferred, plan)
+    others = {name: inferred.field(name).type for name in plan.all_columns()}
+    decimals = csv_decimals(plan)
+    return {name: decimals[name] if pa.types.is_integer(kind) else kind for name, kind in others.items()}
 
 
 def csv_names(path: PathLike, delimiter: str) -> list[str]:
@@ -234,14 +306,45 @@ def csv_options(delimiter: str, types: dict[str, Any], only: list[str] | None = 
     return parse, convert
 
 
-def csv_source(path: PathLike) -> Any:
+def csv_source(path: PathLike, limit: MemoryLimit | None = None, delimiter: str = ",") -> Any:
+    """The decompressed text; with a limit, refused once its fields would take too much memory."""
     kind = compression_of(path)
     file = pa.OSFile(os.fspath(path), "rb")
-    return file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
+    source = file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
+    return source if limit is None else pa.PythonFile(_CountedText(source, limit, delimiter), mode="r")
 
 
-def _readable_error(error: Exception, path: PathLike, kind: str, read_again: Callable[[], Any]) -> FormatError:
+class _CountedText:
+    """A stream of text that counts its lines and fields."""
+
+    def __init__(self, source: Any, limit: MemoryLimit, delimiter: str):
+        self.source, self.limit, self.delimiter = source, limit, delimiter.encode()
+        self.lines = self.fields = self.bytes = 0
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.source.closed)
+
+    def close(self) -> None:
+        self.source.close()
+
+    def read(self, size: int = -1) -> bytes:
+        raw: bytes = self.source.read(size)
+        lines = raw.count(b"\n")
+        self.lines, self.bytes = self.lines + lines, self.bytes + len(raw)
+        self.fields += lines + raw.count(self.delimiter)
+        self.limit.check(
+            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields), f"the first {self.lines:,} rows"
+        )
+        return raw
+
+
+def _readable_error(
+    error: Exception, path: PathLike, kind: str, wanted: Columns, read_again: Callable[[], Any]
+) -> FormatError:
     packing = compression_of(path)
+    if isinstance(error, MemoryError):
+        return FormatError(f"asks for more memory than there is: {_cut(reason(error))}", path=path)
     if kind in ("parquet", "arrow"):
         return FormatError(f"is not {kind.capitalize()}: {_cut(reason(error))}", path=path)
     if packing is not None and _is_damaged(path):
@@ -252,7 +355,21 @@ def _readable_error(error: Exception, path: PathLike, kind: str, read_again: Cal
         error = again
     row = re.search(r"Row #(\d+): ?", reason(error))
     text = reason(error).replace(row[0], "") if row else reason(error)
-    return FormatError(f"is not {kind.upper()}: {_cut(text)}", path=path, line=int(row[1]) if row else None)
+    return FormatError(_csv_problem(text, path, kind, wanted), path=path, line=int(row[1]) if row else None)
+
+
+def _csv_problem(text: str, path: PathLike, kind: str, wanted: Columns) -> str:
+    """What Arrow says about a CSV file, in plain words where they are known."""
+    place = re.match(r"In CSV column #(\d+): CSV conversion error to (\w+): (.*)", text)
+    if place:
+        name = csv_names(path, wanted.between(kind))[int(place[1])]
+        if "UTF8" in place[3]:
+            return f"column {name!r} holds text that is not UTF-8; save the file as UTF-8"
+        found = place[3].removeprefix("invalid value ")
+        return f"column {name!r} must be numeric, found {_cut(found, 60)}"
+    if "straddl" in text:
+        return "a row is longer than 1 MiB: a quote is not closed, or a value is too long"
+    return f"is not {kind.upper()}: {_cut(text)}"
 
 
 def _cut(text: str, limit: int = 200) -> str:
@@ -287,6 +404,70 @@ def _as_table(frame: Any) -> pa.Table:
     raise DataError(f"a pandas, polars or Arrow frame is needed, was {type(frame).__name__}{hint}")
 
 
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def check_types(schema: pa.Schema, plan: Plan) -> int:
+    """Refuse columns of the wrong type before any is read. Returns the bytes of a row in the table and the matrix."""
+    for name in plan.features:
+        numeric(pa.chunked_array([], type=_plain_type(schema, name)), name)
+    for role in ("grade", "weight"):
+        if plan.roles[role] is not None:
+            numeric(pa.chunked_array([], type=_plain_type(schema, plan.roles[role])), plan.roles[role])
+    n_ids = sum(plan.roles[role] is not None for role in ("qid", "doc_id"))
+    return ID_BYTES * n_ids + sum(_field_bytes(_plain_type(schema, name)) for name in plan.features)
+
+
+def _plain_type(schema: pa.Schema, name: str) -> pa.DataType:
+    kind = schema.field(name).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _field_bytes(kind: pa.DataType) -> int:
+    return FIELD_BYTES // 2 if pa.types.is_float32(kind) else FIELD_BYTES
+
+
+def check_rows(n_rows: int, row_bytes: int, limit: MemoryLimit) -> None:
+    """Refuse more rows than memory holds, before they are read."""
+    if n_rows < 0:
+        raise DataError("the file is damaged: the number of rows is negative")
+    limit.check(n_rows * row_bytes, f"a table of {n_rows:,} rows")
+
+
+def text_columns(schema: pa.Schema, plan: Plan) -> list[str]:
+    """The id columns that hold text."""
+    names = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None]
+    return [name for name in names if is_text_type(schema.field(name).type)]
+
+
+def check_table(table: pa.Table | pa.RecordBatch) -> None:
+    """Check every offset, index and text of a table from a file: a wrong one would make Arrow read outside it."""
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        with _errors_of_column(name):
+            column.validate(full=True)
+
+
+def check_structure(table: Any, what: str) -> None:
+    """Check the lengths of a table's columns and buffers, not their values."""
+    try:
+        table.validate()
+    except pa.ArrowException as error:
+        raise DataError(f"{what} is not a valid Arrow table: {_cut(reason(error))}") from None
+
+
+@contextmanager
+def _errors_of_column(name: str) -> Iterator[None]:
+    """Name the column in errors of Arrow and NumPy."""
+    try:
+        yield
+    except GainfulError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError) as error:
+        if "UTF8" in str(error) or isinstance(error, UnicodeDecodeError):
+            raise DataError(f"column {name!r} holds text that is not UTF-8") from None
+        raise DataError(f"column {name!r} is damaged or of an unknown kind: {_cut(reason(error))}") from None
+
+
 # -- table to ranking data ---------------------------------------------------------------------------------------------
 
 
@@ -317,16 +498,19 @@ def make_plan(schema: pa.Schema, wanted: Columns) -> Plan:
     return Plan(roles, features, None if unnamed else features, notes.get("sparse") is True, notes.get("dtype"))
 
 
-def _to_data(table: pa.Table, wanted: Columns, merge: bool, *, ids_are_text: bool) -> RankingData:
-    if table.num_rows == 0 and len(set(table.column_names)) == len(table.column_names):
+def _to_data(
+    table: pa.Table, plan: Plan, wanted: Columns, merge: bool, *, ids_are_text: bool, limit: MemoryLimit | None = None
+) -> RankingData:
+    if table.num_rows == 0:
         raise DataError("there are no rows, only column names")
-    plan = make_plan(table.schema, wanted)
     roles = plan.roles
-    qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True)
+    qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True, limit=limit)
     if not merge:
         _refuse_split_query(qid)
     X = matrix_of(table, plan)
-    doc_ids = None if roles["doc_id"] is None else ids_of(table, roles["doc_id"], "document id", ids_are_text)
+    doc_ids = None
+    if roles["doc_id"] is not None:
+        doc_ids = ids_of(table, roles["doc_id"], "document id", ids_are_text, limit=limit)
     weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
     if ids_are_text:
         qid = integers_if_canonical(qid)
@@ -416,23 +600,57 @@ def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> 
 
 
 def ids_of(
-    table: pa.Table, name: str, what: str, is_text: bool, refuse_empty: bool = False, first_row: int = 0
+    table: pa.Table,
+    name: str,
+    what: str,
+    is_text: bool,
+    refuse_empty: bool = False,
+    first_row: int = 0,
+    limit: MemoryLimit | None = None,
 ) -> Array:
     """A column of ids; ``first_row`` is the number of the first one, for the messages."""
+    column = table.column(name)
+    if is_text_type(_plain_type(table.schema, name)):
+        words, codes = _words(column, name, few=refuse_empty)
+        check_ids(words, f"{what} in column {name!r}")
+        if refuse_empty:
+            is_missing = np.array([word is None or (is_text and word == "") for word in words])[codes]
+            if is_missing.any():
+                raise _missing_error(what, name, first_row + int(np.argmax(is_missing)))
+        texts = string_array(["" if word is None else word for word in words])
+        if limit is not None:
+            limit.check(len(codes) * texts.dtype.itemsize, f"the {what}s")
+        return texts[codes]
     column = _decode(table, name)
-    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or _is_view(column.type):
-        if column.null_count and refuse_empty:
-            raise _missing_error(what, name, first_row + _first_null(column))
-        texts = ["" if text is None else text for text in column.to_pylist()]
-        if refuse_empty and is_text and "" in texts:
-            raise _missing_error(what, name, first_row + texts.index(""))
-        return string_array(texts)
     if column.null_count:
         raise _missing_error(what, name, first_row + _first_null(column))
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         raise DataError(f"column {name!r} cannot hold {what}s: it holds {_in_words(column.type)}")
-    ids = np.asarray(column.to_numpy())
+    with _errors_of_column(name):
+        ids = np.asarray(column.to_numpy())
     return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
+
+
+def _words(column: Any, name: str, few: bool) -> tuple[list[str | None], Array]:
+    """Texts, the last of them None, and which of them each row holds; ``few`` if many rows hold the same."""
+    with _errors_of_column(name):
+        if not pa.types.is_dictionary(column.type):
+            if not few:
+                return [*column.to_pylist(), None], np.arange(len(column))
+            if _is_view(column.type):
+                column = column.cast(pa.large_string())
+            column = column.dictionary_encode(null_encoding="encode")
+        chunks = column.unify_dictionaries().chunks  # all with the same dictionary
+        words = chunks[0].dictionary.to_pylist() if chunks else []
+        codes = [chunk.indices.cast(pa.int64()).fill_null(len(words)).to_numpy() for chunk in chunks]
+        return [*words, None], np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
+
+
+def is_text_type(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    if pa.types.is_dictionary(kind):
+        return is_text_type(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind))
 
 
 def _missing_error(what: str, name: str, row: int) -> DataError:
@@ -457,7 +675,8 @@ def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Arr
 
 def _decode(table: pa.Table, name: str) -> Any:
     column = table.column(name)
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    with _errors_of_column(name):
+        return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def numeric(column: Any, name: str) -> Array:
@@ -473,20 +692,21 @@ def numeric(column: Any, name: str) -> Array:
         raise DataError(
             f"column {name!r} must be numeric, but holds {_in_words(kind)}; drop it, encode it, or name the features"
         )
-    if column.null_count and not pa.types.is_floating(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    return np.asarray(column.to_numpy())
+    with _errors_of_column(name):
+        if column.null_count and not pa.types.is_floating(column.type):
+            column = column.cast(pa.float64(), safe=False)
+        return np.asarray(column.to_numpy())
 
 
 def _in_words(kind: pa.DataType) -> str:
     """What a column holds, for people who do not know Arrow's types."""
     is_a = pa.types
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or _is_view(kind):
+    if is_text_type(kind):
         return "text"
     if is_a.is_temporal(kind):
         return "dates or times"
     if is_a.is_binary(kind) or is_a.is_large_binary(kind):
-        return "bytes"
+        return "bytes, or text that is not UTF-8"
     if is_a.is_nested(kind):
         return "lists or records"
     return "nothing" if is_a.is_null(kind) else str(kind)

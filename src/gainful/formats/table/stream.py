@@ -7,7 +7,6 @@ that holds anything else is read whole, as reading the file at once would do.
 from __future__ import annotations
 
 import mmap
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,26 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, as_id_array, check_grades, refuse_infinite, weights_of_queries
 from gainful.errors import DataError, FormatError
 from gainful.formats.files import forget_pages
+from gainful.formats.limits import MemoryLimit
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
 from gainful.formats.table.reader import (
+    NOT_A_NUMBER,
     Columns,
     Plan,
+    arrow_batches,
     check_columns,
-    csv_names,
+    check_table,
+    check_types,
+    csv_decimals,
     csv_options,
     csv_source,
     csv_texts,
+    csv_types,
     errors_of_file,
     ids_of,
     make_plan,
     matrix_of,
     numbers_of,
-    numeric,
     open_arrow,
     read_schema,
     split_query_message,
@@ -42,12 +46,13 @@ from gainful.formats.table.reader import (
 
 CSV_CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # read ahead per Parquet column
-NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
 
 
-def open_source(paths: Sequence[Path], *, kind: str, merge: bool = True, **wanted: Any) -> Source:
+def open_source(
+    paths: Sequence[Path], *, kind: str, merge: bool = True, max_bytes: int | str | None = None, **wanted: Any
+) -> Source:
     """The files as a source of rows; options as in :func:`~gainful.formats.table.reader.read`."""
-    return TableSource(paths, kind, check_columns(Columns(**wanted), merge, kind), merge=merge)
+    return TableSource(paths, kind, check_columns(Columns(**wanted), merge, kind), merge=merge, max_bytes=max_bytes)
 
 
 class TableSource(Source):
@@ -62,11 +67,13 @@ class TableSource(Source):
         merge: bool,
         piece_rows: int | None = None,
         chunk_bytes: int = CSV_CHUNK_BYTES,
+        max_bytes: int | str | None = None,
     ):
         super().__init__(paths, merge=merge)
+        self.limits = {path: MemoryLimit(path, max_bytes) for path in self.paths}
         self.kind, self.wanted, self.piece_rows, self.chunk_bytes = kind, wanted, piece_rows, chunk_bytes
         self.is_text = kind in ("csv", "tsv")
-        self.types: dict[tuple[Path, str], Any] = {}  # CSV columns that turned out not to be decimals
+        self.types: dict[Path, dict[str, Any]] = {}  # of CSV files with columns that are not decimals
         self.plans = [self._plan(path) for path in self.paths]
         layouts = [layout for _, layout in self.plans]
         self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
@@ -76,9 +83,10 @@ class TableSource(Source):
         return self._layout
 
     def _plan(self, path: Path) -> tuple[Plan, Layout]:
-        with errors_of_file(path, self.kind, lambda: None):
+        with errors_of_file(path, self.kind, self.wanted, lambda: None):
             schema = read_schema(path, self.kind, self.wanted)
             plan = make_plan(schema, self.wanted)
+            check_types(schema, plan)
             return plan, Layout(
                 n_features=len(plan.features),
                 dtype="float32" if _is_single(schema, plan) else "float64",
@@ -97,9 +105,12 @@ class TableSource(Source):
         self.first_rows = [0]
         for path, (plan, _) in zip(self.paths, self.plans, strict=True):
             row = 0
-            with errors_of_file(path, self.kind, lambda path=path, plan=plan: self._read_again(path, plan)):  # type: ignore[misc]
+            again = lambda path=path, plan=plan: self._read_again(path, plan)  # noqa: E731
+            with errors_of_file(path, self.kind, self.wanted, again):
                 for table in self._tables(path, plan, values):
-                    yield self._runs(table, plan, row, values)
+                    if not self.is_text:
+                        check_table(table)
+                    yield self._runs(path, table, plan, row, values)
                     row += table.num_rows
             self.first_rows.append(self.first_rows[-1] + row)
         if self.first_rows[-1] == 0:
@@ -115,14 +126,15 @@ class TableSource(Source):
         elif self.kind == "parquet":
             batches = _parquet_batches(path, columns, rows)
         else:
-            batches = _arrow_batches(path, rows)
+            batches = _arrow_batches(path, rows, self.limits[path])
         for batch in batches:
             for start in range(0, batch.num_rows, rows):
-                yield pa.Table.from_batches([batch.slice(start, rows)])
+                yield pa.Table.from_batches([batch.slice(start, rows)]).select(columns)
 
-    def _runs(self, table: pa.Table, plan: Plan, row: int, values: bool) -> RankingData:
+    def _runs(self, path: Path, table: pa.Table, plan: Plan, row: int, values: bool) -> RankingData:
         roles, n = plan.roles, table.num_rows
-        qid = as_id_array(ids_of(table, roles["qid"], "query id", self.is_text, True, row), "qid")
+        limit = self.limits[path]
+        qid = as_id_array(ids_of(table, roles["qid"], "query id", self.is_text, True, row, limit), "qid")
         starts = np.concatenate([[0], np.flatnonzero(qid[1:] != qid[:-1]) + 1]).astype(np.int64)
         offsets, ids = np.append(starts, n), qid[starts]
         X: Any = np.empty((n, 0))
@@ -131,7 +143,7 @@ class TableSource(Source):
             refuse_infinite(X, row)
         documents = weights = None
         if roles["doc_id"] is not None:
-            found = ids_of(table, roles["doc_id"], "document id", self.is_text, first_row=row)
+            found = ids_of(table, roles["doc_id"], "document id", self.is_text, first_row=row, limit=limit)
             documents = as_id_array(found, "doc_ids")
         if roles["weight"] is not None:
             weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
@@ -159,7 +171,7 @@ class TableSource(Source):
     def _csv_batches(self, path: Path, plan: Plan, columns: list[str], threads: bool = True) -> Iterator[Any]:
         from pyarrow import csv
 
-        types = {name: self.types.get((path, name), pa.float64()) for name in columns} | csv_texts(plan.roles)
+        types = self.types.get(path) or csv_decimals(plan)
         parse, convert = csv_options(self._delimiter, types, columns)
         options = csv.ReadOptions(use_threads=threads, block_size=self.chunk_bytes)
         try:
@@ -169,20 +181,18 @@ class TableSource(Source):
             ):
                 yield from reader
         except pa.ArrowInvalid as error:
-            found = NOT_A_NUMBER.search(str(error))
-            if not found:
+            if path in self.types or not NOT_A_NUMBER.search(str(error)):
                 raise
-            self._look_at_column(path, csv_names(path, self._delimiter)[int(found[1])])
+            self._infer_types(path, plan)
 
-    def _look_at_column(self, path: Path, name: str) -> None:
-        """Find the type of a column that is not all decimals, and start over; raise if it is not numeric."""
+    def _infer_types(self, path: Path, plan: Plan) -> None:
+        """Find the types of columns of which some are not decimals, and start over; raise if one is not numeric."""
         from pyarrow import csv
 
-        parse, convert = csv_options(self._delimiter, {}, [name])
-        with csv_source(path) as source:
-            kind = csv.read_csv(source, parse_options=parse, convert_options=convert).schema.field(0).type
-        numeric(pa.chunked_array([], type=kind), name)
-        self.types[path, name] = kind
+        parse, convert = csv_options(self._delimiter, csv_texts(plan.roles), plan.all_columns())
+        with csv_source(path, self.limits[path], self._delimiter) as source:
+            inferred = csv.read_csv(source, parse_options=parse, convert_options=convert).schema
+        self.types[path] = csv_types(inferred, plan)
         raise StartOver
 
     def _read_again(self, path: Path, plan: Plan) -> None:
@@ -214,14 +224,12 @@ def _parquet_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]
         yield from file.iter_batches(batch_size=rows, columns=columns)
 
 
-def _arrow_batches(path: Path, rows: int) -> Iterator[Any]:
+def _arrow_batches(path: Path, rows: int, limit: MemoryLimit) -> Iterator[Any]:
     """Slices of the batches, mapped; pages are dropped after use."""
     with open(path, "rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    reader = open_arrow(pa.BufferReader(pa.py_buffer(pages)))
-    many = hasattr(reader, "num_record_batches")
-    batches = (reader.get_batch(i) for i in range(reader.num_record_batches)) if many else iter(reader)
-    for batch in batches:
+    for batch in arrow_batches(open_arrow(pa.BufferReader(pa.py_buffer(pages)))):
+        limit.check(batch.get_total_buffer_size() - len(pages), "a decompressed batch of the table")
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
             forget_pages(pages, 0, len(pages))
