@@ -74,5 +74,5 @@ def _check_shapes(state: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> No
     """Raise unless every array has the shape of its weight: PyTorch would stretch it."""
     for name, value in state.items():
         kind, _, rest = name.partition("_")
-        if kind in ("weights", "kept", "memory") and np.shape(value) not in (shapes[int(rest.partition("_")[0])], ()):
+        if kind in ("weights", "kept") and np.shape(value) != shapes[int(rest)]:
             raise ValueError(f"{name} has the wrong shape")

@@ -85,11 +85,15 @@ class Steps:
 
     def remember(self, memories: Mapping[int, Memory]) -> None:
         """Continue from these memories, numbered as :meth:`memories` lists them."""
+        if any(place >= sum(len(group.weights) for group in self.groups) for place in memories):
+            raise ValueError("there are more memories than weights")
         place = 0
         for group in self.groups:
             group.memories = []
             for weight in group.weights:
                 if place in memories:
+                    if any(value.shape not in (weight.shape, ()) for value in memories[place].values()):
+                        raise ValueError(f"memory {place} has the wrong shape")
                     group.memories.append(self._to_device(memories[place], weight))
                 place += 1
 
