@@ -21,7 +21,7 @@ if LOCKS:
 
 NAME = re.compile(r"\.gainful-[0-9a-f]{16}\.tmp")
 Descriptor = TypeVar("Descriptor", int, int | None)
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
