@@ -16,7 +16,10 @@ from gainful.errors.other_names import PASSED_ON, bare, name_here
 
 
 class GainfulError(Exception):
-    """Base of all errors in the caller's input, as opposed to faults of gainful."""
+    """Base of all errors in the caller's input, as opposed to faults of gainful. Its text is always one line."""
+
+    def __str__(self) -> str:
+        return super().__str__().replace("\r", "\\r").replace("\n", "\\n")  # a name from a file may hold line breaks
 
 
 class ParameterError(GainfulError, ValueError):

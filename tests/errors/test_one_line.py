@@ -1,0 +1,21 @@
+"""Every error is one line, whatever the names in it hold."""
+
+from __future__ import annotations
+
+import pytest
+
+import gainful
+from gainful.errors import DataError, FormatError, ParameterError
+
+
+@pytest.mark.parametrize("kind", [DataError, FormatError, ParameterError])
+def test_line_breaks_are_written_as_escapes(kind):
+    assert str(kind("a\nb\r\nc")) == "a\\nb\\r\\nc"
+
+
+def test_a_column_name_with_a_line_break(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('qid,grade,"two\nlines"\n1,1,x\n')
+    with pytest.raises(FormatError, match=r"column 'two\\nlines' must be numeric") as caught:
+        gainful.read(path)
+    assert "\n" not in str(caught.value)
