@@ -12,9 +12,11 @@ from scipy import sparse
 
 import gainful
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
+from gainful.blending import auto as auto_module
+from gainful.blending.folds import Clock
 from gainful.blending.portfolio import ORDER, DataFacts, draw, families, first_guess, tree_space
 
-FACTS = DataFacts(1_000, 50_000, 46, 3, 300, missing=False, sparse=False, blockwise=False)
+FACTS = DataFacts(50_000, 46, 3, 300, missing=False, blockwise=False)
 
 
 def names_for(**facts):
@@ -64,11 +66,56 @@ def test_seconds_are_kept(parts):
     assert time.perf_counter() - began < 60.0  # it was over in good time, on however slow a machine
 
 
-def test_a_short_time_still_gives_a_model(parts):
-    """Folds that were not trained are left out, and the members say so."""
+def test_no_time_at_all_is_an_error(parts):
     model = Auto(seconds=1e-3, folds=5, n_jobs=1, rankers=["lambdamart"])
     with pytest.raises(DataError, match="could train no member"):
         model.fit(parts[0])
+
+
+def test_members_cut_short_count_with_the_folds_they_have(parts, monkeypatch):
+    fits = []
+
+    class OverAfterThree(Clock):
+        @property
+        def over(self):
+            return len(fits) >= 3
+
+    original = gainful.LambdaMART.fit
+    monkeypatch.setattr(gainful.LambdaMART, "fit", lambda *a, **k: fits.append(1) or original(*a, **k))
+    monkeypatch.setattr(auto_module, "Clock", OverAfterThree)
+    model = Auto(seconds=100, folds=5, n_jobs=1, rankers=["lambdamart"]).fit(parts[0])
+    assert {row.note for row in model.leaderboard_.members} == {"not all folds"}
+    assert "models reaches" in str(model.leaderboard_)
+    assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_rankers_without_settings_are_tried_once(parts):
+    model = Auto(trials=5, folds=2, n_jobs=1, rankers=["adarank-ndcg"]).fit(parts[0])
+    assert len(model.leaderboard_.members) == 1
+
+
+def test_one_member_that_breaks_does_not_end_the_others(parts, monkeypatch):
+    def fail(*_, **__):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(gainful.RegressionRanker, "_fit", fail)
+    model = Auto(trials=2, folds=2, n_jobs=1, rankers=["regression", "adarank-ndcg"]).fit(parts[0])
+    notes = {row.name: row.note for row in model.leaderboard_.members}
+    assert notes["regression"] == "MemoryError: no more"
+
+
+def test_a_drawn_seed_is_kept_in_the_checkpoint(parts, tmp_path):
+    def die(event):
+        if event.iteration == 5:
+            raise RuntimeError("killed")
+
+    settings = {"trials": 6, "folds": 2, "n_jobs": 1, "random_state": None, "rankers": ["tree-regression"]}
+    path = tmp_path / "auto.checkpoint"
+    first = Auto(**settings)
+    with pytest.raises(RuntimeError, match="killed"):
+        first.fit(parts[0], checkpoint=path, checkpoint_every=0, progress=die)
+    again = Auto(**settings).fit(parts[0], checkpoint=path, checkpoint_every=0)
+    assert again._seed == first._seed
 
 
 def test_ctrl_c_gives_the_blend_so_far(parts):

@@ -9,8 +9,10 @@ import pytest
 
 import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
+from gainful.blending import folds as folds_module
 from gainful.blending.folds import QueryFolds
 from gainful.rankers.specs import ranker_from_spec, spec_of
+from gainful.training import monitor
 
 SMALL = "n_trees=10:n_leaves=5:min_docs_in_leaf=3:n_jobs=1"
 MEMBERS = ["regression", f"lambdamart:{SMALL}", f"mcrank:{SMALL}"]
@@ -31,7 +33,8 @@ def test_every_query_is_left_out_once(parts):
         assert np.array_equal(parts[0].X[folds.rows(k)], valid.X)
 
 
-def test_folds_of_a_mapped_file_share_its_rows(parts, tmp_path):
+def test_folds_of_a_large_mapped_file_share_its_rows(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(folds_module, "LARGE", 100)
     gainful.write(parts[0], tmp_path / "data.gnf")
     mapped = gainful.read(tmp_path / "data.gnf")
     folds = QueryFolds(mapped, 3, seed=0)
@@ -42,6 +45,12 @@ def test_folds_of_a_mapped_file_share_its_rows(parts, tmp_path):
         assert sum(block.n_queries for block in blocks) + folds.valid(k).n_queries == mapped.n_queries
     model = gainful.ranker("auto", trials=2, folds=3, n_jobs=1).fit(mapped)
     assert np.isfinite(model.predict(mapped)).all()
+
+
+def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path):
+    gainful.write(parts[0], tmp_path / "data.gnf")
+    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (parts[0], tmp_path / "data.gnf"))
+    assert np.allclose(one.predict(parts[2]), other.predict(parts[2]))
 
 
 def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blend):
@@ -111,9 +120,46 @@ def test_once_trains_each_member_on_all_queries(parts):
         assert member.values == pytest.approx(gainful.metric("ndcg@10").per_query(one.predict(valid), valid))
 
 
+def test_once_without_validation_queries_weighs_all_alike(parts):
+    model = Blend(MEMBERS[:2], folds=None, n_jobs=1).fit(parts[0])
+    assert model.weights_ == pytest.approx([0.5, 0.5])
+    assert "no query was left out" in model.leaderboard_.sentence
+    assert np.isfinite(model.predict(parts[2])).all()
+
+
+def test_a_constant_member_adds_nothing(parts):
+    constant = "tree-regression:min_docs_in_leaf=100000:n_trees=5"
+    model = Blend([constant, "regression"], folds=3, n_jobs=1, weights="uniform").fit(parts[0])
+    alone = Blend(["regression"], folds=3, n_jobs=1).fit(parts[0])
+    assert np.allclose(model.predict(parts[2]), 0.5 * alone.predict(parts[2]))
+
+
+def test_out_of_fold_scores_follow_the_rows(parts, rng):
+    train = parts[0]
+    order = rng.permutation(train.n_rows)
+    model = Blend(["regression"], folds=3, n_jobs=1).fit(train.X[order], train.y[order], qid=train.qid[order])
+    assert np.corrcoef(model.out_of_fold_scores_, model.predict(train.X[order]))[0, 1] > 0.6
+
+
+def test_weights_keep_their_order_in_a_file(parts, tmp_path):
+    model = Blend(MEMBERS, folds=2, n_jobs=1, weights=[1, 2, 5]).fit(parts[0])
+    gainful.save(model, tmp_path / "blend.gainful")
+    assert gainful.load(tmp_path / "blend.gainful").weights_ == pytest.approx(model.weights_)
+    used = {one.spec: weight for one, weight in zip(model.members_, model.weights_, strict=True)}
+    assert used == pytest.approx(dict(zip(MEMBERS, [0.125, 0.25, 0.625], strict=True)))
+
+
+def test_callbacks_hear_of_the_blend_alone(parts, monkeypatch):
+    heard = []
+    monkeypatch.setattr(monitor, "AFTER_FIT", [heard.append])
+    model = Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(parts[0])
+    assert heard == [model]
+
+
 def test_given_weights_are_taken(parts):
     model = Blend(MEMBERS[:2], folds=3, weights=[3, 1], n_jobs=1).fit(parts[0])
-    assert model.weights_ == pytest.approx([0.75, 0.25])
+    used = {one.spec: weight for one, weight in zip(model.members_, model.weights_, strict=True)}
+    assert used == pytest.approx({MEMBERS[0]: 0.75, MEMBERS[1]: 0.25})
     with pytest.raises(ParameterError, match="one number for each of the 2 members, had 1"):
         Blend(MEMBERS[:2], weights=[1]).fit(parts[0])
 
@@ -165,6 +211,8 @@ def test_mistakes_are_refused(parts):
         Blend(["lambdamat"]).fit(parts[0])
     with pytest.raises(ParameterError, match="members of Blend must be a list of rankers"):
         Blend("regression").fit(parts[0])
+    with pytest.raises(ParameterError, match="cannot be a blend itself"):
+        Blend(["auto:trials=2"]).fit(parts[0])
     with pytest.raises(DataError, match="needs at least two queries"):
         Blend(["regression"]).fit(parts[0][:1])
 

@@ -29,15 +29,18 @@ def test_the_student_ranks_as_the_teacher_does(teacher, parts, into):
     assert f"{found.student:.4f} against {found.teacher:.4f}" in str(found)
 
 
-def test_soft_grades_keep_the_order_and_the_range(rng):
-    grades = rng.integers(0, 4, 500).astype(float)
-    scores = 3.0 * grades + rng.standard_normal(500)
-    soft = soft_grades(scores, grades)
+def test_soft_grades_keep_the_order_and_the_spread(parts, rng):
+    data = parts[0]
+    scores = 3.0 * data.y + rng.standard_normal(data.n_rows) - 7.0
+    soft = soft_grades(scores, data)
     assert (soft >= 0).all()
-    order = np.argsort(scores)
-    assert (np.diff(soft[order]) >= 0).all()
-    assert soft.mean() == pytest.approx(grades.mean(), abs=0.1)
-    assert np.array_equal(soft_grades(scores, grades, 1.0), grades)
+    assert (np.diff(soft[np.argsort(scores)]) >= 0).all()
+    assert soft.mean() == pytest.approx(data.y.mean(), abs=0.2)
+    assert soft.std() == pytest.approx(data.y.std(), rel=0.2)
+    assert np.array_equal(soft_grades(scores, data, 1.0), data.y)
+    assert np.array_equal(
+        soft_grades(np.zeros(data.n_rows), data), np.full(data.n_rows, round(data.y.mean() * 256) / 256)
+    )
 
 
 def test_mistakes_are_refused(teacher, parts):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of, seed_of
-from gainful.blending.folds import Clock
+from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of
+from gainful.blending.folds import Clock, is_large
 from gainful.blending.leaderboard import family_of
 from gainful.blending.members import Member
 from gainful.blending.portfolio import DataFacts, Family, draw, families, first_guess, next_family
@@ -31,7 +30,7 @@ PATIENCE = 24  # members that do not raise the out-of-fold metric before the sea
 class Auto(BlendedRanker):
     """The best ranking the data can give within a budget: a blend of rankers that it chooses itself.
 
-    It looks at the data (queries, rows, features, grades, missing values, sparsity), starts with rankers that are good
+    It looks at the data (rows, features, grades, missing values), starts with rankers that are good
     and cheap, with settings that suit the size of the data, then draws further settings of those that do well. Each is
     trained on query folds, as in :class:`Blend`. The search ends with the budget, or when 24 rankers in a row have not
     raised the out-of-fold metric. Queries of ``eval_set`` are added to the training queries.
@@ -76,33 +75,36 @@ class Auto(BlendedRanker):
     def _clock(self, monitor: Monitor) -> Clock:
         monitor.total = self.trials
         seconds = SECONDS if self.seconds is None and self.trials is None else self.seconds
-        return Clock(None if seconds is None else time.perf_counter() + float(seconds))
+        return Clock(None if seconds is None else monitor.started + float(seconds))  # a resumed training has less left
 
     def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
-        facts = DataFacts.of(data, is_mapped(data.X))
+        facts = DataFacts.of(data, is_mapped(data.X) and is_large(data))
         chosen = families(facts, self.rankers)
         if not chosen:
             raise DataError("none of the rankers to choose from suits this data")
-        seed = seed_of(self.random_state)
         while self.trials is None or len(members) < self.trials:
             start = len(members)
             if start >= len(chosen) and start - monitor.best_iteration >= PATIENCE:
                 return
             n = BATCH if self.trials is None else min(BATCH, self.trials - start)
             below = _standing(members, data)
-            yield [self._propose(start + i, facts, chosen, below, seed) for i in range(n)]
+            proposed = (self._propose(start + i, facts, chosen, below, self._seed) for i in range(n))
+            batch = [one for one in proposed if one is not None]
+            if not batch:  # every ranker has been tried, and none has settings to draw
+                return
+            yield batch
             if len(members) == start:  # the clock stopped the batch before it began
                 return
 
-    def _propose(self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int) -> Candidate:
+    def _propose(
+        self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int
+    ) -> Candidate | None:
         """Trial ``i``; it depends on the seed, the trial's number and the members of earlier batches."""
         generator = np.random.default_rng([seed, i])
-        if i < len(chosen):
-            family = chosen[i]
-            settings = first_guess(family, facts)
-        else:
-            family = next_family(chosen, below, generator)
-            settings = draw(family, facts, generator)
+        family = chosen[i] if i < len(chosen) else next_family(chosen, below, generator)
+        if family is None:
+            return None
+        settings = first_guess(family, facts) if i < len(chosen) else draw(family, facts, generator)
         known = RANKERS[family.name].cls.parameters
         if "random_state" in known:
             settings["random_state"] = (seed + i) % 2**31

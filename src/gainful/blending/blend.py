@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.blending.folds import Clock, FoldFit, Job, QueryFolds, fit_folds
+from gainful.blending.folds import Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -20,8 +20,9 @@ from gainful.blending.members import (
 )
 from gainful.blending.weights import RULES, best_member, choose_weights, errors_below, mean_and_error
 from gainful.compute.estimators import clone
+from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
-from gainful.data.rows import Array
+from gainful.data.rows import Array, is_mapped
 from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
@@ -82,6 +83,7 @@ class BlendedRanker(Ranker):
 
     accepts_missing: ClassVar[bool] = True  # each member says whether it does; a fitted blend, whether all do
     resumes: ClassVar[bool] = True
+    validation_parameter: ClassVar[str] = "metric"
 
     _: KW_ONLY
     folds: int | None = parameter(
@@ -113,21 +115,28 @@ class BlendedRanker(Ranker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         whole = data.whole
         assert whole is not None
-        if whole.query_weights is not None:  # only ratios count; some members add a penalty to a weighted sum
-            whole = whole.replace(query_weights=whole.query_weights / whole.query_weights.mean())
+        valid = None if monitor.valid is None else monitor.valid.whole
+        saved = None if monitor.checkpoint is None else monitor.checkpoint.state
+        self._seed = seed_from(self.random_state) if saved is None else int(saved["seed"])
         if self.folds is None:
-            folds: QueryFolds = _Once(whole, None if monitor.valid is None else monitor.valid.whole)
+            folds: QueryFolds = _Once(_in_ratios(_in_memory(whole)), valid)
         else:
-            whole = _all_queries(whole, None if monitor.valid is None else monitor.valid.whole)
-            if whole.n_queries < 2:
+            joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
+            if joined.n_queries < 2:
                 raise DataError(f"{type(self).__name__} needs at least two queries to leave some out; there is one")
-            folds = QueryFolds(whole, self.folds, seed_of(self.random_state))
+            folds = QueryFolds(joined, self.folds, self._seed)
         monitor.valid = None  # its queries are among the training queries now
-        clock = self._clock(monitor)
         members = self._restore_members(monitor, folds)
+        clock = self._clock(monitor)
         with monitor:
             self._train(folds, members, clock, monitor)
-        self._finish(folds, members, monitor, clock)
+        scores = self._finish(folds, members, monitor, clock)
+        if self.folds is not None:  # in the order of the rows given
+            cut = whole.n_rows
+            ends = [whole.to_input_order(scores[:cut])]
+            ends += [] if valid is None else [valid.to_input_order(scores[cut:])]
+            scores = np.concatenate(ends)
+        self.out_of_fold_scores_ = scores
 
     def _train(self, folds: QueryFolds, members: list[Member], clock: Clock, monitor: Monitor) -> None:
         for batch in self._batches(folds.data, members, monitor):
@@ -139,7 +148,7 @@ class BlendedRanker(Ranker):
                     clock.stop.set()
                     break
             if monitor.checkpoint is not None and not clock.over and monitor.checkpoint.due():
-                monitor.checkpoint.save(_members_state(members))
+                monitor.checkpoint.save(_members_state(members, self._seed, monitor))
         if clock.stop.is_set():
             monitor.interrupted = True
 
@@ -154,10 +163,10 @@ class BlendedRanker(Ranker):
             jobs = [(i, fold) for fold in chosen for i in range(len(batch)) if not failures[i]]
             results = fit_folds(folds, [Job(batch[i].ranker, fold) for i, fold in jobs], clock, self.n_jobs)
             for (i, _), result in zip(jobs, results, strict=True):
-                if isinstance(result, GainfulError):
+                if isinstance(result, Exception):
                     if not self.drops:
-                        raise type(result)(f"member {batch[i].spec}: {result}") from result
-                    failures[i] = failures[i] or str(result)
+                        raise _naming(batch[i].spec, result) from result
+                    failures[i] = failures[i] or f"{type(result).__name__}: {result}".removeprefix("DataError: ")
                 elif result is not None:
                     fits[i].append(result)
             if chosen.start == 0 and self.drops:
@@ -186,7 +195,7 @@ class BlendedRanker(Ranker):
         share = None if weights is None else weights[seen]
         best = values[best_member(values, share)]
         for i, row in enumerate(values[len(values) - len(batch) :]):
-            if not failures[i] and errors_below(row, best, share) > HOPELESS:
+            if fits[i] and not failures[i] and errors_below(row, best, share) > HOPELESS:
                 failures[i] = "far below the best on the first folds"
 
     def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
@@ -195,9 +204,8 @@ class BlendedRanker(Ranker):
         value = None
         if counting:
             weights = self._member_weights(counting, folds)
-            value = mean_and_error(values_of_scores(blend_scores(counting, weights), folds, self._validation_metric()))[
-                0
-            ]
+            values = values_of_scores(blend_scores(counting, weights), folds, self._validation_metric())
+            value = mean_and_error(values, folds.data.query_weights)[0]
         return monitor.step(validation=value, member=member.spec)
 
     def _member_weights(self, members: Sequence[Member], folds: QueryFolds) -> Array:
@@ -206,8 +214,8 @@ class BlendedRanker(Ranker):
         given = np.asarray(self.weights, dtype=np.float64)[: len(members)]  # an interrupted training has fewer
         return given / given.sum() if given.sum() > 0.0 else np.full(len(given), 1.0 / len(given))
 
-    def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> None:
-        """Weigh the members and keep the models that count."""
+    def _finish(self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock) -> Array:
+        """Weigh the members and keep the models that count; return the blend's out-of-fold scores."""
         counting = [one for one in members if not one.dropped]
         if not counting:
             if clock.stop.is_set():
@@ -216,8 +224,8 @@ class BlendedRanker(Ranker):
             raise DataError(f"{type(self).__name__} could train no member ({reasons})")
         weights = self._member_weights(counting, folds)
         measure = self._validation_metric()
-        self.out_of_fold_scores_ = blend_scores(counting, weights)
-        blended = values_of_scores(self.out_of_fold_scores_, folds, measure)
+        scores = blend_scores(counting, weights)
+        blended = values_of_scores(scores, folds, measure)
         rows, place = [], 0
         for member in members:
             weight = 0.0
@@ -227,6 +235,7 @@ class BlendedRanker(Ranker):
             models = len(member.models) if weight > 0.0 else 0
             rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
         used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
+        used.sort(key=lambda pair: -mean_and_error(pair[0].values, folds.data.query_weights)[0])  # as the leaderboard
         self.members_ = [one for one, _ in used]
         self.weights_ = np.array([w for _, w in used])
         self._keep([model for one, _ in used for model in one.models], [f for one, w in used for f in one.factors(w)])
@@ -234,16 +243,16 @@ class BlendedRanker(Ranker):
             measure.name, blended, rows, folds.data.query_weights, len(self._models)
         )
         monitor.best_iteration = len(monitor.history)
+        return scores
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def _restore_members(self, monitor: Monitor, folds: QueryFolds) -> list[Member]:
         if monitor.checkpoint is None or monitor.checkpoint.state is None:
             return []
-        members = _members_of_state(monitor.checkpoint.state, folds)
-        for i in range(len(members)):
-            self._report(members[i], members[: i + 1], folds, monitor)
-        return members
+        with monitor.checkpoint.restoring():
+            monitor.restore(monitor.checkpoint.state["monitor"])
+            return _members_of_state(monitor.checkpoint.state, folds)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -265,7 +274,7 @@ class BlendedRanker(Ranker):
         return None
 
     def _facts(self) -> dict[str, Any]:
-        return {"models": len(self._models), f"out-of-fold {self.leaderboard_.metric}": self.leaderboard_.blend.mean}
+        return {"models": len(self._models)}
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
@@ -335,45 +344,53 @@ class Blend(BlendedRanker):
 
 
 class _Once(QueryFolds):
-    """All queries for training, those of the validation data left out."""
+    """All queries for training; those of the validation data, if any, are the ones left out."""
 
     def __init__(self, data: RankingData, valid: RankingData | None):
         self._all, self._valid = data, valid
-        super().__init__(data if valid is None else valid, 2, 0)
-        self.n = 1
-        self.left_out = [np.arange(self.data.n_queries)]
+        super().__init__(data if valid is None else valid, 1, 0)
 
     def train(self, fold: int) -> Dataset:
         return self._all
 
-    def valid(self, fold: int) -> RankingData:
-        return self.data
+    def valid(self, fold: int) -> RankingData | None:
+        return self._valid
 
 
 def candidate_of(member: Any, measure: Metric | None) -> Candidate:
     """A member as a ranker that stops early by the blend's metric, unless it names another."""
     ranker = ranker_from_spec(member) if isinstance(member, str) else member
     spec = member if isinstance(member, str) else spec_of(member)
+    if isinstance(ranker, BlendedRanker):
+        raise ParameterError(f"a member of a blend cannot be a blend itself, as {spec!r} is; name its members instead")
     ranker._check_parameters()
     if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
         ranker = clone(ranker).set_params(eval_metric=str(measure))
     return Candidate(spec, ranker)
 
 
-def _all_queries(data: RankingData, valid: RankingData | None) -> RankingData:
-    if valid is None:
-        return data
+def _naming(spec: str, error: Exception) -> Exception:
+    """The error with the member it came from, if it is one of ours."""
+    return type(error)(f"member {spec}: {error}") if isinstance(error, GainfulError) else error
+
+
+def _join(data: RankingData, valid: RankingData) -> RankingData:
     joined = join_pieces([part.replace(doc_ids=None) for part in (data, valid)])
     return joined.replace(query_ids=np.arange(joined.n_queries))
 
 
-def seed_of(random_state: Any) -> int:
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    return int(random_state.randint(2**31 - 1)) if hasattr(random_state, "randint") else int(random_state)
+def _in_memory(data: RankingData) -> RankingData:
+    """Small mapped files are copied, so that the model is that of the same rows in any other file."""
+    return data.replace(X=np.array(data.X)) if is_mapped(data.X) and not is_large(data) else data
 
 
-def _members_state(members: Sequence[Member]) -> dict[str, Any]:
+def _in_ratios(data: RankingData) -> RankingData:
+    """Only ratios of query weights count, while some members add a penalty to a weighted sum."""
+    weights = data.query_weights
+    return data if weights is None else data.replace(query_weights=weights / weights.mean())
+
+
+def _members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dict[str, Any]:
     """All members so far, for a checkpoint."""
     facts = [
         {
@@ -386,7 +403,8 @@ def _members_state(members: Sequence[Member]) -> dict[str, Any]:
         }
         for one in members
     ]
-    state: dict[str, Any] = {"members": facts, **pack_models([model for one in members for model in one.models])}
+    state: dict[str, Any] = {"members": facts, "seed": seed, "monitor": monitor.record()}
+    state |= pack_models([model for one in members for model in one.models])
     state["scores"] = np.array([one.scores for one in members])
     state["values"] = np.array([one.values for one in members])
     return state

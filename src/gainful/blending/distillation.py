@@ -21,7 +21,7 @@ from gainful.rankers.specs import ranker_from_spec
 from gainful.training.monitor import ProgressCallback
 
 LEFT_OUT = 0.2  # of the queries, for early stopping, if there is no validation data
-STEPS_PER_GRADE = 32  # soft grades are rounded to this part of a grade
+STEPS_PER_GRADE = 256  # soft grades are rounded to this part of a grade
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def distill(
 ) -> Distilled:
     """Train one ranker on the scores of another, usually a blend, so that every engine can take it.
 
-    The student learns soft grades: the teacher's scores, mapped to the range of the grades by a straight line (least
-    squares), so that any ranker and loss can learn from them.
+    The student learns soft grades: the teacher's scores with the mean of the grades and their standard deviation within
+    queries, so that any ranker and loss can learn from them.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def distill(
         raise ParameterError.of("distill", "into", "a ranker, or a text such as 'lambdamart:n_trees=300'", into)
     student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
     goal = metric(measure)
-    if "eval_metric" in student.parameters:
+    if "eval_metric" in student.parameters and not (isinstance(into, str) and "eval_metric=" in into):
         student.set_params(eval_metric=str(goal))
     train = _whole(data, "data")
     if valid is None:
         train, stop = split(train, (1.0 - LEFT_OUT, LEFT_OUT), seed=seed)
     else:
         stop = _whole(valid, "valid")
-    soft = soft_grades(model.predict(train), train.y, float(grades))
+    soft = soft_grades(model.predict(train), train, float(grades))
     with skip_checks():
         student.fit(train.replace(y=soft), eval_set=stop, progress=progress)
     judge = stop if test is None else _whole(test, "test")
@@ -102,14 +102,21 @@ def distill(
     return Distilled(student, goal.name, judge.n_queries, before, after, difference, error)
 
 
-def soft_grades(scores: Array, grades: Array, share: float = 0.0) -> Array:
-    """Scores on the scale of the grades, ≥ 0; with ``share``, mixed with the grades themselves."""
-    spread = float(np.var(scores))
-    slope = float(np.mean((scores - scores.mean()) * (grades - grades.mean()))) / spread if spread > 0.0 else 0.0
-    slope = slope if slope > 0.0 else float(np.std(grades) / np.sqrt(spread)) if spread > 0.0 else 0.0
-    soft = np.clip(grades.mean() + slope * (scores - scores.mean()), 0.0, None)
+def soft_grades(scores: Array, data: RankingData, share: float = 0.0) -> Array:
+    """Scores on the scale of the grades, ≥ 0; with ``share``, mixed with the grades themselves.
+
+    They get the grades' mean, and the grades' standard deviation within queries.
+    """
+    grades, spread = data.y, _spread_within(scores, data)
+    slope = _spread_within(grades, data) / spread if spread > 0.0 else 0.0
+    soft = np.clip(grades.mean() + slope * (scores - scores.mean()), 0.0, max(data.highest_grade, 0.0) + 1.0)
     mixed = (1.0 - share) * soft + share * grades
     return np.asarray(np.round(mixed * STEPS_PER_GRADE) / STEPS_PER_GRADE)
+
+
+def _spread_within(values: Array, data: RankingData) -> float:
+    means = np.add.reduceat(values, data.offsets[:-1]) / data.counts
+    return float(np.sqrt(np.mean((values - np.repeat(means, data.counts)) ** 2)))
 
 
 def _whole(data: Any, what: str) -> RankingData:

@@ -5,36 +5,45 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 
 import numpy as np
 
 from gainful.compute.estimators import clone
 from gainful.compute.memory import available_memory
-from gainful.compute.threads import allowed_cores, limit_threads
+from gainful.compute.threads import limit_threads, openmp_threads
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array, is_mapped
 from gainful.data.sharded import ShardedData
-from gainful.errors import GainfulError
 from gainful.rankers.base import Ranker
-from gainful.training.monitor import Progress
+from gainful.training.monitor import Progress, part_of_a_fit
 
 KEPT_SHARE = 0.05  # of the free memory, for copies of the training parts that all members share
 BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
-PATIENCE_AFTER_STOP = 3.0  # seconds for running fits to notice that they are to end
+LARGE = 50_000_000  # values; below, every fit has one thread, so that the result depends on no number of cores
+GRACE = 3.0  # seconds for running fits to notice that they are to end
+
+
+def is_large(data: RankingData) -> bool:
+    """Whether the data is too large to be copied for several fits at once."""
+    return n_values(data) > LARGE
+
+
+def n_values(data: RankingData) -> int:
+    return int(data.X.nnz) if data.is_sparse else data.n_rows * data.n_features
 
 
 class QueryFolds:
-    """Queries dealt into folds. Rows of mapped files are not copied: there a fold is a run of neighbouring queries."""
+    """Queries dealt into folds. Rows of large mapped files are not copied: a fold is a run of neighbouring queries."""
 
     def __init__(self, data: RankingData, n_folds: int, seed: int):
         self.data, self.n = data, min(n_folds, data.n_queries)
-        self.mapped = is_mapped(data.X)
+        self.mapped = is_mapped(data.X) and is_large(data)
         order = np.arange(data.n_queries) if self.mapped else np.random.default_rng(seed).permutation(data.n_queries)
         self.left_out = [np.sort(part) for part in np.array_split(order, self.n)]
         self._kept: dict[int, RankingData] = {}
@@ -42,7 +51,7 @@ class QueryFolds:
     @cached_property
     def _keeps(self) -> bool:
         free = available_memory()
-        size = (self.n - 1) * self.data.n_rows * self.data.n_features * 8
+        size = (self.n - 1) * n_values(self.data) * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
     def train(self, fold: int) -> Dataset:
@@ -61,7 +70,8 @@ class QueryFolds:
             self._kept[fold] = part
         return part
 
-    def valid(self, fold: int) -> RankingData:
+    def valid(self, fold: int) -> RankingData | None:
+        """The queries left out."""
         out = self.left_out[fold]
         return self.data[int(out[0]) : int(out[-1]) + 1] if self.mapped else self.data[out]
 
@@ -104,55 +114,61 @@ class Job:
 
 def fit_folds(
     folds: QueryFolds, jobs: Sequence[Job], clock: Clock, n_jobs: int | None = None
-) -> list[FoldFit | GainfulError | None]:
-    """The results of all jobs, in order; None for those that did not begin, an error for those that were refused.
+) -> list[FoldFit | Exception | None]:
+    """The results of all jobs, in order; None for those that did not end, the error of those that failed.
 
-    Jobs run side by side on as many threads as there are cores, each fit on its share of them, as far as memory goes.
+    Fits run side by side, each on one thread; with large data one after the other, on all cores.
     """
-    workers = worker_count(folds.data, n_jobs, len(jobs))
-    share = max(1, (allowed_cores() if n_jobs is None or n_jobs < 0 else n_jobs) // workers)
-    results: list[FoldFit | GainfulError | None] = [None] * len(jobs)
-    pool = ThreadPoolExecutor(workers)
-    running: dict[Future[FoldFit | GainfulError | None], int] = {}
+    results: list[FoldFit | Exception | None] = [None] * len(jobs)
+    todo: SimpleQueue[int] = SimpleQueue()
+    ended: SimpleQueue[tuple[int, FoldFit | Exception | None]] = SimpleQueue()
+    for i in range(len(jobs)):
+        todo.put(i)
+    workers, threads = worker_count(folds.data, n_jobs, len(jobs))
 
-    def collect(timeout: float | None) -> None:
-        ended, _ = wait(running, timeout=timeout, return_when=FIRST_COMPLETED)
-        for one in ended:
-            results[running.pop(one)] = one.result()
+    def work() -> None:
+        while True:
+            try:
+                i = todo.get_nowait()
+            except Empty:
+                return
+            ended.put((i, _fit_one(folds, jobs[i], clock, threads)))
 
     # set once, since all threads share the filters; the caller warns about an interruption itself
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        try:
-            for i, job in enumerate(jobs):
-                running[pool.submit(_fit_one, folds, job, clock, share)] = i
-            while running:
-                collect(0.2)
-        except KeyboardInterrupt:
-            clock.stop.set()
-            until = time.perf_counter() + PATIENCE_AFTER_STOP
-            while running and time.perf_counter() < until:
-                collect(0.1)
-        finally:
-            pool.shutdown(wait=not clock.stop.is_set(), cancel_futures=True)
+        for _ in range(workers):  # daemons: a fit that does not notice the end must not hold up the process
+            Thread(target=work, daemon=True).start()
+        left, until = len(jobs), float("inf")
+        while left and time.perf_counter() < until:
+            try:
+                i, result = ended.get(timeout=0.2)
+                results[i] = result
+                left -= 1
+            except Empty:
+                pass
+            except KeyboardInterrupt:
+                clock.stop.set()
+            if clock.over and until == float("inf"):
+                until = time.perf_counter() + GRACE
     return results
 
 
-def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> int:
-    """Fits that run side by side: one per core, as far as memory goes."""
-    cores = allowed_cores() if n_jobs is None or n_jobs < 0 else n_jobs
+def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> tuple[int, int]:
+    """Fits that run side by side, as far as memory goes, and threads for each."""
+    cores = openmp_threads(n_jobs if n_jobs is not None and n_jobs > 0 else None, float("inf"))
+    if is_large(data):
+        return 1, cores
     free = available_memory()
-    each = data.n_rows * data.n_features * BYTES_PER_VALUE
-    fitting = cores if free is None else max(1, int(0.5 * free / max(each, 1)))
-    return max(1, min(cores, fitting, n_tasks))
+    fitting = cores if free is None else int(0.5 * free / max(1, n_values(data) * BYTES_PER_VALUE))
+    return max(1, min(cores, fitting, n_tasks)), 1
 
 
-def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldFit | GainfulError | None:
+def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldFit | Exception | None:
     if clock.over:
         return None
     began = time.perf_counter()
     model = clone(job.ranker)
-    valid = folds.valid(job.fold)
     cut = False
 
     def watch(_: Progress) -> bool:
@@ -161,9 +177,11 @@ def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldF
         return cut
 
     try:
-        with limit_threads(n_threads), skip_checks():
+        valid = folds.valid(job.fold)
+        with limit_threads(n_threads), skip_checks(), part_of_a_fit():
             model.fit(folds.train(job.fold), eval_set=valid, progress=watch)
-            scores = np.asarray(model.predict(valid), dtype=np.float64)
-    except GainfulError as error:
+            rows = folds.train(job.fold) if valid is None else valid
+            scores = np.asarray(model.predict(rows), dtype=np.float64)
+    except Exception as error:  # the caller decides whether one member's failure ends the training
         return error
     return FoldFit(job.fold, model, scores, time.perf_counter() - began, complete=not cut)

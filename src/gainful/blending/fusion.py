@@ -45,14 +45,19 @@ def fuse(
         raise ParameterError.of("fuse", "rankings", "a list of score arrays or of runs", rankings)
     if isinstance(k, bool) or not isinstance(k, (int, float)) or not k > 0:
         raise ParameterError.of("fuse", "k", "a number > 0", k)
-    shares = np.ones(len(rankings)) if weights is None else np.asarray(weights, dtype=np.float64)
+    try:
+        shares = np.ones(len(rankings)) if weights is None else np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        shares = np.zeros(0)
     if shares.shape != (len(rankings),) or not np.isfinite(shares).all():
         raise ParameterError.of("fuse", "weights", f"one number for each of the {len(rankings)} rankings", weights)
     if all(isinstance(one, Mapping) for one in rankings):
         if qid is not None:
             raise ParameterError("qid of fuse is for arrays of scores; a run has its own queries")
         return _fuse_runs(rankings, method, float(k), shares)
-    first = np.asarray(rankings[0])
+    if any(isinstance(one, Mapping) for one in rankings):
+        raise ParameterError("rankings of fuse must be all arrays of scores or all runs, not both")
+    first = np.atleast_1d(np.asarray(rankings[0]))
     columns = np.array([check_column(one, len(first), "scores") for one in rankings])
     order, offsets, _ = group_rows(qid, len(first))
     if order is not None:
@@ -69,6 +74,10 @@ def fuse(
 
 def _fuse_runs(runs: Sequence[Run], method: str, k: float, weights: Array) -> dict[Any, dict[Any, float]]:
     fused: dict[Any, dict[Any, float]] = {}
+    for run in runs:
+        for query, held in run.items():
+            if not isinstance(held, Mapping):
+                raise ParameterError(f"a run must map each query to its documents' scores; query {query!r} does not")
     for query in dict.fromkeys(query for run in runs for query in run):
         documents = list(dict.fromkeys(document for run in runs for document in run.get(query, {})))
         scores = np.array([[run.get(query, {}).get(document, np.nan) for document in documents] for run in runs])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from gainful.blending.weights import mean_and_error
 from gainful.data.rows import Array
@@ -55,7 +58,7 @@ class Leaderboard:
             rows.append(Row(**(facts | {"difference": difference, "difference_error": its_error})))
         rows.sort(key=lambda row: (row.mean != row.mean, -row.mean))
         seconds = sum(row.seconds for row in rows)
-        return cls(metric, len(blend), Row("blend", mean, error, 1.0, seconds, models), tuple(rows))
+        return cls(metric, int(np.isfinite(blend).sum()), Row("blend", mean, error, 1.0, seconds, models), tuple(rows))
 
     def __iter__(self) -> Iterator[Row]:
         yield self.blend
@@ -66,22 +69,23 @@ class Leaderboard:
 
     @property
     def sentence(self) -> str:
-        """The result in one sentence."""
-        used = [row for row in self.members if row.weight > 0.0]
-        if not used:
-            return "no ranker could be trained"
-        best = next(row for row in self.members if not row.note)
-        text = (
-            f"The blend of {self.blend.models} models reaches {self.metric} {self.blend.mean:.4f} on queries left out"
-        )
+        """The result in one sentence or two; ± are standard errors."""
+        models = f"{self.blend.models} model{'s' if self.blend.models != 1 else ''}"
+        measured = [row for row in self.members if math.isfinite(row.mean)]
+        if not math.isfinite(self.blend.mean) or not measured:
+            return f"A blend of {models}; no query was left out to measure it on."
+        best = measured[0]
+        text = f"The blend of {models} reaches {self.metric} {self.blend.mean:.4f} on queries left out"
         text += f"; the best single ranker, {family_of(best.name)}, {best.mean:.4f}"
-        standard = next((row for row in self.members if family_of(row.name) == "lambdamart" and not row.note), None)
+        standard = next((row for row in measured if family_of(row.name) == "lambdamart"), None)
         if standard is not None and standard is not best:
-            text += f"; LightGBM's lambdarank {standard.mean:.4f}"
+            text += f"; lambdamart, LightGBM's lambdarank, {standard.mean:.4f}"
         other = standard or best
+        if not math.isfinite(other.difference_error):
+            return f"{text}."
         return (
-            f"{text}. The difference to {'lambdarank' if other is standard else family_of(best.name)} is "
-            f"{other.difference:+.4f} ± {other.difference_error:.4f}."
+            f"{text}. The difference to {family_of(other.name)} is {other.difference:+.4f} ± "
+            f"{other.difference_error:.4f}."
         )
 
     def rows(self) -> list[dict[str, Any]]:

@@ -16,6 +16,8 @@ from gainful.metrics import Metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.model_file import pack_model, unpack_model
 
+CONSTANT = 1e-9  # spread within queries, relative to the largest score, below which a model is constant
+
 
 @dataclass(frozen=True)
 class Member:
@@ -42,11 +44,14 @@ class Member:
         spreads = []
         for fit in fits:
             valid = folds.valid(fit.fold)
-            centred = fit.scores - _query_means(fit.scores, valid.offsets)
+            centred = fit.scores - _query_means(fit.scores, (data if valid is None else valid).offsets)
             spread = float(np.sqrt(np.mean(centred**2)))
+            if spread <= CONSTANT * float(np.abs(fit.scores).max()):  # what is left of a constant by rounding
+                spread = 0.0
             spreads.append(spread)
-            scores[folds.rows(fit.fold)] = centred / spread if spread > 0.0 else 0.0
-            values[folds.left_out[fit.fold]] = metric.per_query(fit.scores, valid)
+            if valid is not None:
+                scores[folds.rows(fit.fold)] = centred / spread if spread > 0.0 else 0.0
+                values[folds.left_out[fit.fold]] = metric.per_query(fit.scores, valid)
         return cls(
             spec,
             tuple(fit.model for fit in fits),
@@ -110,8 +115,8 @@ def pack_models(models: Sequence[Ranker]) -> dict[str, Any]:
 def unpack_models(state: Mapping[str, Any], n_features: int, path: Path = Path("model")) -> list[Ranker]:
     """Restore what :func:`pack_models` returned; inconsistent state raises."""
     descriptions = state["models"]
-    if not isinstance(descriptions, list):
-        raise ValueError("models is not a list")
+    if not isinstance(descriptions, list) or not descriptions:
+        raise ValueError("models is not a list of models")
     own: list[dict[str, Any]] = [{} for _ in descriptions]
     for name, value in state.items():
         head, found, rest = name.partition("_")

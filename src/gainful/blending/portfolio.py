@@ -16,32 +16,28 @@ from gainful.rankers.specs import spec_text
 
 MANY_GRADES = 12  # from here on, a tree per grade costs more than it gives
 LONG_QUERY = 10_000  # LightGBM's limit for lambdarank
-WIDE = 2_000  # features: trees and pairwise solvers are slow beyond
+WIDE = 2_000  # features, beyond which most linear solvers are slow
 
 
 @dataclass(frozen=True)
 class DataFacts:
     """What the choice of rankers depends on."""
 
-    n_queries: int
     n_rows: int
     n_features: int
     n_grades: int
     longest: int
     missing: bool
-    sparse: bool
     blockwise: bool  # mapped from a file: rows are not to be copied
 
     @classmethod
     def of(cls, data: RankingData, blockwise: bool) -> DataFacts:
         return cls(
-            data.n_queries,
             data.n_rows,
             data.n_features,
             len(np.unique(data.y)),
             data.longest,
             data.has_missing,
-            data.is_sparse,
             blockwise,
         )
 
@@ -89,6 +85,7 @@ ORDER = (
     _family("adarank-ndcg"),
     _family("coordinate-ascent"),
 )
+GROWTH = {"n_trees": 600, "early_stopping": 40}  # of all trees
 SETTLED = ("rsrank", "adarank-ndcg", "coordinate-ascent")  # tried once: nothing worth drawing is left to choose
 
 
@@ -133,7 +130,7 @@ def first_guess(family: Family, facts: DataFacts) -> dict[str, Any]:
     if not family.trees:
         return dict(family.settings)
     middle = {name: dimension.at(0.5) for name, dimension in tree_space(facts).items()}
-    return {**middle, **_always(facts), **family.settings}
+    return {**middle, **GROWTH, **family.settings}
 
 
 def draw(family: Family, facts: DataFacts, generator: np.random.Generator) -> dict[str, Any]:
@@ -148,18 +145,18 @@ def draw(family: Family, facts: DataFacts, generator: np.random.Generator) -> di
         }
     )
     drawn = {name: dimension.at(float(generator.random())) for name, dimension in space.items()}
-    return {**drawn, **(_always(facts) if family.trees else {}), **family.settings}
+    return {**drawn, **(GROWTH if family.trees else {}), **family.settings}
 
 
-def _always(facts: DataFacts) -> dict[str, Any]:
-    return {"n_trees": 600, "early_stopping": 40}
-
-
-def next_family(families: Sequence[Family], below: Mapping[str, float], generator: np.random.Generator) -> Family:
+def next_family(
+    families: Sequence[Family], below: Mapping[str, float], generator: np.random.Generator
+) -> Family | None:
     """A family at random: the fewer standard errors its best member lies ``below`` the best of all, the likelier.
 
-    Families without settings to draw are tried once only.
+    None if all were tried once and have no settings to draw.
     """
     open_ones = [family for family in families if family.name not in SETTLED]
+    if not open_ones:
+        return None
     shares = np.array([math.exp(-min(below.get(family.key, 1.0), 30.0)) for family in open_ones])
     return open_ones[int(generator.choice(len(open_ones), p=shares / shares.sum()))]

@@ -54,7 +54,7 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
     the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best: every member counts, good
     ones more. A member that has seen only some of the queries counts in proportion to them.
     """
-    covered = np.isfinite(values).mean(axis=1)
+    covered = np.isfinite(values).mean(axis=1)  # all 0 where no query was left out
     if rule == "uniform" or not covered.any():
         raw = np.ones(len(values))
     else:

@@ -169,19 +169,20 @@ def _print_notes(job: ComparisonJob, data: Path | None, test: Path | None, few: 
 
 def _contestants(rankers: str, losses: str | None, models: str | None, seconds: float | None) -> Any:
     """The rankers named, or those of the grid of losses and models."""
-    from gainful.comparison.contestants import within_seconds
+    from gainful.comparison.contestants import AUTO_SECONDS, ranker_names, within_seconds
     from gainful.comparison.grid import loss_grid
     from gainful.errors import ParameterError
-    from gainful.parameters.constraints import split_outside_brackets
-    from gainful.rankers.registry import USEFUL_FEW
 
     if losses is None and models is None:
-        if seconds is None:
-            return rankers
-        few = rankers == DEFAULT_RANKERS
-        return within_seconds(USEFUL_FEW if few else split_outside_brackets(rankers, ","), seconds)
+        specs = ranker_names(rankers)
+        timed = within_seconds(specs, AUTO_SECONDS if seconds is None else seconds)
+        if seconds is not None and list(timed) == list(timed.values()):
+            raise ParameterError("--seconds is for auto, which is not among the rankers, or has a budget of its own")
+        return timed
     if rankers != DEFAULT_RANKERS:
         raise ParameterError("--losses and --models define the rankers; leave out --rankers")
+    if seconds is not None:
+        raise ParameterError("--seconds is for auto; --losses and --models define other rankers")
     return loss_grid("all" if losses is None else losses, models)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gainful.cli import options
-from gainful.cli.models import Model
+from gainful.cli.models import Model, refuse_overwriting
 
 
 def distill(
@@ -30,12 +30,13 @@ def distill(
 ) -> None:
     """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
     from gainful.blending.distillation import distill as train_student
-    from gainful.cli.console import key_value_table, print_json, progress_bars, progress_note, stdout
+    from gainful.cli.console import key_value_table, print_json, progress_bars, progress_note, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.formats.files import refuse_unwritable
     from gainful.rankers.model_file import save
     from gainful.training.monitor import Progress
 
+    refuse_overwriting("--output", output, {"MODEL": model, "DATA": data, "--valid": valid, "--test": test})
     refuse_unwritable(output)
     teacher = load_model(model)
     how = read_options(format, merge, read)
@@ -63,6 +64,9 @@ def distill(
             progress=show,
         )
     save(found.model, output, metrics={f"{metric} of the teacher": found.teacher, metric: found.student})
+    if test is None:
+        say("note: measured on queries that the large model may have been trained on, so its figure may be too high; "
+            "give others with --test")  # fmt: skip
     facts = {
         "model": str(output),
         "into": into,

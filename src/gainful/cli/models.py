@@ -86,8 +86,12 @@ def train(
     _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
     if start is not None:
         model.set_params(warm_start=False)  # not part of the model
-    reached = model.score(parts["data"])
-    save(model, output, metrics={"training ndcg@10": reached})
+    board = getattr(model, "leaderboard_", None)
+    if board is None:
+        reached = {"training ndcg@10": model.score(parts["data"])}
+    else:  # scoring all rows by all models would take long, and say little
+        reached = {f"out-of-fold {board.metric}": board.blend.mean}
+    save(model, output, metrics=reached)
     if resume is not None and model.interrupted_:
         if resume.path.exists():
             say(f"note: the same command resumes from {checkpoint}")
@@ -98,14 +102,13 @@ def train(
         "ranker": ranker,
         "iterations": model.n_iter_,
         "seconds": model.history_[-1]["seconds"] if model.history_ else 0.0,
-        "training ndcg@10": reached,
+        **reached,
         "interrupted": model.interrupted_,
     }
     facts |= model._facts()
-    if "valid" in parts:
+    if "valid" in parts and board is None:
         best = max((row["validation"] for row in model.history_ if row["validation"] is not None), default=None)
         facts[f"validation {_metric_name(model)}"] = best
-    board = getattr(model, "leaderboard_", None)
     if json:
         print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
         return
@@ -204,7 +207,7 @@ def _budget(ranker: str, **given: float | None) -> list[str]:
     known = RANKERS[ranker].cls.parameters if ranker in RANKERS else given
     for name, value in given.items():
         if value is not None and name not in known:
-            raise ParameterError(f"--{name} is for auto, which chooses rankers; {ranker} trains one model")
+            raise ParameterError(f"--{name} is for auto, which chooses rankers; {ranker} has no such budget")
     return [f"{name}={value}" for name, value in given.items() if value is not None]
 
 
@@ -309,14 +312,20 @@ def _refuse_same_file(
     output: Path, checkpoint: Path | None, data: Path, valid: Path | None, start: Path | None
 ) -> None:
     """Raise if an output would overwrite a file that is still needed; --from may be overwritten."""
-    from gainful.errors import ParameterError
-
     read = {"DATA": data, "--valid": valid}
     written = {"--output": (output, read), "--checkpoint": (checkpoint, {"--output": output, "--from": start, **read})}
     for name, (path, others) in written.items():
-        for other, its_path in others.items():
-            if path is not None and its_path is not None and _is_same(path, its_path):
-                raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} another name")
+        if path is not None:
+            refuse_overwriting(name, path, others)
+
+
+def refuse_overwriting(name: str, path: Path, others: dict[str, Path | None]) -> None:
+    """Raise if ``path``, given as option ``name``, is one of the other files."""
+    from gainful.errors import ParameterError
+
+    for other, its_path in others.items():
+        if its_path is not None and _is_same(path, its_path):
+            raise ParameterError(f"{name} and {other} are the same file, {path}; give {name} another name")
 
 
 def _is_same(one: Path, other: Path) -> bool:

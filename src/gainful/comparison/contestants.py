@@ -14,8 +14,16 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
 from gainful.rankers.specs import ranker_from_spec, ranker_with_settings, settings_of
 
-AUTO_SECONDS = 60.0  # for auto among the useful few
-__all__ = ["contestants", "resolve_rankers", "ranker_from_spec", "ranker_with_settings", "within_seconds"]
+AUTO_SECONDS = 60.0  # for auto in comparisons
+GROUPS = ("few", "all")
+__all__ = [
+    "contestants",
+    "ranker_names",
+    "resolve_rankers",
+    "ranker_from_spec",
+    "ranker_with_settings",
+    "within_seconds",
+]
 
 
 def contestants(rankers: Any) -> dict[str, Ranker]:
@@ -41,7 +49,7 @@ def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
 def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
     """Label → unfitted ranker, and the parameters that its text sets, which are not tuned."""
     if isinstance(rankers, str):
-        rankers = _group(rankers) or split_outside_brackets(rankers, ",")
+        rankers = within_seconds(ranker_names(rankers), AUTO_SECONDS) if rankers in GROUPS else ranker_names(rankers)
     if isinstance(rankers, Mapping):
         chosen = {str(label): _ranker(spec) for label, spec in rankers.items()}
     else:
@@ -56,11 +64,13 @@ def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
     return chosen
 
 
-def _group(word: str) -> dict[str, str]:
-    """The installed rankers of a group, "few" or "all" (all that are not blends); none for any other word."""
+def ranker_names(text: str) -> list[str]:
+    """The names in a text: the installed rankers of a group, "few" or "all" (all but blends), or a list with commas."""
     single = tuple(name for name, entry in RANKERS.items() if entry.kind != "blend")
-    names = {"few": USEFUL_FEW, "all": single}.get(word, ())
-    return within_seconds([name for name in names if RANKERS[name].installed], AUTO_SECONDS)
+    names = {"few": USEFUL_FEW, "all": single}.get(text)
+    if names is None:
+        return split_outside_brackets(text, ",")
+    return [name for name in names if RANKERS[name].installed]
 
 
 def within_seconds(specs: Iterable[str], seconds: float) -> dict[str, str]:

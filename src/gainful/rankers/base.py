@@ -12,6 +12,7 @@ import numpy as np
 
 import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError
+from gainful.compute.memory import memory_limit
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import as_features, refuse_dask, without_codes
@@ -35,7 +36,7 @@ from gainful.parameters.space import Space
 from gainful.rankers.memory import check_memory
 from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
-from gainful.training.monitor import AFTER_FIT, Monitor, ProgressCallback
+from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -51,6 +52,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     space: ClassVar[Space] = {}  # the search space of tuning, by parameter
     accepts_missing: ClassVar[bool] = False
     resumes: ClassVar[bool] = False  # whether ``_fit`` writes ``monitor.checkpoint`` and resumes from it
+    validation_parameter: ClassVar[str] = "eval_metric"  # the name of the metric that stops training, if it has one
     accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
@@ -120,7 +122,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
         warn_about_data(data, monitor.valid)
         try:
-            self._fit(data, monitor)
+            with memory_limit(max_bytes):  # for trainings inside this one
+                self._fit(data, monitor)
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
@@ -148,8 +151,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         if monitor.checkpoint is not None and not monitor.interrupted:
             monitor.checkpoint.finish()
-        for callback in tuple(AFTER_FIT):
-            callback(self)
+        call_after_fit(self)
         return self
 
     def _checkpoint(self, where: Any, every: float, data: Any, valid: Any) -> Checkpoint | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -29,7 +31,26 @@ class Progress:
 ProgressCallback = Callable[[Progress], object]
 
 AFTER_FIT: list[Callable[[Any], object]] = []
-"""Called with every ranker whose ``fit`` has succeeded in this process."""
+"""Called with every ranker whose ``fit`` has succeeded in this process, unless it is part of another fit."""
+
+_inside: ContextVar[bool] = ContextVar("inside another fit", default=False)
+
+
+@contextmanager
+def part_of_a_fit() -> Iterator[None]:
+    """Trainings inside this block are parts of another one: nobody is told about them."""
+    before = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(before)
+
+
+def call_after_fit(model: Any) -> None:
+    """Tell everyone in ``AFTER_FIT`` about a training that has succeeded."""
+    if not _inside.get():
+        for callback in tuple(AFTER_FIT):
+            callback(model)
 
 
 @dataclass

@@ -289,9 +289,9 @@ def base_ranker(model: Ranker, measure: Metric, fixed: Collection[str]) -> Ranke
     """
     copy: Ranker = clone(model)
     now = copy.get_params(deep=False)
-    if "eval_metric" in now and "eval_metric" not in fixed:
-        copy.set_params(eval_metric=measure)
-    if "n_jobs" in now and now["n_jobs"] is None:
+    if model.validation_parameter in now and model.validation_parameter not in fixed:
+        copy.set_params(**{model.validation_parameter: measure})
+    if "n_jobs" in now and now["n_jobs"] is None and "seconds" not in now:
         copy.set_params(n_jobs=1)
     return copy
 
