@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,8 @@ def row_chunks(n_rows: int, width: float, values: int | None = None) -> Iterator
 def value_chunks(X: Any) -> Iterator[Array]:
     if isinstance(X, np.ndarray):
         return (X[rows] for rows in row_chunks(*X.shape))
+    if hasattr(X, "chunks"):  # several arrays, one below the other
+        return chain.from_iterable(map(value_chunks, X.chunks))
     return (X.data[i : i + CHUNK_VALUES] for i in range(0, X.nnz, CHUNK_VALUES))
 
 
@@ -264,7 +267,7 @@ def is_mapped(X: Any) -> bool:
 
 
 def _place_of(X: Any, flat: int) -> tuple[int, int]:
-    if isinstance(X, np.ndarray):
+    if not hasattr(X, "indptr"):
         return flat // X.shape[1], flat % X.shape[1]
     return int(np.searchsorted(X.indptr, flat, side="right") - 1), int(X.indices[flat])
 
