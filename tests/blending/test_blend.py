@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
@@ -47,10 +48,19 @@ def test_folds_of_a_large_mapped_file_share_its_rows(parts, tmp_path, monkeypatc
     assert np.isfinite(model.predict(mapped)).all()
 
 
-def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path):
-    gainful.write(parts[0], tmp_path / "data.gnf")
-    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (parts[0], tmp_path / "data.gnf"))
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path, form):
+    train = parts[0].replace(X=form(parts[0].X))
+    gainful.write(train, tmp_path / "data.gnf")
+    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (train, tmp_path / "data.gnf"))
     assert np.allclose(one.predict(parts[2]), other.predict(parts[2]))
+
+
+def test_one_query_with_a_weight_is_too_few(parts):
+    weights = np.zeros(parts[0].n_queries)
+    weights[3] = 1.0
+    with pytest.raises(DataError, match="at least two queries to leave some out; there is one with a weight above 0"):
+        Blend(["regression"]).fit(parts[0].replace(query_weights=weights))
 
 
 def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blend):

@@ -122,8 +122,12 @@ class BlendedRanker(Ranker):
             folds: QueryFolds = _Once(_in_ratios(_in_memory(whole)), valid)
         else:
             joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
-            if joined.n_queries < 2:
-                raise DataError(f"{type(self).__name__} needs at least two queries to leave some out; there is one")
+            weights = joined.query_weights
+            if joined.n_queries < 2 or (weights is not None and np.count_nonzero(weights) < 2):
+                raise DataError(
+                    f"{type(self).__name__} needs at least two queries to leave some out; there is one"
+                    f"{'' if joined.n_queries < 2 else ' with a weight above 0'}"
+                )
             folds = QueryFolds(joined, self.folds, self._seed)
         monitor.valid = None  # its queries are among the training queries now
         members = self._restore_members(monitor, folds)
@@ -381,7 +385,9 @@ def _join(data: RankingData, valid: RankingData) -> RankingData:
 
 def _in_memory(data: RankingData) -> RankingData:
     """Small mapped files are copied, so that the model is that of the same rows in any other file."""
-    return data.replace(X=np.array(data.X)) if is_mapped(data.X) and not is_large(data) else data
+    if not is_mapped(data.X) or is_large(data):
+        return data
+    return data.replace(X=data.X.copy() if data.is_sparse else np.array(data.X))
 
 
 def _in_ratios(data: RankingData) -> RankingData:
