@@ -18,6 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.rows import is_mapped
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Name, Real, parameter
+from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.specs import spec_text
 from gainful.training.monitor import Monitor
@@ -95,6 +96,11 @@ class Auto(BlendedRanker):
             yield batch
             if len(members) == start:  # the clock stopped the batch before it began
                 return
+
+    def _candidate_ranker(self, i: int, spec: str) -> Ranker:
+        if self.trials is not None and i >= self.trials:
+            raise ValueError("it has more members than trials")
+        return candidate_of(spec, None).ranker
 
     def _propose(
         self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int

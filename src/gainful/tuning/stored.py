@@ -19,7 +19,7 @@ LARGEST_COUNT = 2**53
 
 def is_number(value: Any) -> bool:
     """A finite number of JSON, within double precision."""
-    return type(value) is float and math.isfinite(value) or type(value) is int and abs(value) <= LARGEST_COUNT
+    return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) <= LARGEST_COUNT)
 
 
 def is_count(value: Any, low: int = 0) -> bool:
