@@ -53,6 +53,7 @@ def changed(text: str, pattern: str, new: str, *, sizes: bool = True) -> str:
         (r"^num_tree_per_iteration=1", "num_tree_per_iteration=0", "not a number from 1"),
         (r"^max_feature_idx=2", "max_feature_idx=3", "another number of features"),
         (r"^feature_names=\S+ ", "feature_names=", "do not fit their number"),
+        (r"^feature_names=Column", "feature_names=\0olumn", "do not fit their number"),
         (r"^feature_infos=\S+", "feature_infos=[x", "do not fit their number"),
         (r"^objective=.*", "objective=multiclass num_class:1000000", "classes disagree"),
         (r"^objective=.*", "objective=a\tb", "its objective is not readable"),

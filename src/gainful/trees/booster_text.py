@@ -28,6 +28,7 @@ LARGEST = 2**31 - 1
 
 INTEGER_LETTERS, NUMBER_LETTERS, LONGEST_NUMBER = b"-0123456789 ", b"+-.0123456789e ", 40
 OBJECTIVE = re.compile(rb"[a-z_]{1,40}(?: [a-z_]{1,40}:[-+.0-9e]{1,30}| sqrt)*")
+NAME = re.compile(rb"[^\x00-\x20\x7f]+")
 INFO = re.compile(rb"none|\[[-+.0-9einfa]{1,40}:[-+.0-9einfa]{1,40}\]|-?[0-9]{1,10}(?::-?[0-9]{1,10})*")
 IMPORTANCE = re.compile(rb"[!-~]{1,200}=[-+.0-9e]{1,40}")
 SETTING = re.compile(rb'\[[a-z0-9_]{1,100}: [^"\\\x00-\x1f]{0,1000000}\]')
@@ -87,7 +88,8 @@ def _header(head: bytes, n_features: int) -> dict[bytes, bytes]:
     if _count(header, b"max_feature_idx", 0) + 1 != n_features:
         raise BadBoosterText("its trees are of another number of features")
     names, infos = header[b"feature_names"].split(b" "), header[b"feature_infos"].split(b" ")
-    if len(names) != n_features or len(infos) != n_features or not all(INFO.fullmatch(info) for info in infos):
+    readable = all(NAME.fullmatch(name) for name in names) and all(INFO.fullmatch(info) for info in infos)
+    if len(names) != n_features or len(infos) != n_features or not readable:
         raise BadBoosterText("its features do not fit their number")
     if len(_integers(header, b"monotone_constraints")) not in (0, n_features):
         raise BadBoosterText("its signs of features do not fit their number")
