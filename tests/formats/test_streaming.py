@@ -193,10 +193,14 @@ def test_options_and_oddities(tmp_path: Path, name: str, text: str, options: dic
 
 def test_truth_values_in_csv_are_found_in_bounded_memory(tmp_path: Path) -> None:
     """Two columns of truth values, one of them with 0 and 1 in the first chunks, in a file beyond the limit."""
-    rows = [f"{i // 10},{i % 3},{'true' if i % 2 else 'false'},{i % 2 if i < 9000 else 'true'},{i}" for i in range(10_000)]
+    rows = [
+        f"{i // 10},{i % 3},{'true' if i % 2 else 'false'},{i % 2 if i < 9000 else 'true'},{i}" for i in range(10_000)
+    ]
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["qid,y,a,b,c", *rows]) + "\n")
-    source = table_stream.TableSource([path], "csv", table_stream.Columns(), merge=True, chunk_bytes=1 << 12, max_bytes="100KB")
+    source = table_stream.TableSource(
+        [path], "csv", table_stream.Columns(), merge=True, chunk_bytes=1 << 12, max_bytes="100KB"
+    )
     with pytest.raises(StartOver):
         list(source.pieces())
     with pytest.raises(StartOver):

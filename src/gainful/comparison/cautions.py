@@ -25,7 +25,11 @@ FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benc
 def cautions(comparison: Comparison) -> list[str]:
     """Warnings about the tests and the intervals of the headline metric."""
     heading = comparison.headings[comparison.headline]
-    return [*_about_tests(comparison, heading), *_about_intervals(comparison, heading), *_about_points(comparison, heading)]
+    return [
+        *_about_tests(comparison, heading),
+        *_about_intervals(comparison, heading),
+        *_about_points(comparison, heading),
+    ]
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------

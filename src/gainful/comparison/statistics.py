@@ -142,9 +142,7 @@ def mean_intervals(
     exact = binary_columns(values) & (highest == 1)
     ends = np.empty((2, values.shape[1]))
     ends[:, exact] = exact_intervals(values[:, exact], weights, level=level)
-    ends[:, ~exact] = np.clip(
-        bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed), 0.0, highest
-    )
+    ends[:, ~exact] = np.clip(bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed), 0.0, highest)
     return ends[0], ends[1]
 
 
@@ -155,9 +153,7 @@ def difference_intervals(
     paired = np.broadcast_to(binary, differences.shape[1])
     ends = np.empty((2, differences.shape[1]))
     ends[:, paired] = paired_binary_intervals(differences[:, paired], level=level)
-    ends[:, ~paired] = np.clip(
-        bootstrap_intervals(differences[:, ~paired], level=level, seed=seed), -highest, highest
-    )
+    ends[:, ~paired] = np.clip(bootstrap_intervals(differences[:, ~paired], level=level, seed=seed), -highest, highest)
     return ends[0], ends[1]
 
 

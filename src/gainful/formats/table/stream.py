@@ -199,7 +199,9 @@ class TableSource(Source):
         """
         with self._open_csv(path, csv_texts(plan.roles), plan.all_columns()) as reader:
             first = reader.schema
-        truths = [other for other in plan.all_columns() if other == name or pa.types.is_boolean(first.field(other).type)]
+        truths = [
+            other for other in plan.all_columns() if other == name or pa.types.is_boolean(first.field(other).type)
+        ]
         types = dict.fromkeys(truths, pa.bool_())
         try:
             with self._open_csv(path, types, truths) as reader:
