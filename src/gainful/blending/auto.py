@@ -116,6 +116,11 @@ class Auto(BlendedRanker):
             if len(members) == start:  # the clock stopped the batch before it began
                 return
 
+    def _candidate_ranker(self, i: int, spec: str) -> Ranker:
+        if self.trials is not None and i >= self.trials:
+            raise ValueError("it has more members than trials")
+        return candidate_of(spec, None).ranker
+
     def _propose(
         self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int
     ) -> Candidate | None:
