@@ -261,6 +261,7 @@ WIDE = b"# gainful sparse = false\n1 qid:1 400000000:1\n"
 
 def test_a_few_bytes_cannot_ask_for_gigabytes(tmp_path: Path) -> None:
     path = put(tmp_path, "a.txt", WIDE)
+    assert "a dense matrix of 1 row and 400,000,000 features is far more than" in both_ways(path)
     assert "45 bytes of text hold, though the line '# gainful sparse' asks for it; pass sparse=True" in both_ways(path)
     assert read(path, sparse=True).X.shape == (1, 400_000_000)
     told = both_ways(path, sparse=False, max_bytes="1GB")

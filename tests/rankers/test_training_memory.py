@@ -175,6 +175,7 @@ def test_the_command_line_limits_and_says_so_in_its_words(data, large, tmp_path,
     train = ["train", "lambdamart", str(path), "-o", str(model), "--set", "n_trees=2"]
     assert run([*train, "--memory-limit", "1GB"]) == 2
     assert "may take 1 GB; about" in (told := capsys.readouterr().err)
+    assert "lambdamart needs about" in told
     assert told.strip().endswith("; --memory-limit off skips this check")
     assert not model.exists()
     assert run([*train, "--memory-limit", "off"]) == 0

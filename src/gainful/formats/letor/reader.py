@@ -19,7 +19,7 @@ import numpy as np
 from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows
-from gainful.errors import FormatError, ParameterError, option
+from gainful.errors import FormatError, ParameterError, option, plural
 from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
@@ -274,7 +274,7 @@ class Reading:
         n = self.n_values if self.is_sparse else self.n_rows * self.n_features
         needed = n * dtype.itemsize + (4 * n + 8 * self.n_rows if self.is_sparse else 0) + 8 * self.n_rows
         storage = "sparse" if self.is_sparse else "dense"
-        what = f"a {storage} matrix of {self.n_rows:,} rows and {self.n_features:,} features"
+        what = f"a {storage} matrix of {plural(self.n_rows, 'row')} and {plural(self.n_features, 'feature')}"
         helps = not self.is_sparse and 2 * self.n_values < n
         instead = f"pass {option('sparse', True)}" if helps else ""
         self.limit.check(needed + self.held_bytes, what, instead=instead)
