@@ -96,6 +96,12 @@ COMMANDS = [
     # with ranknet's solver: some others resume to rounding only, see docs/checkpoints.md
     Command("train (linear)", f"train ranknet data.txt -o model {CHECKPOINT} --set tol=1e-8", ["model"], scores),
     Command(
+        "train (auto)",
+        f"train auto data.txt -o model {CHECKPOINT} --trials 10 --set folds=2 --set n_jobs=1",
+        ["model"],
+        scores,
+    ),
+    Command(
         "tune",
         f"tune lambdamart data.txt -o model --trials 4 --store store --json {TREES} --set n_trees=20",
         ["model"],

@@ -15,6 +15,7 @@ from fuzz.containers import damage_fields, damage_member
 from fuzz.damage import damage_bytes, pick
 
 TREES = {"n_trees": 4, "n_leaves": 4, "min_docs_in_leaf": 3, "n_jobs": 1}
+FOLDS = {"folds": 2, "n_jobs": 1}
 FITS: dict[str, dict[str, Any]] = {
     "ranknet": {"max_iter": 5},
     "structured-svm": {"max_iter": 5},
@@ -26,6 +27,11 @@ FITS: dict[str, dict[str, Any]] = {
     "boosted": TREES,
     "mcrank": TREES,
     "neural": {"epochs": 3, "hidden": (3,), "device": "cpu"},
+    "blend": {
+        "members": ["regression", "tree-regression:n_trees=3:n_leaves=4:min_docs_in_leaf=3:n_jobs=1"],
+        **FOLDS,
+    },
+    "auto": {"trials": 3, "rankers": ["regression", "listnet"], **FOLDS},
 }
 STOP_AFTER = 2  # iterations
 

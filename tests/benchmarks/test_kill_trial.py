@@ -16,7 +16,7 @@ import contextlib, runpy, sys, time
 import gainful.formats.binary.writer as writer
 @contextlib.contextmanager
 def open_at_once(path):
-    with open(path, "wb", buffering=0) as file:
+    with open(path, "w+b", buffering=0) as file:
         file.write(b"half")
         time.sleep(5)
         file.seek(0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
 from gainful.blending import folds as folds_module
 from gainful.blending.folds import QueryFolds
+from gainful.compute.memory import memory_limit
 from gainful.rankers.specs import ranker_from_spec, spec_of
 from gainful.training import monitor
 
@@ -47,10 +50,19 @@ def test_folds_of_a_large_mapped_file_share_its_rows(parts, tmp_path, monkeypatc
     assert np.isfinite(model.predict(mapped)).all()
 
 
-def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path):
-    gainful.write(parts[0], tmp_path / "data.gnf")
-    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (parts[0], tmp_path / "data.gnf"))
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_small_mapped_file_gives_the_model_of_its_rows(parts, tmp_path, form):
+    train = parts[0].replace(X=form(parts[0].X))
+    gainful.write(train, tmp_path / "data.gnf")
+    one, other = (Blend(MEMBERS[:2], folds=2, n_jobs=1).fit(data) for data in (train, tmp_path / "data.gnf"))
     assert np.allclose(one.predict(parts[2]), other.predict(parts[2]))
+
+
+def test_one_query_with_a_weight_is_too_few(parts):
+    weights = np.zeros(parts[0].n_queries)
+    weights[3] = 1.0
+    with pytest.raises(DataError, match="at least two queries to leave some out; there is one with a weight above 0"):
+        Blend(["regression"]).fit(parts[0].replace(query_weights=weights))
 
 
 def test_out_of_fold_scores_are_of_models_that_did_not_see_the_query(parts, blend):
@@ -226,6 +238,77 @@ def test_a_damaged_blend_is_refused(parts, blend):
             other._unpack(state | {name: value})
 
 
+def test_a_blend_holds_no_blends_and_at_least_one_model(parts, blend, tmp_path):
+    state = blend._pack()
+    descriptions = [{**state["models"][0], "class": "Blend", "params": {}}, *state["models"][1:]]
+    for models, what in ((descriptions, "a blend itself"), ([], "not a list of models")):
+        other = gainful.Blend(MEMBERS)
+        other.n_features_in_ = parts[0].n_features
+        with pytest.raises(ValueError, match=what):
+            other._unpack(state | {"models": models})
+
+
+def drop_a_model(state):
+    state["members"][0]["models"] -= 1
+
+
+def swap_models(state):
+    """The first model of one member is that of the other."""
+    new = {"m0": "m2", "m2": "m0"}
+    held = {name: state.pop(name) for name in list(state) if name.partition("_")[0] in new}
+    state |= {name.replace(name[:2], new[name[:2]], 1): value for name, value in held.items()}
+    models = state["models"]
+    models[0], models[2] = models[2], models[0]
+
+
+DAMAGES = {
+    "seed is not a seed": lambda state: state.update(seed="0"),
+    "seed is not a seed ": lambda state: state.update(seed=-1),
+    "seed": lambda state: state.pop("seed"),
+    "members is not a list": lambda state: state.update(members=[]),
+    "another number of models": drop_a_model,
+    "impossible number of models": lambda state: state["members"][0].update(models=10**9),
+    "impossible number of models ": lambda state: state["members"][0].update(dropped="why"),
+    "scores is not a table": lambda state: state.update(scores=state["scores"][:, :-1]),
+    "values is not a table": lambda state: state.update(values=state["values"].astype(np.float32)),
+    "scores holds an infinite": lambda state: state.update(scores=state["scores"] + np.inf),
+    "impossible time": lambda state: state["members"][1].update(seconds=float("nan")),
+    "impossible time ": lambda state: state["members"][1].update(complete=1),
+    "spreads is not": lambda state: state["members"][0].update(spreads=[1.0]),
+    "member 1 is not one of this": lambda state: state["members"][0].update(spec="listnet"),
+    "not of its member": swap_models,
+    "its history": lambda state: state["monitor"]["history"].pop(),
+    "its seconds": lambda state: state["monitor"].update(seconds=float("nan")),
+    "ranker class": lambda state: state["models"][0].update({"class": "Stranger"}),
+    "blend itself": lambda state: state["models"][0].update({"class": "Auto"}),
+}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(parts, tmp_path_factory):
+    path = tmp_path_factory.mktemp("blend") / "c"
+    kept = gainful.Checkpoint(path, every=0, keep=True)
+    Blend(["regression", f"tree-regression:{SMALL}"], folds=2, n_jobs=1).fit(parts[0], checkpoint=kept)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_in_one_line(parts, checkpoint, tmp_path, monkeypatch, what):
+    path = tmp_path / "c"
+    path.write_bytes(checkpoint)
+    original = gainful.Checkpoint.open
+
+    def open_damaged(self, training):
+        original(self, training)
+        self.state = copy.deepcopy(self.state)
+        DAMAGES[what](self.state)
+
+    monkeypatch.setattr(gainful.Checkpoint, "open", open_damaged)
+    with pytest.raises(gainful.FormatError, match=rf"c: the checkpoint is damaged \(.*{what.strip()}.*\)") as error:
+        Blend(["regression", f"tree-regression:{SMALL}"], folds=2, n_jobs=1).fit(parts[0], checkpoint=path)
+    assert len(str(error.value).splitlines()) == 1
+
+
 def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeypatch):
     train, _, test = parts
     members = [*MEMBERS, f"gbrank:{SMALL}", f"tree-regression:{SMALL}"]
@@ -248,3 +331,11 @@ def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeyp
     assert not trained  # lambdamart is in the first batch, which the checkpoint holds
     assert np.array_equal(again.predict(test), whole.predict(test))
     assert not path.exists()
+
+
+def test_fits_run_side_by_side_as_far_as_the_limit_allows(parts, monkeypatch):
+    monkeypatch.setattr(folds_module, "openmp_threads", lambda wanted, work: 8)
+    one = 2 * 12 * parts[0].n_rows * parts[0].n_features
+    for limit, workers in ((3 * one, 3), (1, 1), ("off", 8)):
+        with memory_limit(limit):
+            assert folds_module.worker_count(parts[0], None, 20) == (workers, 1)

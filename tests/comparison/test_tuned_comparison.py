@@ -166,6 +166,17 @@ def edit_store(path, change):
         ("run", lambda row: row.update(label="regressiom"), 5),
         ("run", lambda row: row.update(values=[]), 5),
         ("run", lambda row: row.update(scores="high"), 5),
+        ("run", lambda row: row.update(scores=[10**400] * len(row["scores"])), 5),
+        ("run", lambda row: row["values"][0].pop(), 5),
+        ("run", lambda row: row["values"][0].__setitem__(0, 10**400), 5),
+        ("run", lambda row: row["values"][0].__setitem__(0, "1.0"), 5),
+        ("run", lambda row: row["values"][0].__setitem__(0, float("inf")), 5),
+        ("run", lambda row: row.update(fit_seconds=float("nan")), 5),
+        ("run", lambda row: row.update(fold=False), 5),
+        ("run", lambda row: row.update(n_iter="many"), 5),
+        ("run", lambda row: row.update(history=[3]), 5),
+        ("run", lambda row: row.update(trials=[{}]), 5),
+        ("run", lambda row: row.update(chosen=[1]), 5),
     ],
 )
 def test_rows_that_lack_something_are_refused_by_line(artificial, tmp_path, kind, change, line):

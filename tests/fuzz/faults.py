@@ -18,6 +18,17 @@ def refuse(text: str) -> None:
     raise gainful.GainfulError(text)
 
 
+class TwoLinesError(gainful.GainfulError):
+    """Says two lines, which GainfulError itself never does."""
+
+    def __str__(self) -> str:
+        return "two\nlines"
+
+
+def refuse_in_two_lines() -> None:
+    raise TwoLinesError
+
+
 FAULTS = {
     "accepted": lambda: None,
     "refused": lambda: refuse("one line"),
@@ -27,7 +38,7 @@ FAULTS = {
     "wrong": lambda: expect(False, "1 is not 2"),
     "warning": lambda: warnings.warn("strange", RuntimeWarning, stacklevel=1),
     "output": lambda: os.write(2, b"a compiled library prints"),
-    "message": lambda: refuse("two\nlines"),
+    "message": refuse_in_two_lines,
 }
 KINDS = list(FAULTS)
 

@@ -69,6 +69,9 @@ def changed(text: str, pattern: str, new: str, *, sizes: bool = True) -> str:
         (r"^leaf_value=\S+", "leaf_value=1e999", "infinite"),
         (r"^leaf_value=\S+", "leaf_value=nan", "numbers of its kind"),
         (r"^leaf_value=\S+ ", "leaf_value=", "values instead of"),
+        (r"^threshold=\S+", "threshold=nan", "numbers of its kind"),
+        (r"^threshold=\S+", "threshold=-inf", "numbers of its kind"),
+        (r"^threshold=\S+", "threshold=inf", "categories that are not there"),
         (r"^cat_boundaries=0 \d+", "cat_boundaries=0 4000", "do not fit together"),
         (r"^cat_threshold=", "cat_threshold=1 ", "do not fit together"),
         (r"^is_linear=0", "is_linear=1", "leaf_const has 0 values"),
@@ -89,6 +92,17 @@ def test_texts_that_lightgbm_did_not_write_are_refused(text, pattern, new, messa
 def test_sizes_of_trees_must_be_those_of_the_trees(text, sizes):
     with pytest.raises(BadBoosterText):
         check_booster_text(changed(text, r"^tree_sizes=.*", f"tree_sizes={sizes}", sizes=False), 3)
+
+
+def test_a_split_may_separate_numbers_from_missing_values(tmp_path):
+    """LightGBM writes the threshold ``inf``: all numbers go left, missing values right."""
+    data = gainful.make_artificial(20, n_docs=10, n_features=2, seed=1)
+    X, y = data.X.copy(), (data.X[:, 0] > 0.5).astype(float)
+    X[:, 0] = np.where(y > 0, np.nan, X[:, 0])
+    model = gainful.LambdaMART(n_trees=2, n_leaves=3, min_docs_in_leaf=3, n_jobs=1).fit(X, y, qid=data.qid)
+    assert "threshold=inf" in model.booster_.model_to_string()
+    gainful.save(model, tmp_path / "model")
+    assert np.array_equal(gainful.load(tmp_path / "model").predict(X), model.predict(X))
 
 
 def chain(depth: int) -> str:

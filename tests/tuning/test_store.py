@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy import sparse
 
 import gainful
 from gainful.errors import FormatError
+from gainful.tuning.search import Search
 from gainful.tuning.store import Store, StoreError, file_name, fingerprint, libraries
 
 KEY = {"version": "1", "data": "abc", "seed": 0}
@@ -94,6 +97,105 @@ def test_a_flipped_bit_is_never_read(tmp_path, line):
         path.write_bytes(b"".join([*lines[: line - 1], bytes(flipped), *lines[line:]]))
         with pytest.raises(StoreError, match=r"a\.jsonl(, line \d)?: (is damaged|holds results of|does not hold)"):
             Store(path, KEY)
+
+
+def summed(row: bytes) -> bytes:
+    """A line with the checksum of its row, whatever that is."""
+    return b'%s, "sum": "%s"}\n' % (row, hashlib.blake2b(row, digest_size=8).hexdigest().encode())
+
+
+@pytest.mark.parametrize("row", [b"{garbage", b'{"a": ' + b"[" * 100_000, b'{"a": "\xff"', b'{"a": ' + b"9" * 5000])
+def test_a_line_with_a_right_sum_may_still_not_be_json(tmp_path, row):
+    path = tmp_path / "a.jsonl"
+    Store(path, KEY).close()
+    head = path.read_bytes()
+    path.write_bytes(head + summed(row))
+    with pytest.raises(StoreError, match=r"a\.jsonl, line 2: is damaged; remove this line"):
+        Store(path, KEY)
+    path.write_bytes(summed(row))
+    for read in (Store, Store.check):
+        with pytest.raises(StoreError, match=r"a\.jsonl, line 1: is damaged; remove the file"):
+            read(path, KEY)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The lines of a stored search, and a function that resumes it from other lines."""
+    data = gainful.make_artificial(12, n_docs=6, n_features=4, seed=1)
+    path = tmp_path_factory.mktemp("store") / "regression.jsonl"
+
+    def resume(lines, search="random", trials=4):
+        path.write_bytes(b"".join(lines))
+        return gainful.tune("regression", data, trials=trials, search=search, refit=False, store=path.parent)
+
+    resume([])
+    return path.read_bytes().splitlines(keepends=True), resume
+
+
+def edited(line: bytes, change: dict) -> bytes:
+    row = json.loads(line) | change
+    del row["sum"]
+    return summed(json.dumps(row).encode()[:-1])
+
+
+CHANGES = [
+    {"value": 10**400},
+    {"value": math.nan},
+    {"value": math.inf},
+    {"value": None},
+    {"value": True},
+    {"reached": -math.inf},
+    {"state": "lost"},
+    {"state": "failed", "value": None},  # without a reason
+    {"trial": -1},
+    {"trial": True},
+    {"trial": 99},
+    {"trial": 10**9},
+    {"trial": 1},  # twice
+    {"params": {}},
+    {"params": {"alpha": 1.0, "beta": 1.0}},
+    {"params": {"alpha": "high"}},
+    {"params": {"alpha": 10**400}},
+    {"params": {"alpha": 0.123}},  # not what this search tries
+    {"curve": [[1]]},
+    {"curve": [[1, "high"]]},
+    {"kept": {"alpha": 1.0}},
+    {"models": -1},
+    {"iterations": 1.5},
+    {"best_iteration": 0},
+    {"seconds": math.nan},
+    {"elapsed": -1.0},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_a_line_that_is_not_a_trial_of_the_search_is_refused(tuned, change):
+    lines, resume = tuned
+    with pytest.raises(StoreError, match=r"regression\.jsonl, line 4: is damaged; remove this line") as error:
+        resume([*lines[:3], edited(lines[3], change), *lines[4:]])
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_removed_line_is_computed_again(tuned):
+    lines, resume = tuned
+    again = resume([*lines[:2], *lines[3:]])
+    assert [row["params"] for row in again.trials] == [json.loads(line)["params"] for line in lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("space", "good", "bad"),
+    [
+        (gainful.Range(0.5, 2.0), 1.25, [3.0, 1, "1", None, True]),
+        (gainful.IntRange(4, 64), 8, [3, 8.0, True, None]),
+        (gainful.Values("a", None), None, ["b", 0, False]),
+    ],
+)
+def test_what_optuna_may_have_drawn(space, good, bad):
+    pytest.importorskip("optuna")
+    search = Search("optuna", {"x": space}, {"x": good})
+    assert search.may_propose(20, {"x": good})
+    assert not any(search.may_propose(20, {"x": value}) for value in bad)
+    assert not search.may_propose(20, {})
 
 
 def test_a_file_of_an_older_layout_is_refused_as_such(tmp_path):

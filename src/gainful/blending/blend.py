@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.blending.folds import Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
+from gainful.blending.checkpoints import members_state, stored_members, stored_seed
+from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -23,6 +24,7 @@ from gainful.compute.estimators import clone
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
 from gainful.data.rows import Array, is_mapped
+from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
@@ -102,12 +104,27 @@ class BlendedRanker(Ranker):
         """What to train next, given all members so far; ``monitor.history`` has the blend's value after each."""
         raise TypeError(f"{type(self).__name__} must say which members it has")
 
+    def _candidate_ranker(self, i: int, spec: str) -> Ranker:
+        """The ranker of member ``i`` in a checkpoint, untrained; ValueError if the blend has no such member."""
+        raise TypeError(f"{type(self).__name__} must say which members it has")
+
     def _clock(self, monitor: Monitor) -> Clock:
         return Clock()
 
     drops: ClassVar[bool] = False  # whether members that cannot be trained, or are hopeless, are left out
 
+    def _largest_members(self) -> list[Ranker]:
+        """The members among which is the one that needs the most memory."""
+        raise TypeError(f"{type(self).__name__} must say which members it has")
+
     # -- training ------------------------------------------------------------------------------------------------------
+
+    def _training_bytes(self, size: DataSize) -> float:
+        """One fit of the largest member, and the copy of its rows: more run side by side only where memory allows."""
+        values = size.values + size.valid_values
+        shares_rows = self.folds is None or (size.mapped and values > LARGE)
+        copied = 0.0 if shares_rows else values * (size.value_bytes + (4 if size.is_sparse else 0))
+        return copied + max(one._training_bytes(size) for one in self._largest_members())
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric)
@@ -116,14 +133,17 @@ class BlendedRanker(Ranker):
         whole = data.whole
         assert whole is not None
         valid = None if monitor.valid is None else monitor.valid.whole
-        saved = None if monitor.checkpoint is None else monitor.checkpoint.state
-        self._seed = seed_from(self.random_state) if saved is None else int(saved["seed"])
+        self._seed = self._restore_seed(monitor)
         if self.folds is None:
             folds: QueryFolds = _Once(_in_ratios(_in_memory(whole)), valid)
         else:
             joined = _in_ratios(_in_memory(whole if valid is None else _join(whole, valid)))
-            if joined.n_queries < 2:
-                raise DataError(f"{type(self).__name__} needs at least two queries to leave some out; there is one")
+            weights = joined.query_weights
+            if joined.n_queries < 2 or (weights is not None and np.count_nonzero(weights) < 2):
+                raise DataError(
+                    f"{type(self).__name__} needs at least two queries to leave some out; there is one"
+                    f"{'' if joined.n_queries < 2 else ' with a weight above 0'}"
+                )
             folds = QueryFolds(joined, self.folds, self._seed)
         monitor.valid = None  # its queries are among the training queries now
         members = self._restore_members(monitor, folds)
@@ -148,7 +168,7 @@ class BlendedRanker(Ranker):
                     clock.stop.set()
                     break
             if monitor.checkpoint is not None and not clock.over and monitor.checkpoint.due():
-                monitor.checkpoint.save(_members_state(members, self._seed, monitor))
+                monitor.checkpoint.save(members_state(members, self._seed, monitor))
         if clock.stop.is_set():
             monitor.interrupted = True
 
@@ -247,12 +267,21 @@ class BlendedRanker(Ranker):
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
+    def _restore_seed(self, monitor: Monitor) -> int:
+        if monitor.checkpoint is None or monitor.checkpoint.state is None:
+            return seed_from(self.random_state)
+        with monitor.checkpoint.restoring():
+            return stored_seed(monitor.checkpoint.state)
+
     def _restore_members(self, monitor: Monitor, folds: QueryFolds) -> list[Member]:
         if monitor.checkpoint is None or monitor.checkpoint.state is None:
             return []
         with monitor.checkpoint.restoring():
             monitor.restore(monitor.checkpoint.state["monitor"])
-            return _members_of_state(monitor.checkpoint.state, folds)
+            members = stored_members(monitor.checkpoint.state, folds, self._candidate_ranker)
+            if len(monitor.history) != len(members):
+                raise ValueError("its history is not one of its members")
+            return members
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -329,6 +358,15 @@ class Blend(BlendedRanker):
         for start in range(len(members), len(todo), BATCH):
             yield todo[start : start + BATCH]
 
+    def _largest_members(self) -> list[Ranker]:
+        return [candidate_of(one, None).ranker for one in self.members]
+
+    def _candidate_ranker(self, i: int, spec: str) -> Ranker:
+        known = [candidate_of(one, None) for one in self.members[i : i + 1]]
+        if not known or known[0].spec != spec:
+            raise ValueError(f"member {i + 1} is not one of this blend")
+        return known[0].ranker
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for one in self.members:
@@ -381,47 +419,12 @@ def _join(data: RankingData, valid: RankingData) -> RankingData:
 
 def _in_memory(data: RankingData) -> RankingData:
     """Small mapped files are copied, so that the model is that of the same rows in any other file."""
-    return data.replace(X=np.array(data.X)) if is_mapped(data.X) and not is_large(data) else data
+    if not is_mapped(data.X) or is_large(data):
+        return data
+    return data.replace(X=data.X.copy() if data.is_sparse else np.array(data.X))
 
 
 def _in_ratios(data: RankingData) -> RankingData:
     """Only ratios of query weights count, while some members add a penalty to a weighted sum."""
     weights = data.query_weights
     return data if weights is None else data.replace(query_weights=weights / weights.mean())
-
-
-def _members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dict[str, Any]:
-    """All members so far, for a checkpoint."""
-    facts = [
-        {
-            "spec": one.spec,
-            "models": len(one.models),
-            "spreads": list(one.spreads),
-            "seconds": one.seconds,
-            "complete": one.complete,
-            "dropped": one.dropped,
-        }
-        for one in members
-    ]
-    state: dict[str, Any] = {"members": facts, "seed": seed, "monitor": monitor.record()}
-    state |= pack_models([model for one in members for model in one.models])
-    state["scores"] = np.array([one.scores for one in members])
-    state["values"] = np.array([one.values for one in members])
-    return state
-
-
-def _members_of_state(state: Mapping[str, Any], folds: QueryFolds) -> list[Member]:
-    models = iter(unpack_models(state, folds.data.n_features))
-    return [
-        Member(
-            facts["spec"],
-            tuple(next(models) for _ in range(facts["models"])),
-            tuple(facts["spreads"]),
-            state["scores"][i],
-            state["values"][i],
-            facts["seconds"],
-            facts["complete"],
-            facts["dropped"],
-        )
-        for i, facts in enumerate(state["members"])
-    ]

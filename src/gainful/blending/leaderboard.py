@@ -168,6 +168,10 @@ def _checked(row: Any) -> dict[str, Any]:
         if name in kinds:
             if type(value) is not kinds[name]:
                 raise ValueError(f"{name} of the leaderboard is not a {kinds[name].__name__}")
-        elif value is not None and type(value) not in (int, float):
+        elif value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
             raise ValueError(f"{name} of the leaderboard is not a number")
-    return {name: float("nan") if value is None else value for name, value in row.items()}
+    return {name: _number(value) if name not in kinds else value for name, value in row.items()}
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)

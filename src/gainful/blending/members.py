@@ -15,6 +15,7 @@ from gainful.data.rows import Array
 from gainful.metrics import Metric
 from gainful.rankers.base import Ranker
 from gainful.rankers.model_file import pack_model, unpack_model
+from gainful.rankers.registry import RANKERS
 
 CONSTANT = 1e-9  # spread within queries, relative to the largest score, below which a model is constant
 
@@ -122,10 +123,13 @@ def unpack_models(state: Mapping[str, Any], n_features: int, path: Path = Path("
         head, found, rest = name.partition("_")
         if found and head[:1] == "m" and head[1:].isdecimal() and int(head[1:]) < len(own):
             own[int(head[1:])][rest] = value
+    blends = {entry.class_name for entry in RANKERS.values() if entry.kind == "blend"}
     models = []
     for description, mine in zip(descriptions, own, strict=True):
         if not isinstance(description, dict) or description.get("n_features") != n_features:
             raise ValueError("a member has another number of features")
+        if description.get("class") in blends:
+            raise ValueError("a member is a blend itself")
         models.append(unpack_model(description, mine, path))
     return models
 

@@ -23,6 +23,7 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
 from gainful.tuning.store import Store, file_name, fingerprint, libraries, version
+from gainful.tuning.stored import is_count, is_number, is_time, is_trial
 from gainful.tuning.tune import TuningPlan, base_ranker, search_space
 
 
@@ -64,14 +65,17 @@ def train_and_test(
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fingerprints of a fold: of its training and validation data, and of its test data."""
+    """Fingerprints of a fold: of its training and validation data, and of its test data, with the size of that."""
 
     training: str
     test: str
+    test_queries: int
+    test_rows: int
 
     @classmethod
     def of(cls, part: Split) -> Fingerprints:
-        return cls(fingerprint(part.train, part.valid), fingerprint(part.test))
+        test = part.test
+        return cls(fingerprint(part.train, part.valid), fingerprint(test), test.n_queries, test.n_rows)
 
 
 @dataclass
@@ -107,14 +111,13 @@ class RunStore:
         how = {} if plan is None else plan.to_dict()
         of = fingerprint(fingerprints.test, how, [str(m) for m in measures])
         found = next((i for i, row in enumerate(file.rows) if row.get("of") == of), None)
-        try:
-            run = None if found is None else decode(file.rows[found], measures)
-            if run is not None and (run.label, run.fold) != (label, fold):
-                raise ValueError("the result of another fold")
-        except (LookupError, TypeError, ValueError):
+        if found is None:
+            return cls(file, None, of, measures)
+        row = file.rows[found]
+        if not (_is_run(row, len(measures), fingerprints) and (row["label"], row["fold"]) == (label, fold)):
             file.close()
-            raise file.damage(found or 0) from None
-        return cls(file, run, of, measures)
+            raise file.damage(found)
+        return cls(file, decode(row, measures), of, measures)
 
     @classmethod
     def check(
@@ -178,3 +181,43 @@ def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
     given["values"] = {m: np.asarray(v, dtype=np.float64) for m, v in zip(measures, row["values"], strict=True)}
     given["scores"] = None if row["scores"] is None else np.asarray(row["scores"], dtype=np.float64)
     return Run(**given)
+
+
+def _is_run(row: Mapping[str, Any], n_measures: int, sizes: Fingerprints) -> bool:
+    """Whether a stored line has all that a comparison reads of a run, in the sizes of the test data."""
+    values, scores = row.get("values"), row.get("scores")
+    return (
+        all(name in row and check(row[name]) for name, check in RUN_CHECKS.items())
+        and isinstance(values, list)
+        and len(values) == n_measures
+        and all(_are_numbers(one, sizes.test_queries) for one in values)
+        and (scores is None or _are_numbers(scores, sizes.test_rows))
+    )
+
+
+def _are_numbers(values: Any, n: int) -> bool:
+    """``n`` finite numbers, or NaN where a metric is undefined."""
+    return isinstance(values, list) and len(values) == n and all(is_number(v) or v != v for v in values)
+
+
+def _is_history(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(row, dict) and all(one is None or isinstance(one, str | int | float) for one in row.values())
+        for row in value
+    )
+
+
+RUN_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "label": lambda value: isinstance(value, str),
+    "fold": is_count,
+    "fit_seconds": is_time,
+    "predict_seconds": is_time,
+    "n_iter": is_count,
+    "params": lambda value: isinstance(value, dict),
+    "history": _is_history,
+    "memory": lambda value: value is None or is_count(value),
+    "facts": lambda value: isinstance(value, dict),
+    "trials": lambda value: isinstance(value, list) and all(map(is_trial, value)),
+    "chosen": lambda value: value is None or isinstance(value, dict),
+    "workers": lambda value: value is None or is_count(value),
+}

@@ -113,7 +113,10 @@ class Monitor:
             raise ValueError("the iterations of its history do not follow each other")
         if not 0 <= self.best_iteration <= len(self.history):
             raise ValueError("its best iteration is not one of the iterations")
-        self.started = time.perf_counter() - float(record["seconds"])
+        seconds = float(record["seconds"])
+        if not 0.0 <= seconds < np.inf:
+            raise ValueError("its seconds are not a time")
+        self.started = time.perf_counter() - seconds
 
     def elapsed(self) -> float:
         """Seconds of training so far; while a solver replays recorded evaluations, the recorded seconds."""

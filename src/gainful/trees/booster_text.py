@@ -4,7 +4,8 @@ LightGBM trusts its input: a child index out of range makes it read foreign memo
 makes it loop for ever. :func:`check_booster_text` accepts only texts in which
 
 - the header has the keys, counts and sizes that LightGBM writes, and the sizes are those of the trees that follow;
-- every array of a tree has the length that follows from its leaves and categories, and holds finite numbers;
+- every array of a tree has the length that follows from its leaves and categories, and holds finite numbers; only a
+  threshold may be infinite, where a split separates all numbers from missing values;
 - every node but the root is the child of exactly one node before it, so that a tree is a tree;
 - split features, categories and the features of linear leaves exist.
 """
@@ -37,10 +38,10 @@ HEADER = {
     b"average_output", b"feature_names", b"monotone_constraints", b"feature_infos", b"tree_sizes",
 }  # fmt: skip
 NEEDED_HEADER = HEADER - {b"objective", b"average_output", b"monotone_constraints"}
-NODE_NUMBERS = (b"split_gain", b"threshold", b"internal_value", b"internal_weight")
+NODE_NUMBERS = (b"split_gain", b"internal_value", b"internal_weight")
 NODE_INTEGERS = (b"split_feature", b"decision_type", b"left_child", b"right_child", b"internal_count")
 LEAF_NUMBERS, LEAF_INTEGERS = (b"leaf_value", b"leaf_weight"), (b"leaf_count",)
-TREE = {b"num_leaves", b"num_cat", b"is_linear", b"shrinkage", *NODE_NUMBERS, *NODE_INTEGERS, *LEAF_NUMBERS, *LEAF_INTEGERS}  # fmt: skip # noqa: E501
+TREE = {b"num_leaves", b"num_cat", b"is_linear", b"shrinkage", b"threshold", *NODE_NUMBERS, *NODE_INTEGERS, *LEAF_NUMBERS, *LEAF_INTEGERS}  # fmt: skip # noqa: E501
 CATEGORIES = {b"cat_boundaries", b"cat_threshold"}
 LINEAR = {b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff"}
 CATEGORICAL_BIT, HIGHEST_DECISION = 1, 11  # category, default left, and one of three kinds of missing values
@@ -134,7 +135,9 @@ def _check_tree(block: bytes, place: int, n_features: int) -> None:
     tree = _fields(lines.rstrip(b"\n"), TREE | CATEGORIES | LINEAR, TREE)
     n_leaves, n_cat = _count(tree, b"num_leaves", 1, MOST_LEAVES), _count(tree, b"num_cat", 0)
     arrays = {name: _integers(tree, name, n_leaves - 1) for name in NODE_INTEGERS}
-    arrays |= {name: _numbers(tree, name, n_leaves - 1) for name in NODE_NUMBERS}
+    for name in NODE_NUMBERS:
+        _numbers(tree, name, n_leaves - 1)
+    thresholds = _thresholds(tree, n_leaves - 1)
     for name in LEAF_NUMBERS:
         _numbers(tree, name, n_leaves, empty=n_leaves == 1)
     for name in LEAF_INTEGERS:
@@ -144,7 +147,7 @@ def _check_tree(block: bytes, place: int, n_features: int) -> None:
     if len(features) and not 0 <= features.min() <= features.max() < n_features:
         raise BadBoosterText(f"tree {place} splits a feature that is not there")
     _check_shape(arrays[b"left_child"], arrays[b"right_child"], n_leaves, place)
-    _check_decisions(tree, arrays[b"decision_type"], arrays[b"threshold"], n_cat, place)
+    _check_decisions(tree, arrays[b"decision_type"], thresholds, n_cat, place)
     _check_linear(tree, n_leaves, n_features, place)
 
 
@@ -243,6 +246,15 @@ def _numbers(fields: Mapping[bytes, bytes], name: bytes, size: int, *, empty: bo
         raise BadBoosterText(f"{name.decode()} holds an infinite number")
     _check_size(values, name, size, empty)
     return values
+
+
+def _thresholds(fields: Mapping[bytes, bytes], size: int) -> Any:
+    """Numbers, or ``inf`` where all numbers go left and missing values right."""
+    words = fields[b"threshold"].split(b" ")
+    infinite = np.array([word == b"inf" for word in words])
+    finite = b" ".join(b"0" if word == b"inf" else word for word in words)
+    values = _numbers({b"threshold": finite}, b"threshold", size)
+    return np.where(infinite, np.inf, values) if size else values
 
 
 def _parse_numbers(text: bytes, name: bytes, letters: bytes, dtype: type) -> Any:

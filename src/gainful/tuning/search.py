@@ -17,6 +17,7 @@ import numpy as np
 
 from gainful.errors import MissingExtraError, ParameterError, UnknownNameError
 from gainful.parameters.space import Dimension, IntRange, Range, Space, Values
+from gainful.persistence.jsonable import plain
 
 Params = dict[str, Any]
 SEARCHES = ("random", "grid", "optuna")
@@ -61,6 +62,24 @@ class Search:
         if self.kind == "optuna" and i > STARTUP and finished:
             return _tpe(self.space, finished, self.seed, i)
         return sobol_draw(self.space, self.seed, i)
+
+    def may_propose(self, i: int, params: Mapping[str, Any]) -> bool:
+        """Whether :meth:`propose` may have returned ``params``, which were stored as JSON, for trial ``i``."""
+        if set(params) != set(self.space):
+            return False
+        if i == 0:  # the ranker's own, which need not be plain
+            return True
+        if self.size is not None and i >= self.size:
+            return False
+        if self.kind == "optuna" and i > STARTUP:
+            return all(_could_be_drawn(dimension, params[name]) for name, dimension in self.space.items())
+        # a grid may hold the ranker's own value, which need not be plain either
+        proposed = {name: plain(value) for name, value in self.propose(i).items() if _is_plain(value)}
+        return all(type(params[name]) is type(value) and params[name] == value for name, value in proposed.items())
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
 def sobol_draw(space: Space, seed: int, i: int) -> Params:
@@ -165,6 +184,12 @@ def _inside(dimension: Dimension, coded: Any) -> bool:
     if isinstance(dimension, Range):
         return isinstance(coded, int | float) and dimension.low <= coded <= dimension.high
     return coded is not None
+
+
+def _could_be_drawn(dimension: Dimension, value: Any) -> bool:
+    if not isinstance(dimension, Range):
+        return _code(dimension, value) is not None
+    return type(value) is (int if isinstance(dimension, IntRange) else float) and _inside(dimension, value)
 
 
 def _decode(dimension: Dimension, coded: Any) -> Any:

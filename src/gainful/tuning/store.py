@@ -222,23 +222,37 @@ def _sum(row: bytes) -> bytes:
 
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
     """The JSON object of a line that matches its checksum."""
+    row = _checked_row(line)
+    if row is None:
+        raise StoreError(DAMAGED, path=path, line=number)
+    return row
+
+
+def _checked_row(line: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line; None if it does not match its checksum, or is not JSON."""
     found = SUMMED.fullmatch(line)
     if found is None or _sum(found[1]) != found[2]:
-        raise StoreError(DAMAGED, path=path, line=number)
-    row: dict[str, Any] = json.loads(found[1] + b"}")
+        return None
+    row: dict[str, Any] | None = _parse_json(found[1] + b"}")
     return row
+
+
+def _parse_json(text: bytes) -> Any:
+    """The value of a JSON text; None if it is not JSON, or nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _parse_head(path: Path, line: bytes) -> dict[str, Any]:
     """The first line. That of another file or layout may have no checksum, and is refused for what it is."""
-    with suppress(ValueError):
-        row = json.loads(line)
-        if isinstance(row, dict) and (row.get("gainful") != "results" or row.get("format") != FORMAT):
-            return row
-    found = SUMMED.fullmatch(line.rstrip(b"\n"))
-    if found is None or _sum(found[1]) != found[2]:
+    row = _parse_json(line)
+    if isinstance(row, dict) and (row.get("gainful") != "results" or row.get("format") != FORMAT):
+        return row
+    head = _checked_row(line.rstrip(b"\n"))
+    if head is None:
         raise StoreError("is damaged; remove the file to compute its results again", path=path, line=1)
-    head: dict[str, Any] = json.loads(found[1] + b"}")
     return head
 
 

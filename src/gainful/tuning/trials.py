@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.compute.memory import PeakGrowth, available_memory, workers_that_fit
+from gainful.compute.memory import MOST, PeakGrowth, allowed_memory, workers_that_fit
 from gainful.data.checks import skip_checks
 from gainful.data.splits import Split
 from gainful.errors import GainfulError
@@ -30,11 +30,9 @@ from gainful.training.monitor import Progress
 from gainful.tuning.pruning import Curve, extend, is_hopeless
 from gainful.tuning.search import Search
 from gainful.tuning.store import Store
+from gainful.tuning.stored import FINISHED, PATHS, Trial, stored_trials
 
 LAG = 4
-Trial = dict[str, Any]
-FINISHED = ("done", "pruned", "failed")
-PATHS = {"C": "C_", "l1": "l1_"}  # parameters that may hold several values, and the attribute of the one kept
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Trials:
     ):
         self.model, self.parts, self.search, self.measure = model, parts, search, measure
         self.budget, self._store, self._progress = budget, store, progress
-        self.rows: dict[int, Trial] = {row["trial"]: row for row in _stored_trials(store)}
+        self.rows = stored_trials(store, search)
         self.interrupted = False
         self.workers: int | None = None  # trials run at once, if memory allowed fewer than requested
         self._stop = threading.Event()
@@ -141,7 +139,7 @@ class Trials:
             return workers
         with PeakGrowth() as growth:
             self._keep(self._run(first))
-        fitting = workers_that_fit(workers, growth.bytes, available_memory())
+        fitting = workers_that_fit(workers, growth.bytes, allowed_memory(share=MOST))
         if fitting < workers:
             self.workers = fitting
         return fitting
@@ -347,33 +345,3 @@ def kept_iteration(model: Ranker) -> int:
     if np.count_nonzero(np.isfinite(scored)) < 2:
         return int(model.n_iter_)
     return int(np.nanargmax(scored)) + 1
-
-
-# What the search reads of a stored trial. JSON has one kind of number.
-NUMBER, TEXT = (int, float), (str,)
-TRIAL_FIELDS: dict[str, tuple[type, ...]] = {
-    "trial": (int,),
-    "params": (dict,),
-    "state": TEXT,
-    "value": (*NUMBER, type(None)),
-    "reached": (*NUMBER, type(None)),
-    "curve": (list,),
-    "kept": (dict,),
-    "models": (int,),
-    "iterations": (int,),
-    "best_iteration": (int, type(None)),
-    "seconds": NUMBER,
-    "elapsed": NUMBER,
-}
-
-
-def _stored_trials(store: Store | None) -> list[Trial]:
-    trials = []
-    for i, row in enumerate([] if store is None else store.rows):
-        if row.get("kind") != "trial":
-            continue
-        assert store is not None
-        if not all(isinstance(row.get(name, ...), kinds) for name, kinds in TRIAL_FIELDS.items()):
-            raise store.damage(i)
-        trials.append({name: value for name, value in row.items() if name != "kind"})
-    return trials

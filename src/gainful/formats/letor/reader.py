@@ -34,7 +34,7 @@ from gainful.formats.letor.lines import (
     is_text,
     read_number,
 )
-from gainful.formats.limits import LONGEST_ID, MemoryLimit, parse_size
+from gainful.formats.limits import LONGEST_ID, MemoryLimit
 
 CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
@@ -85,7 +85,7 @@ class Options:
     n_threads: int = 1
     chunk_bytes: int = CHUNK_BYTES
     span_bytes: int = SPAN_BYTES
-    max_bytes: int | None = None
+    max_bytes: int | str | None = None
 
     def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
         """Whether to store the matrix as CSR: by the option, the header, or the counts."""
@@ -126,8 +126,7 @@ def check_options(
     elif not (_is_integer(n_threads) and n_threads >= 1):
         raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
     n_features = None if n_features is None else int(n_features)
-    limit = None if max_bytes is None else parse_size(max_bytes)
-    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=limit)
+    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=max_bytes)
 
 
 def _is_integer(value: object) -> bool:
