@@ -49,7 +49,8 @@ def refused(capsys, *arguments):
     code, out, err = call(capsys, *arguments)
     assert code == 2
     assert out == ""
-    lines = err.splitlines()
+    # with an empty kernel cache, a slow machine says first that it compiles
+    lines = [line for line in err.splitlines() if not line.startswith("compiling kernels for first use")]
     assert len(lines) == 1, err
     assert lines[0].startswith("gainful: ")
     return lines[0]
