@@ -44,7 +44,7 @@ class Target:
     prepare: Callable[[Path], Mapping[str, bytes]] | None = None
     warm: Callable[[], None] = lambda: None
     seconds: float = 10.0
-    mebibytes: int = 1024
+    mebibytes: int = 2048
 
 
 WHOLE_SHARE = 0.1  # of the cases are not damaged

@@ -16,6 +16,7 @@ from gainful.rankers.base import Ranker
 from gainful.training.monitor import Monitor
 
 LARGEST_SEED = 2**31 - 1
+LARGEST_NUMBER = 1e100  # its square and sums of it stay finite
 
 
 def members_state(members: Sequence[Member], seed: int, monitor: Monitor) -> dict[str, Any]:
@@ -85,8 +86,8 @@ def _table(state: Mapping[str, Any], name: str, n: int, width: int) -> Array:
     table = state[name]
     if not isinstance(table, np.ndarray) or table.dtype != np.float64 or table.shape != (n, width):
         raise ValueError(f"{name} is not a table of {n:,} by {width:,} numbers")
-    if np.isinf(table).any():
-        raise ValueError(f"{name} holds an infinite number")
+    if (np.abs(table) > LARGEST_NUMBER).any():
+        raise ValueError(f"{name} holds an infinite number, or one that is too large")
     return table
 
 
