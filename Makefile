@@ -9,7 +9,7 @@ JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-repeat test-slow test-lowest hostile lint types bench bench-peers fuzz reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-repeat test-slow test-lowest hostile lint types bench bench-peers bench-auto fuzz reproduce docs dist dist-check clean
 
 help:
 	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench   speed, memory and quality beside the peers; BENCH=reading for one file"
 	@echo "make bench-peers  our rankers and other libraries' at equal quality and equal time; BENCH='--data artificial'"
 	@echo "make fuzz    damaged files, arrays and requests: MINUTES=1, SEED=0; CASES=100 of each; FORMATS=arrow,csv"
+	@echo "make bench-auto  auto beside tuned boosters at equal time: DATA=DIR (real collections)"
 	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
 	@echo "make docs    build the site into site/; open site/index.html, no server needed"
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
@@ -87,6 +88,10 @@ MINUTES ?= 1
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz run $(if $(CASES),--cases $(CASES),--minutes $(MINUTES)) $(SEED_OPTION) \
 	  $(if $(FORMATS),--formats $(FORMATS)) --jobs $(JOBS)
+
+# Resumes where it was stopped. DATA=DIR has the real collections; BENCH='--seconds 300 --data mq2007' for a part.
+bench-auto: $(PEERS)/.made
+	$(PEERS)/bin/python benchmarks/auto/run.py $(if $(DATA),--shared "$(DATA)") $(BENCH)
 
 # Resumes where it was killed. OpenMP threads that wait for each other's cores would only spin: one a trial.
 reproduce: $(VENV)/.dev

@@ -84,7 +84,11 @@ def rows() -> Iterator[Row]:
     parser.add_argument("--rankers", help="comma-separated names; default: all")
     parser.add_argument("--only", choices=("rankers", "others"), help="measure only this part")
     chosen = parser.parse_args()
-    names = chosen.rankers.split(",") if chosen.rankers else [n for n, r in gainful.RANKERS.items() if r.installed]
+    names = (
+        chosen.rankers.split(",")
+        if chosen.rankers
+        else [name for name, entry in gainful.RANKERS.items() if entry.installed and entry.kind != "blend"]
+    )
     yardstick = min(processor_seconds("-c", YARDSTICK) for _ in range(2))
 
     def row(subject: str, seconds: float, limit: float) -> Row:

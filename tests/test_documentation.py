@@ -60,8 +60,9 @@ def runnable(page: Path) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty working folder."""
+    """An empty working folder, and less time for auto."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gainful.comparison.contestants.AUTO_SECONDS", 1.0)
     return tmp_path
 
 
@@ -78,6 +79,7 @@ def bring_data() -> None:
 
 
 def run_command(line: str, capsys) -> None:
+    line = re.sub(r"--seconds \d+", "--seconds 2", line)
     assert cli.run(shlex.split(line)[1:]) == 0, f"{line}\n{capsys.readouterr().err}"
 
 

@@ -6,7 +6,7 @@
 out. Every peer draws settings at random (the first ones are good guesses), stops early on the validation queries, takes
 the settings with the best NDCG@10 there, and is refitted with them on training and validation queries together; the
 refit is not counted. ``auto`` gets the same queries and seconds. Results are kept in benchmarks/results/auto, one file
-per cell, so that a stopped run resumes. The table goes to docs/results/auto.md.
+per cell, so that a stopped run resumes, and the tables are printed at the end.
 """
 
 from __future__ import annotations

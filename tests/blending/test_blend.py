@@ -13,6 +13,7 @@ import gainful
 from gainful import Blend, DataError, GainfulError, ParameterError
 from gainful.blending import folds as folds_module
 from gainful.blending.folds import QueryFolds
+from gainful.compute.memory import memory_limit
 from gainful.rankers.specs import ranker_from_spec, spec_of
 from gainful.training import monitor
 
@@ -330,3 +331,11 @@ def test_a_killed_training_resumes_with_the_same_result(parts, tmp_path, monkeyp
     assert not trained  # lambdamart is in the first batch, which the checkpoint holds
     assert np.array_equal(again.predict(test), whole.predict(test))
     assert not path.exists()
+
+
+def test_fits_run_side_by_side_as_far_as_the_limit_allows(parts, monkeypatch):
+    monkeypatch.setattr(folds_module, "openmp_threads", lambda wanted, work: 8)
+    one = 2 * 12 * parts[0].n_rows * parts[0].n_features
+    for limit, workers in ((3 * one, 3), (1, 1), ("off", 8)):
+        with memory_limit(limit):
+            assert folds_module.worker_count(parts[0], None, 20) == (workers, 1)

@@ -61,9 +61,32 @@ def test_zeros_and_ones_need_no_caution_about_intervals():
     won, lost = (test.wins + 1) / 11, (test.losses + 1) / 11
     half = stats.t.ppf(0.975, 10) * np.sqrt((won + lost - (won - lost) ** 2) / 10)
     assert test.interval == (pytest.approx(won - lost - half), pytest.approx(won - lost + half))
-    assert found.to_dict()["intervals"]["exact"] == ["ndcg@10"]
+    assert found.to_dict()["intervals"]["exact"]["ndcg@10"] == ["a", "b"]
     assert "Intervals: Clopper-Pearson" in " ".join(found.table().split())
     assert found.interval("b", "map")[1] <= 1.0
+
+
+def test_a_perfect_ranker_beside_one_that_is_not_has_no_point_interval():
+    found = made_up(["a", "b"], n_queries=30)
+    found.runs["b"][0].values[found.headline][:] = 1.0
+    low, high = found.interval("b", "ndcg@10")
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 30)), 1.0)
+    assert not any("no width" in line for line in found.cautions)
+    assert "(Clopper-Pearson for b, always 0 or 1)" in " ".join(found.table().split())
+    assert "a" not in found.to_dict()["intervals"]["exact"]["ndcg@10"]
+
+
+def test_intervals_without_width_come_with_a_caution():
+    found = made_up(["a", "b"], n_queries=30)
+    for m in found.metrics[:2]:
+        found.runs["b"][0].values[m][:] = found.runs["a"][0].values[m] + 0.1
+    (sentence,) = (line for line in found.cautions if "no width" in line)
+    assert sentence.startswith("Intervals of differences from a have no width for b (ndcg@10, ndcg@1): the test")
+    assert shown_everywhere(sentence, found)
+    found = made_up(["a", "b"], n_queries=30)
+    found.runs["b"][0].values[found.headline][:] = 0.3
+    (sentence,) = (line for line in found.cautions if "no width" in line)
+    assert sentence.startswith("Intervals of means have no width for b (ndcg@10)")
 
 
 def test_wilcoxon_alone_states_what_it_assumes():
@@ -78,9 +101,9 @@ def shifted(labels, wins, n_queries, **settings):
     """Rankers that differ from the first on the first ``wins[label]`` queries, always for the better."""
     found = made_up(labels, n_queries=n_queries, **settings)
     base = found.runs[labels[0]][0].values[found.headline]
-    base[:] = 0.2
+    base[:] = np.linspace(0.1, 0.2, n_queries)
     for label in labels[1:]:
-        found.runs[label][0].values[found.headline][:] = base + (np.arange(n_queries) < wins[label]) * 0.3
+        found.runs[label][0].values[found.headline][:] = base + (np.arange(n_queries) < wins[label]) * (0.3 + base)
     return found
 
 
@@ -127,7 +150,7 @@ def test_an_unmarked_difference_is_undecided_and_says_how_many_queries_it_needs(
 def test_a_marked_difference_needs_no_caution():
     found = made_up(["noise", "signal"], n_queries=60, noise=3.0)
     values = {run.label: run for runs in found.runs.values() for run in runs}
-    better = np.clip(values["noise"].values[found.headline] + 0.3, 0, 2)
+    better = 0.5 + 0.5 * values["noise"].values[found.headline]
     values["signal"].values[found.headline][:] = better
     assert found.verdict("signal", "ndcg@10") == 1
     assert found.cautions == ()
@@ -138,7 +161,9 @@ def test_rankers_that_are_equal_on_every_query_are_named():
     a, b = (found.runs[label][0].values for label in "ab")
     for m in a:
         b[m][:] = a[m]
-    assert found.cautions == ("b and a have the same ndcg@10 on every test query.",)
+    same, width = found.cautions
+    assert same == "b and a have the same ndcg@10 on every test query."
+    assert width.startswith("Intervals of differences from a have no width for b (ndcg@10, ndcg@1, map, sum of")
     assert found.paired_tests["b", "ndcg@10"].interval == (0.0, 0.0)
 
 

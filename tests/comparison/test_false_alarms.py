@@ -37,7 +37,7 @@ def noise(seed: int) -> gainful.RankingData:
 
 
 def no_intervals(values, *_, **__):
-    """In place of the bootstrap, which decides nothing here and takes most of the time."""
+    """In place of intervals, which decide nothing here and take most of the time."""
     return np.zeros(values.shape[1]), np.zeros(values.shape[1])
 
 
@@ -48,7 +48,7 @@ def test_two_seeds_on_pure_noise_are_rarely_called_different(monkeypatch):
     is its 99 % quantile, 18; more would mean that the level is not kept. It fails for a correct test once in a hundred
     choices of the seeds, and these are fixed.
     """
-    monkeypatch.setattr(result, "bootstrap_intervals", no_intervals)
+    monkeypatch.setattr(result, "difference_intervals", no_intervals)
     pairs = several = anything = 0
     for run in range(RUNS):
         rankers = {f"seed {i}": RandomWeights(random_state=10 * run + i) for i in range(4)}

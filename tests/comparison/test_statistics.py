@@ -165,17 +165,34 @@ def test_intervals_hold_the_true_mean_as_often_as_they_say(n):
 def test_intervals_of_zeros_and_ones_are_exact(ones):
     values = np.repeat([1.0, 0.0], [ones, 10 - ones])[:, None]
     expected = stats.binomtest(ones, 10).proportion_ci(0.9, method="exact")
-    assert np.ravel(mean_intervals(values, level=0.9)) == pytest.approx([expected.low, expected.high])
-    weighted = mean_intervals(np.vstack([values, [[1.0]]]), np.append(np.full(10, 2.0), 0.0), level=0.9)
+    assert np.ravel(mean_intervals(values, level=0.9, highest=1.0)) == pytest.approx([expected.low, expected.high])
+    weighted = mean_intervals(np.vstack([values, [[1.0]]]), np.append(np.full(10, 2.0), 0.0), level=0.9, highest=1.0)
     assert np.ravel(weighted) == pytest.approx([expected.low, expected.high])
-    assert np.isnan(mean_intervals(np.array([[1.0], [np.nan]]))).all()
+    assert np.isnan(mean_intervals(np.array([[1.0], [np.nan]]), highest=1.0)).all()
+
+
+def test_each_column_has_the_interval_of_its_own_values(rng):
+    """A perfect ranker beside one that is not has the exact interval, never a point."""
+    x = rng.random(12)
+    values = np.column_stack([np.ones(12), x, np.zeros(12)])
+    ends = np.array(mean_intervals(values, highest=1.0))
+    for k, ones in ((0, 12), (2, 0)):
+        expected = stats.binomtest(ones, 12).proportion_ci(0.95, method="exact")
+        assert ends[:, k] == pytest.approx([expected.low, expected.high])
+    assert ends[:, 1] == pytest.approx(np.clip(np.ravel(bootstrap_intervals(x[:, None])), 0, 1))
+    # A metric without a highest value may have others than 0 and 1 on other queries.
+    assert np.array(mean_intervals(values))[:, 0] == pytest.approx([1, 1])
+    d = np.column_stack([np.ones(12), 1 - x])
+    mixed = np.array(difference_intervals(d, binary=np.array([True, False])))
+    assert mixed[:, :1] == pytest.approx(np.array(difference_intervals(d[:, :1], binary=True)))
+    assert mixed[:, 1:] == pytest.approx(np.array(difference_intervals(d[:, 1:])))
 
 
 @pytest.mark.parametrize("n", [5, 10, 30])
 def test_intervals_of_zeros_and_ones_hold_for_every_mean(n):
     """By enumeration: the chance of all counts of ones whose interval holds p."""
     samples = (np.arange(n)[:, None] < np.arange(n + 1)).astype(float)  # column k has k ones
-    low, high = mean_intervals(samples)
+    low, high = mean_intervals(samples, highest=1.0)
     for p in np.linspace(0.01, 0.99, 99):
         assert stats.binom.pmf(np.arange(n + 1), n, p)[(low <= p) & (p <= high)].sum() >= 0.95
 

@@ -6,18 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gainful.compute.memory import (
+    LIMIT_VARIABLE,
     PeakGrowth,
     _free_in_group,
     _free_in_groups,
+    allowed_memory,
     available_memory,
+    is_limit_named,
     parse_bytes,
     size_text,
+    size_to_type,
     workers_that_fit,
 )
-from gainful.errors import ParameterError
+from gainful.errors import ParameterError, command_line_words
 
 MIB = 2**20
 LIMITED = """
@@ -77,7 +82,7 @@ def test_a_system_without_counters_measures_nothing(monkeypatch):
 def test_workers_are_as_many_as_there_is_room_for():
     assert workers_that_fit(4, 100, 1000) == 4
     assert workers_that_fit(4, 300, 1000) == 3
-    assert workers_that_fit(4, 300, 990) == 2  # a tenth is left to others
+    assert workers_that_fit(4, 300, 899) == 2
     assert workers_that_fit(4, 5000, 1000) == 1
     assert workers_that_fit(4, None, 1000) == workers_that_fit(4, 0, 1000) == workers_that_fit(4, 1, None) == 4
 
@@ -148,18 +153,52 @@ def test_limits_of_the_process_count(limit):
     ("text", "n_bytes"),
     [
         ("4GB", 4 * 10**9), ("4gb", 4 * 10**9), ("512 MiB", 512 * MIB), ("1.5g", 1_500_000_000), ("7", 7), ("10 B", 10),
-        (2_000_000, 2_000_000), ("2_000_000", 2_000_000), (1e9, 10**9),
-        ("1e9", 10**9), ("3KiB", 3072), ("2T", 2 * 10**12),
+        (2_000_000, 2_000_000), (1e9, 10**9), (np.int64(7), 7), (sys.maxsize, 2**63),
+        ("1e9", 10**9), ("3KiB", 3072), ("2T", 2 * 10**12), ("10kB", 10_000), ("10KB", 10_000),
     ],
 )  # fmt: skip
 def test_sizes_are_read(text, n_bytes):
     assert parse_bytes(text) == n_bytes
 
 
-@pytest.mark.parametrize("text", ["", "GB", "4 GBs", "-1", "4,5GB", "nan", "inf", "1e999", True, None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "GB", "4 GBs", "-1", "4,5GB", "nan", "inf", "1e999", True, None, 0, "0", "0.0001", 1.5, float("inf"), "٤GB",
+        "4\N{KELVIN SIGN}B", "2_000_000", "lots",
+    ],
+)  # fmt: skip
 def test_what_is_not_a_size_gets_one_line(text):
-    with pytest.raises(ParameterError, match=r"^a size in bytes must be a number such as 4GB, .*, was "):
+    expected = r" must be a number of bytes, 'off', or a size such as '500MB' or '4GB', was "
+    with pytest.raises(ParameterError, match="^max_bytes" + expected):
         parse_bytes(text)
+    with command_line_words(), pytest.raises(ParameterError, match="^--memory-limit" + expected):
+        parse_bytes(text)
+
+
+def test_a_limit_that_the_user_named_is_taken_whole(monkeypatch):
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: 1000)
+    assert (allowed_memory(), allowed_memory(share=0.9)) == (1000, 900)
+    assert not is_limit_named()
+    for max_bytes, variable in (("2kB", ""), (2000, "off"), (None, "2 kB")):
+        monkeypatch.setenv(LIMIT_VARIABLE, variable)
+        assert is_limit_named(max_bytes)
+        assert allowed_memory(max_bytes, share=0.9) == 2000
+    assert allowed_memory("off") is None
+    monkeypatch.setenv(LIMIT_VARIABLE, "off")
+    assert allowed_memory() is None
+    monkeypatch.setenv(LIMIT_VARIABLE, "lots")
+    with pytest.raises(ParameterError, match=r"^GAINFUL_MEMORY_LIMIT must be a number of bytes, 'off', or a size"):
+        allowed_memory()
+    monkeypatch.setenv(LIMIT_VARIABLE, "")
+    assert allowed_memory() == 1000
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: None)
+    assert allowed_memory(share=0.9) is None
+
+
+@pytest.mark.parametrize("n_bytes", [1, 900, 1001, 999_999, 3_200_000_000, 10**12 + 1, 10**17])
+def test_sizes_to_type_can_be_read_and_suffice(n_bytes):
+    assert n_bytes <= parse_bytes(size_to_type(n_bytes)) <= 2 * n_bytes + 1000
 
 
 def test_sizes_are_written_with_three_digits():

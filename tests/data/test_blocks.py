@@ -169,9 +169,16 @@ def test_an_empty_folder_is_refused(tmp_path):
 def test_what_does_not_fit_in_memory_and_cannot_be_mapped(data, tmp_path, monkeypatch):
     gainful.write(data, tmp_path / "a.parquet")
     assert gainful.open_shards(tmp_path).n_rows == data.n_rows
-    monkeypatch.setattr("gainful.formats.shards.available", lambda: 1000)
-    with pytest.raises(DataError, match="may not fit in memory; gainful data convert"):
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: 1000)
+    with pytest.raises(DataError, match=r"must be read whole, .* the limit is 0\.5 kB: gainful data convert") as told:
         gainful.open_shards(tmp_path)
+    advised = str(told.value).rpartition("max_bytes=")[2].strip("'")
+    for limit in (advised, "off"):
+        assert gainful.open_shards(tmp_path, max_bytes=limit).n_rows == data.n_rows
+    monkeypatch.setenv("GAINFUL_MEMORY_LIMIT", advised)
+    assert gainful.open_shards(tmp_path).n_rows == data.n_rows
+    with pytest.raises(DataError, match="the limit is 2 kB: "):
+        gainful.open_shards(tmp_path, max_bytes="2kB")
 
 
 # -- vectors that stay with the blocks ---------------------------------------------------------------------------------

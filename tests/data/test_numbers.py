@@ -167,6 +167,8 @@ def test_a_scan_finds_the_first_value_that_is_too_large(monkeypatch):
     X[4, 1], X[9, 0] = -1e151, 1e300
     assert scan_features(X).too_large == (4, 1, -1e151)
     assert scan_features(np.where(X > 1, 1.0, np.maximum(X, -1e150))).too_large is None
+    X = np.arange(40.0).reshape(20, 2) * 1e149  # 1e150 itself, feature 1 of row 5, is allowed
+    assert scan_features(X).too_large == (5, 1, 1.1e150)
     assert scan_features(np.full((3, 2), 3e38, dtype=np.float32)).is_ordinary  # its squares overflow, it does not
 
 

@@ -174,7 +174,10 @@ def test_the_check_reads_as_the_version_does(grown, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"to": "opensearch", "engine_version": "3"}, "be the version of OpenSearch itself, such as '3.5', was '3'"),
+        ({"to": "opensearch", "engine_version": "3"}, "the minor version too, such as '3.5': versions 3.x of "),
+        ({"to": "solr", "engine_version": "v9"}, "engine_version of export needs the minor version too, such as '9.2'"),
+        ({"to": "elasticsearch", "engine_version": "8"}, "needs the minor version too, .* was '8'"),
+        ({"to": "opensearch", "engine_version": "3."}, "be the version of OpenSearch itself, such as '3.5', was '3.'"),
         ({"to": "opensearch", "engine_version": 3.5}, "such as '3.5', was 3.5"),
         ({"to": "solr", "engine_version": "new"}, "the version of Solr itself"),
         ({"to": "elasticsearch", "engine_version": "1.5.9"}, "of Elasticsearch itself, such as '8.14.3', was"),
@@ -184,6 +187,16 @@ def test_the_check_reads_as_the_version_does(grown, tmp_path, monkeypatch):
 def test_bad_versions_are_refused(grown, tmp_path, settings, message):
     with pytest.raises(GainfulError, match=message):
         gainful.export(grown[False], tmp_path / "no", **settings)
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "version"),
+    [("opensearch", "4", (4, 0)), ("opensearch", "2", (2, 0)), ("elasticsearch", "v9", (9, 0)), ("solr", "8", (8, 0))],
+)
+def test_a_major_version_is_enough_where_its_minor_versions_are_alike(engine, text, version):
+    assert parse_version(engine, text) == version
+    for form in {rule.form for rule in RULES if rule.engine == engine}:
+        assert find_rule(engine, form, version) is find_rule(engine, form, (version[0], 99))
 
 
 def test_linear_models_take_any_version(tmp_path):
@@ -203,3 +216,24 @@ def test_the_command_line_takes_a_version(grown, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["format"] == "ranklib"
     assert run([*arguments, "--engine-version", "three"]) == 2
     assert "--engine-version must be the version of OpenSearch itself" in " ".join(capsys.readouterr().err.split())
+    assert run([*arguments, "--engine-version", "3"]) == 2
+    assert "--engine-version needs the minor version too" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "onnx", "--engine-version", "3"], "--engine-version is for elasticsearch, opensearch and solr; onnx"),
+        (["--to", "solr", "--feature-set", "f"], "--feature-set is for elasticsearch and opensearch; solr has none"),
+        (["--to", "onnx", "--store", "s"], "--store is for solr; onnx has none"),
+        (["--to", "json", "--format", "ranklib"], "--format is for elasticsearch and opensearch; json has only one"),
+        (["--to", "solr", "--missing", "drop"], "--missing must be 'model' or 'zero', was 'drop'"),
+        (["--to", "solr", "--name", " "], "--name must be a name, was ' '"),
+    ],
+)
+def test_the_command_line_names_its_own_options(grown, tmp_path, capsys, arguments, message):
+    gainful.save(grown[True], tmp_path / "m.gainful")
+    assert run(["export", str(tmp_path / "m.gainful"), "-o", str(tmp_path / "m.json"), *arguments]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert message in told
+    assert "of export" not in told

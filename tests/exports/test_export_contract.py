@@ -21,10 +21,16 @@ HELD = {
     "trees": set(TARGETS),
     "net": {"onnx", "solr", "json"},
     "kernel": {"json"},
+    "blend": set(TARGETS),
 }
 EXPECTATIONS = {"mcrank", "mcrank-ordinal"}  # scores that are not a sum of trees
 NET = {"epochs": 2, "hidden": (5,), "device": "cpu"}
-QUICK = {"trees": {"n_trees": 4, "n_leaves": 5, "min_docs_in_leaf": 3, "n_jobs": 1}, "net": NET}
+BLEND = {"members": ["lambdamart:n_trees=3:n_leaves=4:min_docs_in_leaf=3", "rankboost:n_rounds=3"], "folds": 2}
+QUICK = {
+    "blend": BLEND | {"n_jobs": 1},
+    "trees": {"n_trees": 4, "n_leaves": 5, "min_docs_in_leaf": 3, "n_jobs": 1},
+    "net": NET,
+}
 
 
 def shapes() -> dict[str, tuple]:
@@ -74,7 +80,10 @@ def test_scores_survive(name, tmp_path, monkeypatch):
     kind = gainful.RANKERS[name].kind
     held = {"onnx", "json"} if name in EXPECTATIONS else HELD[kind]
     for shape, (X, y, qid) in SHAPES.items():
-        model = gainful.ranker(name, **QUICK.get(kind, {})).fit(X, y, qid=qid)
+        settings = (
+            {"trials": 1, "rankers": ["lambdamart"], "folds": 2, "n_jobs": 1} if name == "auto" else QUICK.get(kind, {})
+        )
+        model = gainful.ranker(name, **settings).fit(X, y, qid=qid)
         values = X.toarray() if sparse.issparse(X) else np.asarray(X)
         rows = values[:6].astype(np.float32).astype(np.float64)
         expected = model.predict(rows)

@@ -25,7 +25,7 @@ from gainful.formats import read, write
 from gainful.formats.binary.reader import PREFIX
 from gainful.formats.convert import convert, iter_blocks
 from gainful.formats.letor import reader as letor
-from gainful.formats.limits import LONGEST_ID, parse_size
+from gainful.formats.limits import LONGEST_ID, MemoryLimit
 from gainful.formats.table.reader import from_frame
 from gainful.inputs.shards import open_shards
 
@@ -261,6 +261,7 @@ WIDE = b"# gainful sparse = false\n1 qid:1 400000000:1\n"
 
 def test_a_few_bytes_cannot_ask_for_gigabytes(tmp_path: Path) -> None:
     path = put(tmp_path, "a.txt", WIDE)
+    assert "a dense matrix of 1 row and 400,000,000 features is far more than" in both_ways(path)
     assert "45 bytes of text hold, though the line '# gainful sparse' asks for it; pass sparse=True" in both_ways(path)
     assert read(path, sparse=True).X.shape == (1, 400_000_000)
     told = both_ways(path, sparse=False, max_bytes="1GB")
@@ -311,22 +312,38 @@ def test_binary_files_are_mapped_so_only_texts_count(tmp_path: Path) -> None:
     [(7, 7), ("7", 7), ("500MB", 500e6), ("4GB", 4e9), ("4 gb", 4e9), ("2GiB", 2**31), ("1.5k", 1500), ("2TiB", 2**41)],
 )
 def test_sizes(text: Any, size: float) -> None:
-    assert parse_size(text) == size
+    assert MemoryLimit("a.txt", text).bytes == size
 
 
 @pytest.mark.parametrize("text", [0, -1, True, 1.5, "", "GB", "4 PB", "-1", "٤GB", "1_000", "0", "0.0001"])
 def test_sizes_that_are_not(tmp_path: Path, text: Any) -> None:
     for path in (put(tmp_path, "a.txt", b"1 qid:1 1:2\n"), binary(tmp_path), arrow(tmp_path)):
-        with pytest.raises(ParameterError, match="max_bytes of read must be a number of bytes, or a size such as"):
+        with pytest.raises(ParameterError, match="max_bytes must be a number of bytes, 'off', or a size such as"):
             read(path, max_bytes=text)
 
 
 def test_the_default_limit_is_most_of_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gainful.formats.limits.available", lambda: 1000)
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: 1000)
     with pytest.raises(FormatError, match=r"the limit is 0\.9 kB, nearly all that is free: pass sparse=True, or raise"):
         read(put(tmp_path, "a.txt", b"1 qid:1 200:2\n"))
-    monkeypatch.setattr("gainful.formats.limits.available", lambda: None)
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: None)
     assert read(tmp_path / "a.txt").n_features == 200
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.gnf"])
+def test_no_limit_and_the_limit_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    data = gainful.make_artificial(2, n_docs=2, n_features=100)
+    write(data, tmp_path / name)
+    how: dict[str, Any] = {"mmap": False} if name == "a.gnf" else {}
+    monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: 1)
+    assert read(tmp_path / name, max_bytes="off", **how).n_rows == 4
+    monkeypatch.setenv("GAINFUL_MEMORY_LIMIT", "1kB")
+    with pytest.raises(FormatError, match=r"the limit is 1 kB: .*raise the limit with max_bytes='\d+kB'$") as told:
+        read(tmp_path / name, **how)
+    advised = str(told.value).rpartition("max_bytes='")[2][:-1]
+    assert read(tmp_path / name, max_bytes=advised, **how).n_rows == 4
+    monkeypatch.setenv("GAINFUL_MEMORY_LIMIT", "off")
+    assert read(tmp_path / name, **how).n_rows == 4
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------

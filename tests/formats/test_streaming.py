@@ -23,6 +23,7 @@ from gainful.formats.binary import stream as binary_stream
 from gainful.formats.convert import convert, iter_blocks
 from gainful.formats.letor import reader as letor
 from gainful.formats.letor import stream as letor_stream
+from gainful.formats.sources import StartOver
 from gainful.formats.table import stream as table_stream
 
 NAMES = ["a.txt", "a.svm.gz", "a.dat.zst", "a.parquet", "a.arrow", "a.csv", "a.tsv.zst", "a.gnf"]
@@ -188,6 +189,31 @@ def write_table(table: pa.Table, path: Path) -> None:
 def test_options_and_oddities(tmp_path: Path, name: str, text: str, options: dict[str, Any]) -> None:
     (tmp_path / name).write_text(text)
     check_conversion(tmp_path / name, **options)
+
+
+def test_truth_values_in_csv_are_found_in_bounded_memory(tmp_path: Path) -> None:
+    """Two columns of truth values, one of them with 0 and 1 in the first chunks, in a file beyond the limit."""
+    rows = [
+        f"{i // 10},{i % 3},{'true' if i % 2 else 'false'},{i % 2 if i < 9000 else 'true'},{i}" for i in range(10_000)
+    ]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["qid,y,a,b,c", *rows]) + "\n")
+    source = table_stream.TableSource(
+        [path], "csv", table_stream.Columns(), merge=True, chunk_bytes=1 << 12, max_bytes="100KB"
+    )
+    with pytest.raises(StartOver):
+        list(source.pieces())
+    with pytest.raises(StartOver):
+        list(source.pieces())
+    X = np.concatenate([piece.data.X for piece in source.pieces()])
+    i = np.arange(10_000)
+    assert np.array_equal(X, np.column_stack([i % 2, np.where(i < 9000, i % 2, 1), i]))
+    path.write_text(path.read_text() + "1,1,true,maybe,2\n")
+    source = table_stream.TableSource([path], "csv", table_stream.Columns(), merge=True, chunk_bytes=1 << 12)
+    with pytest.raises(StartOver):
+        list(source.pieces())
+    with pytest.raises(FormatError, match="line 9002: column 'b' must be numeric, found 'true'"):
+        list(source.pieces())
 
 
 MALFORMED = [

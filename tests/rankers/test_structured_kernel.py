@@ -160,7 +160,7 @@ def test_single_precision_and_sparse_features_score_the_same(small, kernel, scal
 def test_too_many_rows_are_refused_with_a_hint(small, monkeypatch):
     train, test = small
     monkeypatch.setattr(structured_kernel, "MOST_EXACT_ROWS", 100)
-    expected = r"an exact kernel over 144 documents needs 0 GiB; set n_landmarks, for example to 1000"
+    expected = r"an exact kernel over 144 documents needs 166 kB; set n_landmarks, for example to 1000"
     for n in (None, 1000):
         with pytest.raises(DataError, match=expected):
             KernelStructuredSVM(n_landmarks=n).fit(train)

@@ -89,6 +89,24 @@ def test_classes_validation_and_landmarks_count():
     assert kernel._training_bytes(LARGE) > 8 * 1000 * LARGE.rows
 
 
+@pytest.mark.parametrize("model", [gainful.Blend(["ranksvm", "lambdamart"]), gainful.Auto(rankers=["lambdamart"])])
+def test_a_blend_needs_what_its_largest_member_needs(model):
+    trees = quick()._training_bytes(LARGE)
+    assert model._training_bytes(replace(LARGE, mapped=True)) == trees
+    assert model._training_bytes(LARGE) == trees + 4 * LARGE.values  # the rows of the other folds
+    assert gainful.Auto(rankers=["ranksvm"])._training_bytes(LARGE) < model._training_bytes(LARGE)
+
+
+def test_auto_does_not_count_a_tree_per_grade_where_it_does_not_try_that():
+    many = gainful.Auto()._training_bytes(replace(LARGE, grades=1000))
+    assert many == gainful.Auto()._training_bytes(replace(LARGE, grades=12)) > quick()._training_bytes(LARGE)
+
+
+def test_a_blend_that_cannot_fit_is_refused(data, large):
+    with pytest.raises(MemoryLimitError, match=r"^Blend needs about \d\.\d+ GB of memory .* may take 1 GB; "):
+        gainful.Blend(["ranksvm", "lambdamart"]).fit(data, max_bytes="1GB")
+
+
 def test_the_size_of_data_is_seen(data):
     size = data_size(data, data[:5])
     assert (size.rows, size.features, size.queries, size.values) == (200, 4, 20, 800)
@@ -157,6 +175,7 @@ def test_the_command_line_limits_and_says_so_in_its_words(data, large, tmp_path,
     train = ["train", "lambdamart", str(path), "-o", str(model), "--set", "n_trees=2"]
     assert run([*train, "--memory-limit", "1GB"]) == 2
     assert "may take 1 GB; about" in (told := capsys.readouterr().err)
+    assert "lambdamart needs about" in told
     assert told.strip().endswith("; --memory-limit off skips this check")
     assert not model.exists()
     assert run([*train, "--memory-limit", "off"]) == 0
@@ -165,7 +184,7 @@ def test_the_command_line_limits_and_says_so_in_its_words(data, large, tmp_path,
     assert run(["compare", str(path), "--rankers", "lambdamart", "--memory-limit", "1GB"]) == 2
     assert "may take 1 GB" in capsys.readouterr().err
     assert run([*train, "--memory-limit", "much"]) == 2
-    assert "a size in bytes must be a number such as 4GB" in capsys.readouterr().err
+    assert "--memory-limit must be a number of bytes, 'off', or a size such as" in capsys.readouterr().err
 
 
 def test_the_most_rows_that_fit_are_found():

@@ -107,6 +107,17 @@ def test_missing_values_reach_models_that_take_them(clients, models, data):
 
 
 @pytest.mark.parametrize("name", ["linear", "trees"])
+def test_a_feature_that_is_too_large_is_refused_as_in_predict(clients, models, data, name):
+    X = data.X[:3].copy()
+    X[2, 1] = 1e200
+    told = clients[name].post("/rank", json=documents(X))
+    sentence = "is 1e+200, but rankers compute with values up to ±1e+150"
+    assert f"feature {NAMES[1]!r} of documents[2] {sentence}" in told.text
+    with pytest.raises(gainful.DataError, match=re.escape(sentence)):
+        models[name].predict(X)
+
+
+@pytest.mark.parametrize("name", ["linear", "trees"])
 def test_contributions_add_up(clients, models, data, name):
     X = data.X[:12]
     told = clients[name].post("/score", json={"rows": X.tolist(), "contributions": True, "top_features": 2}).json()

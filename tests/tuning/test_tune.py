@@ -17,6 +17,7 @@ from known_rankers import TRUE_ANGLE, Angle, Curve, Height, angle_data
 
 import gainful
 from gainful import GainfulError, InterruptedFitWarning, LambdaMART, ParameterError, Range, Split, Values
+from gainful.compute.memory import memory_limit
 from gainful.errors import install_command
 from gainful.tuning.search import Search
 from gainful.tuning.trials import Budget, Trials
@@ -491,6 +492,9 @@ def test_memory_decides_how_many_trials_run_at_once(parts, monkeypatch):
     alone = gainful.tune(TREES, parts[0], valid=parts[1], trials=4)
     assert alone.workers is None
     assert len(asked) == 1  # nothing to ask with one worker
+    with memory_limit("3GB"):
+        gainful.tune(TREES, parts[0], valid=parts[1], trials=2, n_jobs=2)
+    assert asked[-1][2] == 3e9  # a limit that the user named, whole
     assert bare(alone.trials) == bare(found.trials)
 
 

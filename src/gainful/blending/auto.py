@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +12,20 @@ from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of
 from gainful.blending.folds import Clock, is_large
 from gainful.blending.leaderboard import family_of
 from gainful.blending.members import Member
-from gainful.blending.portfolio import DataFacts, Family, draw, families, first_guess, next_family
+from gainful.blending.portfolio import (
+    MANY_GRADES,
+    ORDER,
+    DataFacts,
+    Family,
+    draw,
+    families,
+    first_guess,
+    next_family,
+)
 from gainful.blending.weights import RULES, best_member, errors_below
 from gainful.data.dataset import RankingData
 from gainful.data.rows import is_mapped
+from gainful.data.size import DataSize
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Name, Real, parameter
 from gainful.rankers.base import Ranker
@@ -72,6 +82,15 @@ class Auto(BlendedRanker):
                 raise UnknownNameError.among("ranker", name, RANKERS)
             if RANKERS[name].kind == "blend":
                 raise ParameterError(f"rankers of Auto cannot hold {name!r}, which is a blend itself")
+
+    def _training_bytes(self, size: DataSize) -> float:
+        # with more grades, rankers with a tree per grade are not tried
+        return super()._training_bytes(replace(size, grades=min(size.grades, MANY_GRADES)))
+
+    def _largest_members(self) -> list[Ranker]:
+        names = self.rankers or [family.name for family in ORDER]
+        trees = [name for name in names if RANKERS[name].kind == "trees"]
+        return [RANKERS[name].create() for name in trees or names]
 
     def _clock(self, monitor: Monitor) -> Clock:
         monitor.total = self.trials

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.blending.checkpoints import members_state, stored_members, stored_seed
-from gainful.blending.folds import Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
+from gainful.blending.folds import LARGE, Clock, FoldFit, Job, QueryFolds, fit_folds, is_large
 from gainful.blending.leaderboard import Leaderboard, Row
 from gainful.blending.members import (
     Member,
@@ -24,6 +24,7 @@ from gainful.compute.estimators import clone
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
 from gainful.data.rows import Array, is_mapped
+from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
@@ -112,7 +113,18 @@ class BlendedRanker(Ranker):
 
     drops: ClassVar[bool] = False  # whether members that cannot be trained, or are hopeless, are left out
 
+    def _largest_members(self) -> list[Ranker]:
+        """The members among which is the one that needs the most memory."""
+        raise TypeError(f"{type(self).__name__} must say which members it has")
+
     # -- training ------------------------------------------------------------------------------------------------------
+
+    def _training_bytes(self, size: DataSize) -> float:
+        """One fit of the largest member, and the copy of its rows: more run side by side only where memory allows."""
+        values = size.values + size.valid_values
+        shares_rows = self.folds is None or (size.mapped and values > LARGE)
+        copied = 0.0 if shares_rows else values * (size.value_bytes + (4 if size.is_sparse else 0))
+        return copied + max(one._training_bytes(size) for one in self._largest_members())
 
     def _validation_metric(self) -> Metric:
         return metric(self.metric)
@@ -345,6 +357,9 @@ class Blend(BlendedRanker):
         todo = [candidate_of(one, self._validation_metric()) for one in self.members]
         for start in range(len(members), len(todo), BATCH):
             yield todo[start : start + BATCH]
+
+    def _largest_members(self) -> list[Ranker]:
+        return [candidate_of(one, None).ranker for one in self.members]
 
     def _candidate_ranker(self, i: int, spec: str) -> Ranker:
         known = [candidate_of(one, None) for one in self.members[i : i + 1]]

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.compute.memory import available_memory
+from gainful.compute.memory import allowed_memory
 from gainful.compute.threads import limit_threads, openmp_threads
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
@@ -50,7 +50,7 @@ class QueryFolds:
 
     @cached_property
     def _keeps(self) -> bool:
-        free = available_memory()
+        free = allowed_memory()
         size = (self.n - 1) * n_values(self.data) * 8
         return not self.mapped and free is not None and size < KEPT_SHARE * free
 
@@ -159,8 +159,8 @@ def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> tuple[i
     cores = openmp_threads(n_jobs if n_jobs is not None and n_jobs > 0 else None, float("inf"))
     if is_large(data):
         return 1, cores
-    free = available_memory()
-    fitting = cores if free is None else int(0.5 * free / max(1, n_values(data) * BYTES_PER_VALUE))
+    allowed = allowed_memory()
+    fitting = cores if allowed is None else int(0.5 * allowed / max(1, n_values(data) * BYTES_PER_VALUE))
     return max(1, min(cores, fitting, n_tasks)), 1
 
 

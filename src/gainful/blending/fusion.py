@@ -36,6 +36,7 @@ def fuse(
     k : constant of "rrf"
     weights : one per ranking; None for equal ones
 
+    >>> import gainful
     >>> gainful.fuse([[3.0, 2.0, 1.0], [1.0, 3.0, 2.0]], qid=[1, 1, 1], method="borda").tolist()
     [1.0, 1.5, 0.5]
     """

@@ -26,6 +26,7 @@ def distill(
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
@@ -39,7 +40,7 @@ def distill(
     refuse_overwriting("--output", output, {"MODEL": model, "DATA": data, "--valid": valid, "--test": test})
     refuse_unwritable(output)
     teacher = load_model(model)
-    how = read_options(format, merge, read)
+    how = read_options(format, merge, read, memory_limit)
     parts = {
         name: load_data(path, how, teacher.n_features_in_)
         for name, path in {"data": data, "valid": valid, "test": test}.items()

@@ -44,15 +44,17 @@ def export(
         ),
     ] = None,
     read: options.Read = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Write a model for a search engine or runtime, after checking that its scores are the same."""
     from gainful.cli.console import key_value_table, print_json, say, stdout
-    from gainful.cli.inputs import load_data, load_model, parse_format_options
+    from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.exports import export as write
 
     fitted = load_model(model)
-    rows = None if check is None else load_data(check, parse_format_options(read), fitted.n_features_in_)
+    how = read_options(None, False, read, memory_limit)
+    rows = None if check is None else load_data(check, how, fitted.n_features_in_)
     done = write(
         fitted, output, to=to, format=format, check_on=rows, name=name, feature_set=feature_set, store=store,
         missing=missing, engine_version=engine_version,

@@ -39,10 +39,12 @@ Cluster = Annotated[
 ]
 
 
-def _limit_memory(context: typer.Context, size: str | None) -> None:
+def _limit_memory(context: typer.Context, size: str | None) -> str | None:
+    """Set the limit for everything that the command does, and pass it on to the reader of the data."""
     from gainful.compute.memory import memory_limit
 
     context.with_resource(memory_limit(size))
+    return size
 
 
 MemoryLimit = Annotated[
@@ -51,7 +53,8 @@ MemoryLimit = Annotated[
         "--memory-limit",
         metavar="SIZE",
         callback=_limit_memory,
-        help="Memory that data and training may take, such as 8GB; off: no limit. Default: what is free.",
+        help="Memory that reading a file may take, and training besides the data, such as 8GB; each is compared with "
+        "the limit by itself. off: no limit. Default: what is free.",
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gainful.comparison.statistics import N_FLIPS, POWER, least_p
+from gainful.comparison.statistics import N_FLIPS, POWER, ROUNDING, least_p
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
@@ -25,7 +25,11 @@ FEW = 20  # queries: from fewer, intervals of skewed values are too narrow (benc
 def cautions(comparison: Comparison) -> list[str]:
     """Warnings about the tests and the intervals of the headline metric."""
     heading = comparison.headings[comparison.headline]
-    return [*_about_tests(comparison, heading), *_about_intervals(comparison, heading)]
+    return [
+        *_about_tests(comparison, heading),
+        *_about_intervals(comparison, heading),
+        *_about_points(comparison, heading),
+    ]
 
 
 # -- tests -------------------------------------------------------------------------------------------------------------
@@ -137,6 +141,24 @@ def _about_intervals(comparison: Comparison, heading: str) -> list[str]:
         f"{_names([t.ranker for t in few])}: only {differ} of the test queries differ, and from fewer than {FEW} a "
         f"{level} interval holds the true difference less often than it says."
     ]
+
+
+def _about_points(comparison: Comparison, heading: str) -> list[str]:
+    """Intervals of equal values: the bootstrap finds no spread, which does not mean that there is none."""
+    means = [(label, heading) for label in comparison.labels if _is_point(comparison.interval(label, heading))]
+    differences = [key for key, test in comparison.paired_tests.items() if _is_point(test.interval)]
+    found = (("means", means), (f"differences from {comparison.baseline}", differences))
+    return [
+        f"Intervals of {what} have no width for {_names(list(dict.fromkeys(label for label, _ in keys)))} "
+        f"({', '.join(dict.fromkeys(measure for _, measure in keys))}): the test queries show no variation there, but "
+        "others may."
+        for what, keys in found
+        if keys
+    ]
+
+
+def _is_point(interval: tuple[float, float]) -> bool:
+    return interval[1] - interval[0] <= ROUNDING
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.statistics import (
+    binary_columns,
     detectable,
     difference_intervals,
     effect_size,
     holm,
-    is_binary,
     least_p,
     mean_intervals,
     p_values,
@@ -267,7 +267,7 @@ class Comparison:
                 np.column_stack(columns),
                 level=self.level,
                 highest=self._highest(measure),
-                binary=self.is_binary(measure),
+                binary=np.array([self.is_binary(measure, [label, self.baseline]) for label in others]),
                 seed=self.seed,
             )
             marking = [1.0] * len(others) if self.marking_test is None else raw[self.marking_test]
@@ -308,7 +308,7 @@ class Comparison:
     def interval(self, label: str, measure: Metric | str) -> tuple[float, float]:
         """Interval for :meth:`mean` over other queries like the test queries, with the models fixed.
 
-        Exact where the metric is 0 or 1 on every test query, else by the bootstrap.
+        Exact where this ranker's values are 0 or 1 on every test query, else by the bootstrap.
         """
         self.per_query(label, measure)  # refuses unknown names
         key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
@@ -320,11 +320,12 @@ class Comparison:
             self._intervals[key] = dict(zip(self.labels, pairs, strict=True))
         return self._intervals[key][label]
 
-    def is_binary(self, measure: Metric | str) -> bool:
-        """Whether the measure is 0 or 1 on every test query, for every ranker."""
-        return all(is_binary(self.per_query(label, measure)) for label in self.labels)
+    def is_binary(self, measure: Metric | str, labels: Sequence[str] | None = None) -> bool:
+        """Whether the measure is at most 1, and 0 or 1 on every test query for these rankers, by default all."""
+        values = np.column_stack([self.per_query(label, measure) for label in labels or self.labels])
+        return self._highest(measure) == 1 and bool(binary_columns(values).all())
 
-    def _highest(self, measure: str) -> float:
+    def _highest(self, measure: Metric | str) -> float:
         """The highest value that the measure can have."""
         if measure == CURVE_SUM:
             return float(len(self.curve))

@@ -135,28 +135,31 @@ def mean_intervals(
 ) -> tuple[Array, Array]:
     """Lower and upper ends of an interval for the mean of each column of a metric between 0 and ``highest``.
 
-    Exact if all values are 0 or 1, otherwise by the bootstrap. ``values`` is (n_queries, k), NaN if skipped;
-    ``weights`` (n_queries,) makes the means weighted. With fewer than two queries an interval is NaN.
+    Exact for a column whose values are all 0 or 1 if ``highest`` is 1, otherwise by the bootstrap. ``values`` is
+    (n_queries, k), NaN if skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries an
+    interval is NaN.
     """
-    if is_binary(values):
-        return exact_intervals(values, weights, level=level)
-    low, high = bootstrap_intervals(values, weights, level=level, seed=seed)
-    return np.clip(low, 0.0, highest), np.clip(high, 0.0, highest)
+    exact = binary_columns(values) & (highest == 1)
+    ends = np.empty((2, values.shape[1]))
+    ends[:, exact] = exact_intervals(values[:, exact], weights, level=level)
+    ends[:, ~exact] = np.clip(bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed), 0.0, highest)
+    return ends[0], ends[1]
 
 
 def difference_intervals(
-    differences: Array, *, level: float = 0.95, highest: float = math.inf, binary: bool = False, seed: int = 0
+    differences: Array, *, level: float = 0.95, highest: float = math.inf, binary: Array | bool = False, seed: int = 0
 ) -> tuple[Array, Array]:
-    """The same for mean differences; ``binary`` if they are differences of values that are 0 or 1."""
-    if binary:
-        return paired_binary_intervals(differences, level=level)
-    low, high = bootstrap_intervals(differences, level=level, seed=seed)
-    return np.clip(low, -highest, highest), np.clip(high, -highest, highest)
+    """The same for mean differences; ``binary`` says which columns are differences of values that are 0 or 1."""
+    paired = np.broadcast_to(binary, differences.shape[1])
+    ends = np.empty((2, differences.shape[1]))
+    ends[:, paired] = paired_binary_intervals(differences[:, paired], level=level)
+    ends[:, ~paired] = np.clip(bootstrap_intervals(differences[:, ~paired], level=level, seed=seed), -highest, highest)
+    return ends[0], ends[1]
 
 
-def is_binary(values: Array) -> bool:
-    """Whether all values that are not skipped are 0 or 1."""
-    return bool((np.isnan(values) | (values == 0) | (values == 1)).all())
+def binary_columns(values: Array) -> Array:
+    """Which columns have only values that are 0, 1 or skipped, (k,)."""
+    return np.asarray((np.isnan(values) | (values == 0) | (values == 1)).all(axis=0))
 
 
 def exact_intervals(values: Array, weights: Array | None = None, *, level: float = 0.95) -> tuple[Array, Array]:
@@ -228,7 +231,7 @@ def bootstrap_intervals(
 
 def _resampled_t(weight: Array, centred: Array, error: Array, n: Array, seed: int) -> Array:
     """(m_b − m) / s_b of each column in each resample, (draws, k)."""
-    weighted = not is_binary(weight)
+    weighted = not binary_columns(weight).all()
     below = weight[:, :1] if (weight == weight[:, :1]).all() else weight  # one column is enough if nothing is skipped
     first = weight * centred
     second, cross = first**2, weight * first

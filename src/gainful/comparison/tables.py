@@ -151,7 +151,9 @@ def interval_method(comparison: Comparison) -> str:
     """How the intervals of the headline metric were found, in words."""
     if comparison.is_binary(comparison.headline):
         return "Clopper-Pearson for means of 0 and 1, Student's with a win and a loss added for differences"
-    return "studentised bootstrap over the test queries"
+    exact = [label for label in comparison.labels if comparison.is_binary(comparison.headline, [label])]
+    also = f" (Clopper-Pearson for {', '.join(exact)}, always 0 or 1)" if exact else ""
+    return f"studentised bootstrap over the test queries{also}"
 
 
 def tuning_note(comparison: Comparison) -> str:

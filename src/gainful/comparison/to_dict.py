@@ -42,7 +42,7 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
             "level": comparison.level,
             "method": "studentised bootstrap over queries",
             "resamples": N_RESAMPLES,
-            "exact": [name for name in comparison.headings.values() if comparison.is_binary(name)],
+            "exact": _exact_intervals(comparison),
         },
         "data": comparison.data,
         "protocol": comparison.protocol,
@@ -59,6 +59,15 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
     if grid is not None:
         result["grid"] = grid.to_dict()
     return plain(result)  # type: ignore[no-any-return]
+
+
+def _exact_intervals(comparison: Comparison) -> dict[str, list[str]]:
+    """The measures that are 0 or 1 on every test query for some rankers, with these rankers."""
+    found = {
+        name: [label for label in comparison.labels if comparison.is_binary(name, [label])]
+        for name in comparison.headings.values()
+    }
+    return {name: labels for name, labels in found.items() if labels}
 
 
 def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, Any]:

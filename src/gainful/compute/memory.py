@@ -12,21 +12,23 @@ moment. Elsewhere nothing is measured. A process that trains several rankers at 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from gainful.errors import ParameterError
+from gainful.errors import ParameterError, shorten, wording
 
-SPARED = 0.1  # of the free memory, for other processes
+MOST = 0.9  # of the free memory; the rest is for other processes
 RESET_PEAK = "5"  # proc(5), /proc/pid/clear_refs
 LIMIT_VARIABLE = "GAINFUL_MEMORY_LIMIT"
 OFF = "off"  # in place of a size: no limit
 CGROUPS = Path("/sys/fs/cgroup")
+SIZE = re.compile(r"\s*([0-9]{1,30}(?:\.[0-9]*)?(?:e[0-9]{1,2})?)\s*([kmgt]i?)?b?\s*", re.ASCII | re.IGNORECASE)
 UNITS = {"": 1} | {unit + i: base**n for i, base in (("", 1000), ("i", 1024)) for n, unit in enumerate("kmgt", 1)}
 
 
@@ -68,15 +70,21 @@ def available_memory() -> int | None:
     return min((value for value in found if value is not None), default=None)
 
 
-def allowed_memory(max_bytes: int | str | None = None) -> int | None:
-    """Bytes that a computation may take: ``max_bytes`` if given, else GAINFUL_MEMORY_LIMIT, else what is available.
+def is_limit_named(max_bytes: int | str | None = None) -> bool:
+    """Whether the user named a limit: ``max_bytes``, or GAINFUL_MEMORY_LIMIT."""
+    return max_bytes is not None or bool(os.environ.get(LIMIT_VARIABLE))
 
-    None if the system does not say, or if the limit is "off".
+
+def allowed_memory(max_bytes: int | str | None = None, *, share: float = 1.0) -> int | None:
+    """Bytes that a computation may take: ``max_bytes``, else GAINFUL_MEMORY_LIMIT, else ``share`` of what is available.
+
+    A limit that the user named is taken whole. None if the limit is "off", or if the system does not say.
     """
-    limit = os.environ.get(LIMIT_VARIABLE) if max_bytes is None else max_bytes
-    if limit is None or limit == "":
-        return available_memory()
-    return None if limit == OFF else parse_bytes(limit)
+    if not is_limit_named(max_bytes):
+        free = available_memory()
+        return None if free is None else int(share * free)
+    limit, name = (max_bytes, "") if max_bytes is not None else (os.environ[LIMIT_VARIABLE], LIMIT_VARIABLE)
+    return None if limit == OFF else parse_bytes(limit, name)
 
 
 @contextmanager
@@ -99,15 +107,20 @@ def memory_limit(max_bytes: int | str | None) -> Iterator[None]:
             os.environ[LIMIT_VARIABLE] = before
 
 
-def parse_bytes(text: str | float) -> int:
-    """A number of bytes with or without a unit: ``"4GB"``, ``"512 MiB"``, ``"1.5g"`` or ``2_000_000``.
+def parse_bytes(value: Any, name: str = "") -> int:
+    """A limit in bytes, at least 1, with or without a unit: ``"4GB"``, ``"512 MiB"``, ``"1.5g"`` or ``2_000_000``.
 
     kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and TiB are powers of 1024. Case and the B do not matter.
+    ``name`` is what an error calls the limit; by default the option of the interface in use.
     """
-    parts = re.fullmatch(r"\s*(\d{1,18}(?:\.\d*)?(?:e\d\d?)?)\s*([kmgt]i?)?b?\s*", str(text).lower().replace("_", ""))
-    if parts is None or isinstance(text, bool):
-        raise ParameterError(f"a size in bytes must be a number such as 4GB, 512MiB or 2000000, was {text!r}")
-    return int(float(parts[1]) * UNITS[parts[2] or ""])
+    parts = SIZE.fullmatch(str(value))
+    is_number = not isinstance(value, bool) and not (isinstance(value, float) and value % 1)
+    size = int(float(parts[1]) * UNITS[(parts[2] or "").lower()]) if parts and is_number else 0
+    if size < 1:
+        name = name or wording("max_bytes", "--memory-limit")
+        expected = f"a number of bytes, {OFF!r}, or a size such as '500MB' or '4GB'"
+        raise ParameterError(f"{name} must be {expected}, was {shorten(value)}")
+    return size
 
 
 def size_text(n_bytes: float) -> str:
@@ -116,15 +129,29 @@ def size_text(n_bytes: float) -> str:
     >>> size_text(2_412_000), size_text(54_400_000_000)
     ('2.41 MB', '54.4 GB')
     """
-    unit, size = next((pair for pair in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if n_bytes >= pair[1]), ("kB", 1e3))
+    unit, size = _unit_of(n_bytes)
     return f"{float(f'{n_bytes / size:.3g}'):,g} {unit}"
 
 
-def workers_that_fit(wanted: int, each: int | None, free: int | None) -> int:
-    """How many of the ``wanted`` workers fit in memory if each needs ``each`` bytes; at least one."""
-    if not each or free is None:
+def size_to_type(n_bytes: float) -> str:
+    """Bytes rounded up to a whole number of units, as :func:`parse_bytes` reads them.
+
+    >>> size_to_type(3_200_000_000)
+    '4GB'
+    """
+    unit, size = _unit_of(n_bytes)
+    return f"{math.ceil(n_bytes / size)}{unit}"
+
+
+def _unit_of(n_bytes: float) -> tuple[str, float]:
+    return next((pair for pair in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if n_bytes >= pair[1]), ("kB", 1e3))
+
+
+def workers_that_fit(wanted: int, each: int | None, allowed: int | None) -> int:
+    """How many of the ``wanted`` workers fit in the memory allowed if each needs ``each`` bytes; at least one."""
+    if not each or allowed is None:
         return wanted
-    return max(1, min(wanted, int((1 - SPARED) * free / each)))
+    return max(1, min(wanted, allowed // each))
 
 
 def _free_in_machine() -> int | None:

@@ -32,10 +32,13 @@ def refuse_large_features(facts: FeatureFacts, names: tuple[str, ...] | None, wh
     if facts.too_large is not None:
         row, column, value = facts.too_large
         name = "" if names is None else f" ({names[column]})"
-        raise DataError(
-            f"feature {column + 1}{name} of row {row} of {what} is {value:g}, but rankers compute with values up to "
-            f"±{LARGEST_FEATURE:g}; divide the feature by a constant, or put NaN where such a value means missing"
-        )
+        text = large_feature_text(f"feature {column + 1}{name} of row {row} of {what}", value)
+        raise DataError(f"{text}; divide the feature by a constant, or put NaN where such a value means missing")
+
+
+def large_feature_text(feature: str, value: float) -> str:
+    """What is wrong with a feature value that is too large, for the gate and the server."""
+    return f"{feature} is {value:g}, but rankers compute with values up to ±{LARGEST_FEATURE:g}"
 
 
 def refuse_tiny_features(facts: FeatureFacts, what: str) -> None:

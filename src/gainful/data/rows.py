@@ -229,7 +229,7 @@ def _first_beyond(values: Array) -> int | None:
     largest = max(float(np.fmax.reduce(values)), -float(np.fmin.reduce(values)))  # both ignore NaN
     if not largest > LARGEST_FEATURE:
         return None
-    return int(np.argmax(np.abs(values) >= (np.inf if np.isinf(largest) else LARGEST_FEATURE)))
+    return int(np.argmax(np.isinf(values) if np.isinf(largest) else np.abs(values) > LARGEST_FEATURE))
 
 
 def refuse_infinite(X: Any, first_row: int = 0) -> None:

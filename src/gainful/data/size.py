@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gainful.data.dataset import Dataset
+from gainful.data.rows import is_mapped
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class DataSize:
     grades: float = 5
     valid_rows: float = 0
     valid_values: float = 0
+    mapped: bool = False  # X stays in its file
 
     def with_rows(self, rows: float) -> DataSize:
         """The same kind of data with this many rows."""
@@ -39,6 +41,7 @@ def data_size(data: Dataset, valid: Dataset | None) -> DataSize:
         grades=min(data.n_rows, data.highest_grade - data.lowest_grade + 1),
         valid_rows=valid_rows,
         valid_values=valid_values,
+        mapped=data.whole is not None and is_mapped(data.whole.X),
     )
 
 

@@ -181,6 +181,11 @@ def option(name: str, value: object = ...) -> str:
     return wording(f"{name}={python}", OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
 
 
+def plural(n: int, one: str, several: str = "") -> str:
+    """A count and what is counted: "1 row", "2,000 rows"."""
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
+
+
 def shorten(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
     text = " ".join(repr(value).split())

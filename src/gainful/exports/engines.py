@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gainful.errors import ParameterError, wording
+from gainful.errors import ParameterError
 from gainful.exports.describe import Described
-from gainful.exports.formats import refuse, setting
+from gainful.exports.formats import refuse, setting, setting_of_export
 from gainful.exports.trees import Ensemble
 
 ZERO, RIGHT, OWN_SIDE = "is read as 0", "goes right in every split", "goes to the side its split names"
@@ -76,13 +76,25 @@ RULES = (
 
 
 def parse_version(engine: str, text: object) -> Version:
-    """(major, minor) of ``"3.5"``, ``"v8.14.3"``, …"""
-    found = re.fullmatch(r"v?(\d+)\.(\d+)([.-].*)?", text) if isinstance(text, str) else None
+    """(major, minor) of ``"3.5"``, ``"v8.14.3"``, …; ``"2"`` is (2, 0), if the same rules hold in every 2.x."""
+    found = re.fullmatch(r"v?(\d+)(?:\.(\d+)([.-].*)?)?", text) if isinstance(text, str) else None
+    name = setting_of_export("engine_version")
     if found is None or int(found[1]) < OLDEST.get(engine, 0):
-        name = wording("engine_version of export", "--engine-version")
         expected = f"the version of {TITLES[engine]} itself, such as {EXAMPLES[engine]!r}"
         raise ParameterError(f"{name} must be {expected}, was {text!r}")
-    return int(found[1]), int(found[2])
+    major = int(found[1])
+    if found[2] is None and _changes_within(engine, major):
+        raise ParameterError(
+            f"{name} needs the minor version too, such as {EXAMPLES[engine]!r}: versions {major}.x of {TITLES[engine]} "
+            f"differ in what they do with missing values; was {text!r}"
+        )
+    return major, int(found[2] or 0)
+
+
+def _changes_within(engine: str, major: int) -> bool:
+    """Whether a rule starts after the first minor version of ``major``."""
+    firsts = [rule.first for rule in RULES if rule.engine == engine and rule.first is not None]
+    return any(first[0] == major and first[1] > 0 for first in firsts)
 
 
 def rules_of(engine: str, form: str) -> Iterator[Rule]:

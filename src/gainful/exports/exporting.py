@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gainful.errors import ExportError, ParameterError, UnknownNameError, wording
+from gainful.errors import ExportError, ParameterError, UnknownNameError, shorten, wording
 from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, Mixture, describe
 from gainful.exports.engines import TITLES, parse_version
-from gainful.exports.formats import Settings, Written, shift_words
+from gainful.exports.formats import Settings, Written, setting_of_export, shift_words
 from gainful.exports.trees import Ensemble
 from gainful.formats.files import atomic_write, refuse_unwritable
 
@@ -78,8 +78,9 @@ def export(
     store : of Solr: its feature store
     missing : "model": the export treats missing values as the model does, and formats that cannot are refused; "zero":
         the exported model reads them as 0
-    engine_version : of Elasticsearch, OpenSearch or Solr, such as "3.5"; versions differ in what they do with missing
-        values, and the export and its check follow this one. A model that no form fits there is refused
+    engine_version : of Elasticsearch, OpenSearch or Solr, such as "3.5", or "2" where all minor versions are alike;
+        versions differ in what they do with missing values, and the export and its check follow this one. A model that
+        no form fits there is refused
 
     Returns
     -------
@@ -88,19 +89,15 @@ def export(
     if to not in TARGETS:
         raise UnknownNameError.among("export target", to, TARGETS)
     if missing not in ("model", "zero"):
-        raise ParameterError.of("export", "missing", "'model' or 'zero'", missing)
+        raise _bad_setting("missing", "'model' or 'zero'", missing)
     for what, text in (("name", name), ("feature_set", feature_set), ("store", store)):
         if (text is not None or what == "name") and (not isinstance(text, str) or not text.strip()):
-            raise ParameterError.of("export", what, "a name", text)
-    if format is not None and to not in PLUGINS:
-        raise ParameterError(f"format of export is for elasticsearch and opensearch; {to} has only one format")
-    if feature_set is not None and to not in PLUGINS:
-        raise ParameterError(f"feature_set of export is for elasticsearch and opensearch; {to} has none")
-    if store is not None and to != "solr":
-        raise ParameterError(f"store of export is for solr; {to} has none")
+            raise _bad_setting(what, "a name", text)
+    _refuse_foreign("format", format, PLUGINS, to, "only one format")
+    _refuse_foreign("feature_set", feature_set, PLUGINS, to)
+    _refuse_foreign("store", store, ("solr",), to)
+    _refuse_foreign("engine_version", engine_version, tuple(TITLES), to)
     if engine_version is not None:
-        if to not in TITLES:
-            raise ParameterError(f"engine_version of export is for elasticsearch, opensearch and solr; {to} has none")
         parse_version(to, engine_version)
     refuse_unwritable(path)
     described = describe(model)
@@ -119,6 +116,17 @@ def export(
         notes += (f"every score is {shift} than the model's: the format has no intercept; rankings stay the same",)
     notes = written.notes + notes
     return Exported(to, tuple(files), described.features, checks, written.constant, notes, written.format)
+
+
+def _bad_setting(name: str, expected: str, found: object) -> ParameterError:
+    return ParameterError(f"{setting_of_export(name)} must be {expected}, was {shorten(found)}")
+
+
+def _refuse_foreign(name: str, value: object, targets: Sequence[str], to: str, instead: str = "none") -> None:
+    """Raise if an option is given that is for other targets."""
+    if value is not None and to not in targets:
+        known = " and ".join(filter(None, (", ".join(targets[:-1]), targets[-1])))
+        raise ParameterError(f"{setting_of_export(name)} is for {known}; {to} has {instead}")
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -55,6 +55,11 @@ def setting(name: str, value: str = "") -> str:
     return wording(f'{name}="{value}"', f"{option} {value}") if value else wording(name, option)
 
 
+def setting_of_export(name: str) -> str:
+    """The option as the subject of a message: ``store of export`` or ``--store``."""
+    return wording(f"{name} of export", setting(name))
+
+
 def shift_words(constant: float) -> str:
     """By how much scores without this constant are lower or higher."""
     return f"{'lower' if constant > 0 else 'higher'} by {abs(constant):.6g}"

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gainful.compute.memory import available_memory
+from gainful.compute.memory import allowed_memory, size_text, size_to_type
 from gainful.data.blocks import LocalBlocks, in_blocks
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, FormatError, option
 from gainful.formats import format_of, known_suffixes, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
-from gainful.formats.limits import parse_size
 
-MOST_OF_MEMORY = 0.5  # share that shards may take if they cannot be mapped
+MOST_OF_MEMORY = 0.5  # share of what is free that shards may take if they cannot be mapped
 EXPANDED = 4.0  # rough growth of compressed values
 
 
@@ -70,11 +69,13 @@ def _order(file: Path) -> tuple[list[tuple[int, str]], str]:
 def _refuse_too_much(files: list[Path], format: str | None, max_bytes: int | str | None = None) -> None:
     """Raise if files that must be read whole are larger than memory, or than the limit that was given."""
     held = [file for file in files if not format_of(file, format).mapped]
-    free = available_memory()
-    limit = parse_size(max_bytes) if max_bytes is not None else None if free is None else MOST_OF_MEMORY * free
+    limit = allowed_memory(max_bytes, share=MOST_OF_MEMORY)
     size = sum(file.stat().st_size for file in held)
-    if limit is not None and EXPANDED * size > limit:
+    needed = EXPANDED * size
+    if limit is not None and needed > limit:
+        higher = option("max_bytes", size_to_type(needed))
         raise DataError(
-            f"{len(held)} files of {size / 2**30:.1f} GiB must be read whole and may not fit in memory; gainful "
-            f"data convert writes them as .gnf, which is mapped; or raise the limit with {option('max_bytes')}"
+            f"{len(held)} files of {size_text(size)} must be read whole, which may take {size_text(needed)} of memory; "
+            f"the limit is {size_text(limit)}: gainful data convert writes them as .gnf, which is mapped; or raise the "
+            f"limit with {higher}"
         )

@@ -36,13 +36,20 @@ def check_memory(ranker: Ranker, data: Dataset, valid: Dataset | None, max_bytes
         return
     ways = "; ".join(ways_to_fit(ranker, size, free))
     text = (
-        f"{type(ranker).__name__} needs about {size_text(needed)} of memory for {size.rows:,} rows × {size.features:,} "
+        f"{_name_of(ranker)} needs about {size_text(needed)} of memory for {size.rows:,} rows × {size.features:,} "
         f"features besides the data, and this process may take {size_text(free)}; {ways}"
     )
     if needed > REFUSED * free:
         off = wording('max_bytes="off"', "--memory-limit off")
         raise MemoryLimitError(f"{text}; {off} skips this check")
     warnings.warn(f"{text}; if it takes more, the system may kill it", MemoryWarning, stacklevel=4)  # the caller of fit
+
+
+def _name_of(ranker: Ranker) -> str:
+    """The class in Python; on the command line, the registered name that comes closest."""
+    from gainful.rankers.specs import spec_of
+
+    return wording(type(ranker).__name__, spec_of(ranker).partition(":")[0])
 
 
 def ways_to_fit(ranker: Ranker, size: DataSize, free: float) -> list[str]:

@@ -148,7 +148,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
         if self.n_landmarks is None or self.n_landmarks >= data.n_rows:
             if data.n_rows > MOST_EXACT_ROWS:
                 raise DataError(
-                    f"an exact kernel over {data.n_rows:,} documents needs {8 * data.n_rows**2 / 2**30:,.0f} GiB; set "
+                    f"an exact kernel over {data.n_rows:,} documents needs {size_text(8 * data.n_rows**2)}; set "
                     "n_landmarks, for example to 1000"
                 )
             return data.X

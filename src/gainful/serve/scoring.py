@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
-from gainful.data.numbers import LARGEST_FEATURE
+from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
@@ -114,9 +114,7 @@ class Job:
         too_large = scan_features(X).too_large
         if too_large is not None:
             row, column, value = too_large
-            raise DataError(
-                f"feature {names[column]!r} of {place(row)} is {value:g}; it must be within ±{LARGEST_FEATURE:g}"
-            )
+            raise DataError(large_feature_text(f"feature {names[column]!r} of {place(row)}", value))
         return X
 
     def _scores(self, X: Array) -> Array:

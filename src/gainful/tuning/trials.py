@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.compute.memory import PeakGrowth, available_memory, workers_that_fit
+from gainful.compute.memory import MOST, PeakGrowth, allowed_memory, workers_that_fit
 from gainful.data.checks import skip_checks
 from gainful.data.splits import Split
 from gainful.errors import GainfulError
@@ -139,7 +139,7 @@ class Trials:
             return workers
         with PeakGrowth() as growth:
             self._keep(self._run(first))
-        fitting = workers_that_fit(workers, growth.bytes, available_memory())
+        fitting = workers_that_fit(workers, growth.bytes, allowed_memory(share=MOST))
         if fitting < workers:
             self.workers = fitting
         return fitting

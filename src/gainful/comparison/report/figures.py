@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from gainful.comparison import tables
 from gainful.comparison.render import html_table
 from gainful.comparison.report import plots
-from gainful.comparison.report.sections import Facts, details, figure, plural
+from gainful.comparison.report.sections import Facts, details, figure
 from gainful.comparison.tables import Cell, Table
 from gainful.comparison.to_dict import TOP
+from gainful.errors import plural
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison

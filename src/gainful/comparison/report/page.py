@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gainful.comparison.report import figures, sections
 from gainful.comparison.result import CURVE_SUM
 from gainful.comparison.to_dict import to_dict
+from gainful.errors import plural
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -28,7 +29,7 @@ def page(comparison: Comparison) -> str:
         for name, title, html in shown
     )
     return Template(_asset("report.html")).substitute(
-        title=escape(f"Comparison of {sections.plural(len(comparison.labels), 'ranker')}"),
+        title=escape(f"Comparison of {plural(len(comparison.labels), 'ranker')}"),
         created=escape(f"{comparison.created[:10]}, {comparison.created[11:16]} UTC"),
         answer=sections.answer(comparison),
         links=links,

@@ -15,6 +15,7 @@ from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
 from gainful.comparison.report import plots
 from gainful.comparison.tables import Cell, Table
+from gainful.errors import plural
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 TRIAL_BUDGET = 400  # rows of all tables of trials
 MOST_NAMED = 8
 Facts = Mapping[str, Any]
-
-
-def plural(n: int, one: str, several: str = "") -> str:
-    return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
 # -- answer ------------------------------------------------------------------------------------------------------------

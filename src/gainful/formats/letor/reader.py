@@ -19,7 +19,7 @@ import numpy as np
 from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows
-from gainful.errors import FormatError, ParameterError, option
+from gainful.errors import FormatError, ParameterError, option, plural
 from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
@@ -34,7 +34,7 @@ from gainful.formats.letor.lines import (
     is_text,
     read_number,
 )
-from gainful.formats.limits import LONGEST_ID, MemoryLimit, parse_size
+from gainful.formats.limits import LONGEST_ID, MemoryLimit
 
 CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
@@ -85,7 +85,7 @@ class Options:
     n_threads: int = 1
     chunk_bytes: int = CHUNK_BYTES
     span_bytes: int = SPAN_BYTES
-    max_bytes: int | None = None
+    max_bytes: int | str | None = None
 
     def stores_sparse(self, header: Header, n_rows: int, n_values: int, n_features: int) -> bool:
         """Whether to store the matrix as CSR: by the option, the header, or the counts."""
@@ -126,8 +126,7 @@ def check_options(
     elif not (_is_integer(n_threads) and n_threads >= 1):
         raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
     n_features = None if n_features is None else int(n_features)
-    limit = None if max_bytes is None else parse_size(max_bytes)
-    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=limit)
+    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=max_bytes)
 
 
 def _is_integer(value: object) -> bool:
@@ -275,7 +274,7 @@ class Reading:
         n = self.n_values if self.is_sparse else self.n_rows * self.n_features
         needed = n * dtype.itemsize + (4 * n + 8 * self.n_rows if self.is_sparse else 0) + 8 * self.n_rows
         storage = "sparse" if self.is_sparse else "dense"
-        what = f"a {storage} matrix of {self.n_rows:,} rows and {self.n_features:,} features"
+        what = f"a {storage} matrix of {plural(self.n_rows, 'row')} and {plural(self.n_features, 'feature')}"
         helps = not self.is_sparse and 2 * self.n_values < n
         instead = f"pass {option('sparse', True)}" if helps else ""
         self.limit.check(needed + self.held_bytes, what, instead=instead)

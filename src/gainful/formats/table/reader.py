@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows
-from gainful.errors import DataError, FormatError, GainfulError, ParameterError, UnknownNameError, option
+from gainful.errors import DataError, FormatError, GainfulError, ParameterError, UnknownNameError, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 from gainful.formats.limits import MemoryLimit
@@ -334,7 +334,7 @@ class _CountedText:
         self.lines, self.bytes = self.lines + lines, self.bytes + len(raw)
         self.fields += lines + raw.count(self.delimiter)
         self.limit.check(
-            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields), f"the first {self.lines:,} rows"
+            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields), f"the first {plural(self.lines, 'row')}"
         )
         return raw
 
@@ -431,7 +431,7 @@ def check_rows(n_rows: int, row_bytes: int, limit: MemoryLimit) -> None:
     """Refuse more rows than memory holds, before they are read."""
     if n_rows < 0:
         raise DataError("the file is damaged: the number of rows is negative")
-    limit.check(n_rows * row_bytes, f"a table of {n_rows:,} rows")
+    limit.check(n_rows * row_bytes, f"a table of {plural(n_rows, 'row')}")
 
 
 def text_columns(schema: pa.Schema, plan: Plan) -> list[str]:

@@ -1,13 +1,14 @@
 """Tables as pieces of rows: Parquet and Arrow batch by batch, CSV and TSV chunk by chunk.
 
 Parquet and Arrow have column types in their schema. CSV has none: all features are assumed to be decimals, and a column
-that holds anything else is read whole, as reading the file at once would do.
+that holds anything else is read once more, chunk by chunk, as truth values.
 """
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ from gainful.formats.table.reader import (
     check_table,
     check_types,
     csv_decimals,
+    csv_names,
     csv_options,
     csv_source,
     csv_texts,
-    csv_types,
     errors_of_file,
     ids_of,
     make_plan,
@@ -73,7 +74,7 @@ class TableSource(Source):
         self.limits = {path: MemoryLimit(path, max_bytes) for path in self.paths}
         self.kind, self.wanted, self.piece_rows, self.chunk_bytes = kind, wanted, piece_rows, chunk_bytes
         self.is_text = kind in ("csv", "tsv")
-        self.types: dict[Path, dict[str, Any]] = {}  # of CSV files with columns that are not decimals
+        self.types: dict[Path, dict[str, Any]] = {}  # of CSV files with columns of truth values
         self.plans = [self._plan(path) for path in self.paths]
         layouts = [layout for _, layout in self.plans]
         self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
@@ -169,30 +170,47 @@ class TableSource(Source):
     # -- CSV -----------------------------------------------------------------------------------------------------------
 
     def _csv_batches(self, path: Path, plan: Plan, columns: list[str], threads: bool = True) -> Iterator[Any]:
-        from pyarrow import csv
-
         types = self.types.get(path) or csv_decimals(plan)
-        parse, convert = csv_options(self._delimiter, types, columns)
-        options = csv.ReadOptions(use_threads=threads, block_size=self.chunk_bytes)
         try:
-            with (
-                csv_source(path) as source,
-                csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader,
-            ):
+            with self._open_csv(path, types, columns, threads) as reader:
                 yield from reader
         except pa.ArrowInvalid as error:
-            if path in self.types or not NOT_A_NUMBER.search(str(error)):
+            found = NOT_A_NUMBER.search(str(error))
+            if found is None:
                 raise
-            self._infer_types(path, plan)
+            self._infer_types(path, plan, csv_names(path, self._delimiter)[int(found[1])], error)
 
-    def _infer_types(self, path: Path, plan: Plan) -> None:
-        """Find the types of columns of which some are not decimals, and start over; raise if one is not numeric."""
+    @contextmanager
+    def _open_csv(self, path: Path, types: dict[str, Any], columns: list[str], threads: bool = True) -> Iterator[Any]:
         from pyarrow import csv
 
-        parse, convert = csv_options(self._delimiter, csv_texts(plan.roles), plan.all_columns())
-        with csv_source(path, self.limits[path], self._delimiter) as source:
-            inferred = csv.read_csv(source, parse_options=parse, convert_options=convert).schema
-        self.types[path] = csv_types(inferred, plan)
+        parse, convert = csv_options(self._delimiter, types, columns)
+        options = csv.ReadOptions(use_threads=threads, block_size=self.chunk_bytes)
+        with (
+            csv_source(path) as source,
+            csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader,
+        ):
+            yield reader
+
+    def _infer_types(self, path: Path, plan: Plan, name: str, error: pa.ArrowInvalid) -> None:
+        """Take the column, which is not decimal, for truth values and start over; raise if it is not numeric.
+
+        Columns of truth values in the first chunk are taken along, so that a file rarely starts over twice.
+        """
+        with self._open_csv(path, csv_texts(plan.roles), plan.all_columns()) as reader:
+            first = reader.schema
+        truths = [
+            other for other in plan.all_columns() if other == name or pa.types.is_boolean(first.field(other).type)
+        ]
+        types = dict.fromkeys(truths, pa.bool_())
+        try:
+            with self._open_csv(path, types, truths) as reader:
+                for _ in reader:
+                    pass
+        except pa.ArrowInvalid:
+            check_types(first, plan)
+            raise error from None
+        self.types[path] = (self.types.get(path) or csv_decimals(plan)) | types
         raise StartOver
 
     def _read_again(self, path: Path, plan: Plan) -> None:
