@@ -1,0 +1,34 @@
+"""Text files with one score per row, as ``gainful evaluate`` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz.cases import Input, Random, Target, Wholes, expect
+from fuzz.damage import damage_bytes, damage_lines
+from gainful.cli.inputs import read_scores
+
+N_ROWS = 12
+
+
+def file_of(rng: Random) -> bytes:
+    return "".join(f"{score!r}\n" for score in rng.normal(size=N_ROWS).tolist()).encode()
+
+
+def make(rng: Random, _: Wholes, whole: bool) -> Input:
+    raw = file_of(rng)
+    if not whole:
+        raw = damage_lines(raw, rng) if rng.random() < 0.3 else damage_bytes(raw, rng, file_of(rng))
+    return Input(raw, ".txt")
+
+
+def use(path: Path, _: Mapping[str, Any]) -> None:
+    scores = read_scores(path, N_ROWS)
+    expect(scores.shape == (N_ROWS,) and bool(np.isfinite(scores).all()), "scores that are not finite")
+
+
+TARGET = Target(make, use)
