@@ -97,8 +97,7 @@ COMMANDS = [
     Command("train (linear)", f"train ranknet data.txt -o model {CHECKPOINT} --set tol=1e-8", ["model"], scores),
     Command(
         "train (auto)",
-        f"train auto data.txt -o model {CHECKPOINT} --trials 9 --set folds=2 "
-        "--set rankers=[regression,listnet,ranksvm]",
+        f"train auto data.txt -o model {CHECKPOINT} --trials 9 --set rankers=regression,listnet --set folds=2",
         ["model"],
         scores,
     ),

@@ -166,6 +166,11 @@ def test_members_that_cannot_train_are_left_out_with_the_reason(parts):
     assert notes["regression"] == ""
 
 
+@pytest.mark.parametrize("text", ["regression,listnet", '["regression", "listnet"]'])
+def test_rankers_on_the_command_line(text):
+    assert Auto.parameters["rankers"].parse(text) == ["regression", "listnet"]
+
+
 def test_mistakes_are_refused(parts):
     with pytest.raises(ParameterError, match="no ranker 'lambdamat'"):
         Auto(rankers=["lambdamat"]).fit(parts[0])

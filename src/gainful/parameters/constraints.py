@@ -180,7 +180,10 @@ class Either(Constraint):
 
 @dataclass(frozen=True)
 class ListOf(Constraint):
-    """A list, tuple or array of one or more values that ``inner`` accepts; ``[1, 10, 100]`` on the command line."""
+    """A list, tuple or array of one or more values that ``inner`` accepts.
+
+    On the command line ``[1, 10, 100]``; names may also stand without brackets and quotes: ``regression,listnet``.
+    """
 
     inner: Constraint = Constraint()
     empty: bool = False  # whether it may be empty
@@ -195,6 +198,8 @@ class ListOf(Constraint):
         return f"a list such as [1, 10]{' or []' if self.empty else ''}, each {self.inner.expected()}"
 
     def parse(self, text: str) -> Any:
+        if isinstance(self.inner, Name) and not text.lstrip().startswith("["):
+            return split_outside_brackets(text, ",")
         found = json.loads(text)
         if not isinstance(found, list):
             raise ValueError(text)
