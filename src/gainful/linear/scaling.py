@@ -80,7 +80,8 @@ class ScaledRisk:
 
     def unscale(self, v: Array) -> Array:
         """The weights of the original features."""
-        return np.asarray(v / self.scales)
+        with np.errstate(all="ignore"):  # weights that overflow make the loss NaN, which solvers refuse
+            return np.asarray(v / self.scales)
 
     def at(self, iteration: int, total: int) -> ScaledRisk:
         """The risk in iteration 1 … ``total`` of a staged loss."""
