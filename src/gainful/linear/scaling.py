@@ -16,6 +16,7 @@ from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.spread import Spread, Sums, feature_sums, first_row, spread_of_sums
+from gainful.errors import DataError
 from gainful.linear.journal import Journal, record_vector
 from gainful.parameters.constraints import Choice, Maybe
 from gainful.solvers.ridge import Targets, solve_ridge
@@ -37,7 +38,12 @@ class Scaling:
         """What each feature is divided by, (d,); ∞ for a constant feature, whose weight is then exactly 0."""
         if self.scale is None:
             return np.ones(self.data.n_features)
-        return record_vector(self.journal, "feature scales", lambda: self.spread.scales(self.scale))
+        found = record_vector(self.journal, "feature scales", lambda: self.spread.scales(self.scale))
+        if not (found > 0.0).all():
+            raise DataError(
+                "the checkpoint is damaged (its feature scales are not all positive); delete it to start afresh"
+            )
+        return found
 
     @cached_property
     def spread(self) -> Spread:
@@ -80,8 +86,12 @@ class ScaledRisk:
 
     def unscale(self, v: Array) -> Array:
         """The weights of the original features."""
-        with np.errstate(all="ignore"):  # weights that overflow make the loss NaN, which solvers refuse
-            return np.asarray(v / self.scales)
+        return self._divide(v)
+
+    def _divide(self, values: Array) -> Array:
+        """By the scales; what overflows makes the loss NaN or the slope infinite, which solvers refuse."""
+        with np.errstate(all="ignore"):
+            return np.asarray(values / self.scales)
 
     def at(self, iteration: int, total: int) -> ScaledRisk:
         """The risk in iteration 1 … ``total`` of a staged loss."""
@@ -89,12 +99,12 @@ class ScaledRisk:
 
     def value_and_gradient(self, v: Array) -> tuple[float, Array, Any]:
         value, gradient, scores = self.inner.value_and_gradient(self.unscale(v))
-        return value, gradient / self.scales, scores
+        return value, self._divide(gradient), scores
 
     def objective(self, v: Array, C: float) -> tuple[float, Array]:
         """½‖v‖² + C·R and its gradient."""
         value, gradient = self.inner.without_scores(self.unscale(v))
-        return 0.5 * float(v @ v) + C * value, v + C * (gradient / self.scales)
+        return 0.5 * float(v @ v) + C * value, v + C * self._divide(gradient)
 
 
 def spread_of_blocks(data: Dataset) -> Spread:
