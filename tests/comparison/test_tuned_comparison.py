@@ -177,6 +177,8 @@ def edit_store(path, change):
         ("run", lambda row: row.update(history=[3]), 5),
         ("run", lambda row: row.update(trials=[{}]), 5),
         ("run", lambda row: row.update(chosen=[1]), 5),
+        ("run", lambda row: row["facts"].update(leaderboard={"metric": "ndcg@10", "queries": 3, "rows": [{}]}), 5),
+        ("run", lambda row: row["facts"].update(leaderboard=[1]), 5),
     ],
 )
 def test_rows_that_lack_something_are_refused_by_line(artificial, tmp_path, kind, change, line):

@@ -120,10 +120,10 @@ class Leaderboard:
             lines.append(
                 (
                     label,
-                    f"{row.mean:.4f}",
-                    f"{row.error:.4f}",
-                    "" if row is self.blend else f"{row.difference:+.4f}",
-                    "" if row is self.blend else f"{row.difference_error:.4f}",
+                    _figure(row.mean),
+                    _figure(row.error),
+                    "" if row is self.blend else _figure(row.difference, "+"),
+                    "" if row is self.blend else _figure(row.difference_error),
                     f"{row.weight:.3f}" if row.weight else "",
                     str(row.models or ""),
                     f"{row.seconds:.1f}",
@@ -160,6 +160,10 @@ def family_of(spec: str) -> str:
     """The name in a spec, and the loss if it names one."""
     name, *settings = split_outside_brackets(spec, ":")
     return ":".join([name, *(one for one in settings if one.startswith("loss="))])
+
+
+def _figure(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.4f}" if math.isfinite(value) else "–"
 
 
 def _checked(row: Any) -> dict[str, Any]:

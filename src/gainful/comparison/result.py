@@ -61,6 +61,12 @@ def path_of(model: Any) -> dict[str, Any]:
     return {"path": rows, "kept": getattr(model, "l1_", getattr(model, "C_", None))} if rows else {}
 
 
+def leaderboard_of(model: Any) -> dict[str, Any]:
+    """The leaderboard of a blend; empty for other rankers."""
+    board = getattr(model, "leaderboard_", None)
+    return {} if board is None else {"leaderboard": board.to_dict()}
+
+
 @dataclass(frozen=True)
 class PairedTest:
     """A ranker against the baseline on one measure: the mean difference, its size and its significance.

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gainful.comparison.result import Run, path_of
+from gainful.blending.leaderboard import Leaderboard
+from gainful.comparison.result import Run, leaderboard_of, path_of
 from gainful.compute.memory import PeakGrowth
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import RankingData
@@ -59,7 +60,7 @@ def train_and_test(
         scores=scores,
         history=plain(model.history_),
         memory=growth.bytes,
-        facts=plain(model._facts() | path_of(model)),
+        facts=plain(model._facts() | path_of(model) | leaderboard_of(model)),
     )
 
 
@@ -207,6 +208,13 @@ def _is_history(value: Any) -> bool:
     )
 
 
+def _is_leaderboard(value: Any) -> bool:
+    try:
+        return value is None or bool(Leaderboard.from_dict(value))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
 RUN_CHECKS: dict[str, Callable[[Any], bool]] = {
     "label": lambda value: isinstance(value, str),
     "fold": is_count,
@@ -216,7 +224,7 @@ RUN_CHECKS: dict[str, Callable[[Any], bool]] = {
     "params": lambda value: isinstance(value, dict),
     "history": _is_history,
     "memory": lambda value: value is None or is_count(value),
-    "facts": lambda value: isinstance(value, dict),
+    "facts": lambda value: isinstance(value, dict) and _is_leaderboard(value.get("leaderboard")),
     "trials": lambda value: isinstance(value, list) and all(map(is_trial, value)),
     "chosen": lambda value: value is None or isinstance(value, dict),
     "workers": lambda value: value is None or is_count(value),

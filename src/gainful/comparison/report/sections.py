@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.render import html_table
@@ -205,6 +206,35 @@ def _short(value: Any) -> str:
     if isinstance(value, list) and len(value) > 6:
         return f"[{', '.join(_short(v) for v in value[:3])}, …, {_short(value[-1])}]"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def blends(comparison: Comparison, facts: Facts) -> str:
+    """The leaderboard of each blend, fold by fold."""
+    several = comparison.data["folds"] > 1
+    blocks = []
+    for label in comparison.by_mean:
+        for fold, found in enumerate(facts["rankers"][label]["facts"], start=1):
+            if "leaderboard" in found:
+                board = Leaderboard.from_dict(found["leaderboard"])
+                name = f"{label}, fold {fold}" if several else label
+                blocks.append(details(name, _leaderboard(board, name), opened=not blocks))
+    note = (
+        "Each member was trained on query folds of the training data; these figures come from the queries that its "
+        "models were not trained on, not from the test queries. Stopping early on the same queries makes them slightly "
+        "too high."
+    )
+    return f"<p>{escape(note)}</p>{''.join(blocks)}" if blocks else ""
+
+
+def _leaderboard(board: Leaderboard, name: str) -> str:
+    head, *lines = board.cells()
+    rows = []
+    for line, row in zip(lines, board, strict=True):
+        first, *texts, note = line
+        figures = (row.mean, row.error, row.difference, row.difference_error, row.weight, row.models, row.seconds)
+        rows.append((Cell(first, first), *map(Cell, texts, figures), Cell(note, note)))
+    table = html_table(Table(f"Members of {name}", (*head[:-1], "note"), tuple(rows)), sortable=True)
+    return f"<p>{escape(board.sentence)}</p>{table}"
 
 
 def about(comparison: Comparison, facts: Facts) -> str:
