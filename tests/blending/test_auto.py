@@ -144,6 +144,7 @@ def test_a_drawn_seed_is_kept_in_the_checkpoint(parts, tmp_path):
     assert again._seed == first._seed
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_gives_the_blend_so_far(parts):
     def press(event):
         if event.iteration == 4:
