@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -134,7 +133,7 @@ class Auto(BlendedRanker):
         pace = measure_pace(folds, threads)
         if pace is None:
             return None, Growth()
-        return pace, Growth.within(workers * (clock.deadline - time.perf_counter()), pace)
+        return pace, Growth.within(workers * clock.left, pace)
 
     def _candidate_ranker(self, i: int, spec: str) -> Ranker:
         if self.trials is not None and i >= self.trials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from queue import Empty, SimpleQueue
@@ -95,18 +95,24 @@ class FoldFit:
 
 @dataclass
 class Clock:
-    """When to stop: at the deadline (of ``time.perf_counter``), or when ``stop`` is set."""
+    """When to stop: at the deadline, or when ``stop`` is set."""
 
     deadline: float | None = None
     stop: Event = field(default_factory=Event)
+    now: Callable[[], float] = time.perf_counter
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return float("inf") if self.deadline is None else self.deadline - self.now()
 
     @property
     def over(self) -> bool:
-        return self.stop.is_set() or (self.deadline is not None and time.perf_counter() >= self.deadline)
+        return self.stop.is_set() or self.left <= 0.0
 
     def too_late_for(self, seconds: float) -> bool:
         """Whether a fit that is expected to take this long would be cut well before its end."""
-        return self.over or (self.deadline is not None and time.perf_counter() + WORTH * seconds >= self.deadline)
+        return self.over or self.left <= WORTH * seconds
 
 
 @dataclass(frozen=True)
