@@ -402,4 +402,4 @@ def test_only_ranking_data_is_checked():
 
 def test_weights_that_are_all_zero(artificial):
     nothing = artificial.replace(query_weights=np.zeros(artificial.n_queries))
-    assert codes(gainful.check_data(nothing)) == ["no-weight"]
+    assert codes(nothing) == ["no-weight"]
