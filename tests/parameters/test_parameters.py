@@ -121,11 +121,10 @@ def test_names_of_other_libraries_are_translated(name, told):
 @pytest.mark.parametrize(
     ("keyword", "told"),
     [
-        ("group", "qid takes the query id of each row"),
         ("groups", "it is called 'qid' here"),
         ("init_score", "warm_start=True continues training from a model"),
         ("callbacks", "progress takes one function"),
-        ("eval_group", "eval_set=(X, y, qid) takes the query ids"),
+        ("eval_group", "eval_set=(X, y, group) takes the group sizes"),
         ("sample_weights", "did you mean 'sample_weight'|it is called 'sample_weight' here"),
         ("early_stopping_rounds", "set early_stopping of LambdaMART instead"),
         ("n_trees", "set n_trees of LambdaMART instead"),

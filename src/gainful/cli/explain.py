@@ -44,7 +44,7 @@ def explain(
 
     fitted = load_model(model)
     fitted._check_fitted()
-    rows = load_data(data, read_options(format, merge, read, memory_limit), fitted.n_features_in_)
+    rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
     fitted._check_columns(rows.n_features, rows.feature_names)
     if pair is not None:
         places = [_row_of(rows, name, query) for name in pair]

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
-from gainful.data.frames import as_features
+from gainful.data.categories import encode_features
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.rankers.base import Ranker
@@ -92,7 +91,7 @@ class PairExplanation:
 def explain(model: Ranker, X: Any) -> list[Explanation]:
     """One explanation per row of X, in row order."""
     _check_model(model, "explain")
-    matrix = X.X if isinstance(X, RankingData) else as_features(X)[0]
+    matrix = model._features_to_score(X)
     parts, scores = model.contributions(X), model.predict(X)
     names = feature_names(model)
     return [row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i])) for i in range(len(scores))]
@@ -109,7 +108,8 @@ def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
     """
     _check_model(model, "explain_pair")
     names = feature_names(model)
-    rows = np.vstack([feature_row(model, names, a, "a"), feature_row(model, names, b, "b")])
+    given = {what: _with_codes(model, names, features, what) for what, features in (("a", a), ("b", b))}
+    rows = np.vstack([feature_row(model, names, features, what) for what, features in given.items()])
     return pair_explanation(names, rows, model.contributions(rows), model.predict(rows))
 
 
@@ -171,13 +171,21 @@ def feature_row(model: Ranker, names: Sequence[str], features: Any, what: str) -
     return row
 
 
+def _with_codes(model: Ranker, names: Sequence[str], features: Any, what: str) -> Any:
+    """Features by position or name, with the words in features of text replaced by their numbers."""
+    categories = getattr(model, "categories_", None)
+    if categories is None or len(getattr(features, "shape", ())) == 2:
+        return features
+    if hasattr(features, "to_dict"):
+        features = features.to_dict()  # a row of a pandas frame has names
+    return encode_features(features, categories, names, what)
+
+
 def _only_row(model: Ranker, frame: Any, what: str) -> Array:
     """The row of a frame with one row; its columns are checked as in ``predict``."""
     if not hasattr(frame, "columns") or frame.shape[0] != 1:
         raise DataError(f"{what} must be one document: numbers, a mapping, or a frame with one row, not {frame.shape}")
-    matrix, names = as_features(frame, what)
-    model._check_columns(matrix.shape[1], names)
-    return np.asarray(_dense_row(matrix, 0), dtype=np.float64)
+    return np.asarray(_dense_row(model._features_to_score(frame, what), 0), dtype=np.float64)
 
 
 def _check_model(model: Any, owner: str) -> None:

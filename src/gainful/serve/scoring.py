@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
+from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, scan_features
 from gainful.errors import DataError, GainfulError
@@ -95,6 +96,9 @@ class Job:
         n = count_rows(given)
         if n > self.max_rows:
             raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
+        categories = getattr(self.served.model, "categories_", None)
+        if categories is not None:
+            given = encode_documents(given, categories, self.served.names)
         return parse(kind, given)
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
@@ -161,6 +165,45 @@ class Job:
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
             raise OverTimeError
+
+
+def encode_documents(given: Any, categories: Categories, names: Sequence[str]) -> Any:
+    """The plain values of a request with the words in features of text replaced by their numbers.
+
+    What has another form than a request is left as it is, for the parser to refuse.
+    """
+    if not isinstance(given, dict):
+        return given
+
+    def features(value: Any, place: str) -> Any:
+        return encode_features(value, categories, names, place)
+
+    def documents(value: Any, place: str) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [
+            one | {"features": features(one["features"], f"{place}[{i}]")}
+            if isinstance(one, dict) and "features" in one
+            else one
+            for i, one in enumerate(value)
+        ]
+
+    encoded = dict(given)
+    for name, value in given.items():
+        if name == "documents":
+            encoded[name] = documents(value, name)
+        elif name == "queries" and isinstance(value, list):
+            encoded[name] = [
+                query | {"documents": documents(query["documents"], f"queries[{q}].documents")}
+                if isinstance(query, dict) and "documents" in query
+                else query
+                for q, query in enumerate(value)
+            ]
+        elif name == "rows" and isinstance(value, list):
+            encoded[name] = [features(row, f"rows[{i}]") for i, row in enumerate(value)]
+        elif name in ("a", "b"):
+            encoded[name] = features(value, name)
+    return encoded
 
 
 def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:

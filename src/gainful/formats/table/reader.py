@@ -9,24 +9,40 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, group_rows
-from gainful.errors import DataError, FormatError, GainfulError, ParameterError, UnknownNameError, option, plural
+from gainful.data.identifiers import why_identifier
+from gainful.data.rows import Array, group_rows, query_of_rows
+from gainful.errors import (
+    DataError,
+    DataWarning,
+    FormatError,
+    GainfulError,
+    ParameterError,
+    UnknownNameError,
+    option,
+    plural,
+    wording,
+)
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 from gainful.formats.limits import MemoryLimit
+from gainful.formats.sidecars import Sidecars, find_sidecars
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
 FILL_ROWS = 4096
+HEAD_ROWS = 1000  # by which columns are judged
+NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
 ID_BYTES = 100  # of a text in Python
 FIELD_BYTES = 16  # of a number in a table and in the matrix
@@ -40,7 +56,9 @@ WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
 class Columns:
     """The column of each role; None to guess, False (document id, weight) for none.
 
-    ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV.
+    ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
+    are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
+    False if something else says which rows belong together.
     """
 
     qid: str | None = None
@@ -49,6 +67,9 @@ class Columns:
     weight: str | bool | None = None
     features: Sequence[str] | None = None
     sep: str | None = None
+    header: bool = True
+    decimal: str = "."
+    needs_qid: bool = True
 
     def between(self, kind: str) -> str:
         """The character that separates the columns of a text file."""
@@ -65,7 +86,11 @@ def read(
     weight: str | bool | None = None,
     features: Sequence[str] | None = None,
     sep: str | None = None,
+    header: bool = True,
+    decimal: str = ".",
     merge: bool = True,
+    sidecars: bool = True,
+    query_id: str | None = None,
     max_bytes: int | str | None = None,
 ) -> RankingData:
     """Read a table.
@@ -76,30 +101,69 @@ def read(
         ``doc_id=False`` and ``weight=False`` mean that there is none, if a feature has such a name
     features : names of the feature columns; by default all others
     sep : for CSV and TSV: the separator of columns, such as ";" or "tab"
+    header : for CSV and TSV: False if the first line is a row; columns then have the numbers 0, 1, …, and the grade is
+        in the first unless ``grade`` says otherwise
+    decimal : for CSV and TSV: "," if numbers are written as 0,5
     merge : False refuses a query whose rows are not adjacent
+    sidecars : for CSV and TSV: use FILE.query, FILE.group and FILE.weight (:mod:`gainful.formats.sidecars`). With the
+        sizes of the queries, the table needs no query column
+    query_id : all rows are of this one query, and the table needs no query column
     max_bytes : refuse to take more memory than this, a number or text such as "4GB"; by default what is free
     """
-    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, sep), merge, kind)
+    beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
+    columns = Columns(qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid=not beside.name_queries)
+    wanted = check_columns(columns, merge, kind)
     limit = MemoryLimit(path, max_bytes)
     with errors_of_file(path, kind, wanted, lambda: _load_csv(path, kind, wanted, limit, threads=False)):
         load = {"parquet": _load_parquet, "arrow": _load_arrow}.get(kind, _load_csv)
         table, plan = load(path, kind, wanted, limit)
-        return _to_data(table, plan, wanted, merge, ids_are_text=kind in SEPARATORS, limit=limit)
+        return to_data(table, plan, wanted, merge, ids_are_text=kind in SEPARATORS, limit=limit, beside=beside)
 
 
 def columns(
-    path: PathLike, *, kind: str, merge: bool = True, max_bytes: int | str | None = None, **wanted: Any
-) -> dict[str, list[str]]:
-    """The column names by role; options as in :func:`read`. Values are not read."""
-    given = check_columns(Columns(**wanted), merge, kind)
+    path: PathLike,
+    *,
+    kind: str,
+    merge: bool = True,
+    sidecars: bool = True,
+    query_id: str | None = None,
+    max_bytes: int | str | None = None,
+    **wanted: Any,
+) -> list[Column]:
+    """The columns with their roles; options as in :func:`read`. Only the first rows are read."""
+    beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
+    given = check_columns(Columns(**wanted, needs_qid=not beside.name_queries), merge, kind)
     with errors_of_file(path, kind, given, lambda: read_schema(path, kind, given)):
-        schema = read_schema(path, kind, given)
-        plan = make_plan(schema, given)
+        schema, head = read_schema(path, kind, given)
+        return columns_of_plan(schema, make_plan(schema, given, head), given)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its role (query, grade, document, weight, feature or ignored) and the reason for it."""
+
+    name: str
+    role: str
+    why: str
+
+
+def columns_of_plan(schema: pa.Schema, plan: Plan, wanted: Columns) -> list[Column]:
+    """The columns of a table in their order."""
     called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
-    found = {called[role]: [name] for role, name in plan.roles.items() if name is not None}
-    found["feature"] = plan.features
-    unused = [name for name in schema.names if name not in plan.all_columns()]
-    return found | ({"unused": unused} if unused else {})
+    roles = {name: role for role, name in plan.roles.items() if name is not None}
+    found = []
+    for name in schema.names:
+        if name in roles:
+            given = getattr(wanted, roles[name]) == name
+            why = "named in the options" if given else f"called {name!r}"
+            found.append(Column(name, called[roles[name]], why))
+        elif name in plan.left_out:
+            found.append(Column(name, "ignored", plan.left_out[name]))
+        elif name in plan.features:
+            found.append(Column(name, "feature", "text, a category" if name in plan.texts else "numbers"))
+        else:
+            found.append(Column(name, "ignored", "not among the features named"))
+    return found
 
 
 @contextmanager
@@ -123,6 +187,7 @@ def from_frame(
     frame: Any,
     *,
     qid: str | None = None,
+    group: Any = None,
     grade: str | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
@@ -131,15 +196,24 @@ def from_frame(
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column.
 
+    ``group`` has the number of rows of each query, if rows of a query are adjacent; then ``qid`` is not needed.
+
     The structure of an Arrow table is checked, but not every value: what the process itself made is trusted.
     """
-    wanted = check_columns(Columns(qid, grade, doc_id, weight, features), merge)
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, needs_qid=group is None), merge)
     table = _as_table(frame)
     check_structure(table, "the frame")
-    return _to_data(table, make_plan(table.schema, wanted), wanted, merge, ids_are_text=False)
+    plan = make_plan(table.schema, wanted, table.slice(0, HEAD_ROWS))
+    if group is not None and plan.roles["qid"] is not None:
+        raise DataError(
+            f"give qid (here column {plan.roles['qid']!r}) or group (the number of rows of each query), not both"
+        )
+    return to_data(table, plan, wanted, merge, ids_are_text=False, group=group)
 
 
 def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
+    if not wanted.header:
+        wanted = _number_columns(wanted, kind)
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
         may_be_false = role in OPTIONAL and value is False
@@ -153,7 +227,35 @@ def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
         raise ParameterError.of("a table", "merge", "True or False", merge)
     if wanted.sep is not None:
         _check_separator(wanted, kind)
+    if wanted.decimal != ".":
+        _check_decimal(wanted, kind)
     return wanted
+
+
+def _number_columns(wanted: Columns, kind: str) -> Columns:
+    """The columns of a text file without names, which are given by number; the grade is in the first by default."""
+    if wanted.header is not False:
+        raise ParameterError.of("a table", "header", "True or False", wanted.header)
+    if kind not in SEPARATORS:
+        raise ParameterError(f"header is for CSV and TSV, not for {kind}; leave it out")
+
+    def name(column: Any) -> Any:
+        return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
+
+    features = None if wanted.features is None else [name(one) for one in wanted.features]
+    roles = {role: name(getattr(wanted, role)) for role in WELL_KNOWN}
+    return replace(wanted, **{**roles, "grade": roles["grade"] or "0", "features": features})
+
+
+def _check_decimal(wanted: Columns, kind: str) -> None:
+    if kind not in SEPARATORS:
+        raise ParameterError(f"decimal is for CSV and TSV, not for {kind}; leave it out")
+    if wanted.decimal != ",":
+        raise ParameterError.of("a table", "decimal", "'.' or ','", wanted.decimal)
+    if wanted.between(kind) == ",":
+        raise ParameterError(
+            f"a comma cannot be both the decimal sign and between columns; pass {option('sep', ';')} or another"
+        )
 
 
 def _check_separator(wanted: Columns, kind: str) -> None:
@@ -170,8 +272,9 @@ def _check_separator(wanted: Columns, kind: str) -> None:
 def _load_parquet(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
     import pyarrow.parquet as pq
 
+    schema, head = read_schema(path, kind, wanted)
+    plan = make_plan(schema, wanted, head)
     with pq.ParquetFile(path) as file:
-        plan = make_plan(file.schema_arrow, wanted)
         row_bytes = check_types(file.schema_arrow, plan)
         groups = (file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))
         n_rows = max(file.metadata.num_rows, sum(groups))  # two declarations, of which a damaged file may change one
@@ -184,9 +287,10 @@ def _load_parquet(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit
 
 
 def _load_arrow(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
+    schema, head = read_schema(path, kind, wanted)
+    plan = make_plan(schema, wanted, head)
     with pa.memory_map(os.fspath(path)) as source:
         reader = open_arrow(source)
-        plan = make_plan(reader.schema, wanted)
         row_bytes = check_types(reader.schema, plan)
         batches, n_rows, n_bytes = [], 0, 0
         for batch in arrow_batches(reader):
@@ -206,17 +310,26 @@ def arrow_batches(reader: Any) -> Iterator[Any]:
     return iter(reader)
 
 
-def read_schema(path: PathLike, kind: str, wanted: Columns) -> pa.Schema:
-    """Names and types of the columns; CSV has no types, so all are decimals."""
+def read_schema(path: PathLike, kind: str, wanted: Columns) -> tuple[pa.Schema, pa.Table]:
+    """Names and types of the columns, and the first rows; CSV has no types, so all are decimals."""
     name = os.fspath(path)
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        return pq.read_schema(name)
-    if kind == "arrow":
+        with pq.ParquetFile(name) as file:
+            schema = file.schema_arrow
+            first = next(file.iter_batches(HEAD_ROWS), None)
+    elif kind == "arrow":
         with pa.memory_map(name) as source:
-            return open_arrow(source).schema
-    return pa.schema([(column, pa.float64()) for column in csv_names(path, wanted.between(kind))])
+            reader = open_arrow(source)
+            schema = reader.schema
+            first = next(arrow_batches(reader), None)
+    else:
+        head = csv_head(path, kind, wanted)
+        return pa.schema([(column, pa.float64()) for column in head.schema.names]), head
+    head = pa.Table.from_batches([] if first is None else [first.slice(0, HEAD_ROWS)], schema=schema)
+    check_table(head)
+    return schema, head
 
 
 def open_arrow(source: Any) -> Any:
@@ -233,11 +346,12 @@ def _load_csv(
 ) -> tuple[pa.Table, Plan]:
     from pyarrow import csv
 
-    plan = make_plan(read_schema(path, kind, wanted), wanted)
-    reading = csv.ReadOptions(use_threads=threads)
+    schema, head = read_schema(path, kind, wanted)
+    plan = make_plan(schema, wanted, head)
+    reading = csv_reading(schema.names, wanted, use_threads=threads)
 
     def load(types: dict[str, Any]) -> pa.Table:
-        parse, convert = csv_options(wanted.between(kind), types, plan.all_columns())
+        parse, convert = csv_options(kind, wanted, types, plan.all_columns())
         with csv_source(path, limit, wanted.between(kind)) as source:
             return csv.read_csv(source, read_options=reading, parse_options=parse, convert_options=convert)
 
@@ -246,13 +360,16 @@ def _load_csv(
     except pa.ArrowInvalid as error:
         if not NOT_A_NUMBER.search(str(error)):
             raise
-        table = load(csv_types(load(csv_texts(plan.roles)).schema, plan))
+        inferred = load(csv_texts(plan)).schema
+        if any(is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts):
+            raise  # most of it is numbers, so this names the line that is not
+        table = load(csv_types(inferred, plan))
     return table, plan
 
 
 def csv_decimals(plan: Plan) -> dict[str, Any]:
-    """The types of a CSV file's columns: ids are texts, everything else is assumed to be decimals."""
-    return dict.fromkeys(plan.all_columns(), pa.float64()) | csv_texts(plan.roles)
+    """The types of a CSV file's columns: ids and features of text are texts, everything else is taken for decimals."""
+    return dict.fromkeys(plan.all_columns(), pa.float64()) | csv_texts(plan)
 
 
 def csv_types(inferred: pa.Schema, plan: Plan) -> dict[str, Any]:
@@ -266,17 +383,29 @@ def csv_types(inferred: pa.Schema, plan: Plan) -> dict[str, Any]:
     return {name: decimals[name] if pa.types.is_integer(kind) else kind for name, kind in others.items()}
 
 
-def csv_names(path: PathLike, delimiter: str) -> list[str]:
-    """The names of the columns, from the first line."""
+def csv_head(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
+    """The first rows with the types that Arrow infers; without a header, columns are named by their numbers."""
     from pyarrow import csv
 
-    parse, _ = csv_options(delimiter, {})
-    one = csv.ReadOptions(use_threads=False)
-    with csv_source(path) as source, csv.open_csv(source, read_options=one, parse_options=parse) as head:
-        names: list[str] = head.schema.names
+    parse, convert = csv_options(kind, wanted, {})
+    reading = csv.ReadOptions(use_threads=False, autogenerate_column_names=not wanted.header)
+    with (
+        csv_source(path) as source,
+        csv.open_csv(source, read_options=reading, parse_options=parse, convert_options=convert) as reader,
+    ):
+        first = next(iter(reader), None)
+        head = pa.Table.from_batches([] if first is None else [first.slice(0, HEAD_ROWS)], schema=reader.schema)
+    names = head.schema.names
     if len(names) == 1:
-        _refuse_other_separator(names[0], delimiter)
-    return names
+        _refuse_other_separator(names[0], wanted.between(kind))
+    return head if wanted.header else head.rename_columns([str(j) for j in range(len(names))])
+
+
+def csv_reading(names: list[str], wanted: Columns, **options: Any) -> Any:
+    """How to read the lines of a file with these columns."""
+    from pyarrow import csv
+
+    return csv.ReadOptions(column_names=None if wanted.header else names, **options)
 
 
 def _refuse_other_separator(header: str, delimiter: str) -> None:
@@ -290,18 +419,23 @@ def _refuse_other_separator(header: str, delimiter: str) -> None:
         )
 
 
-def csv_texts(roles: dict[str, Any]) -> dict[str, Any]:
+def csv_texts(plan: Plan) -> dict[str, Any]:
     """The columns that are text whatever they look like: "007" is not 7."""
-    return {roles[role]: pa.string() for role in ("qid", "doc_id") if roles[role] is not None}
+    ids = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None]
+    return dict.fromkeys([*ids, *plan.texts], pa.string())
 
 
-def csv_options(delimiter: str, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:
+def csv_options(kind: str, wanted: Columns, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:
     """How to split lines, and how to convert fields; types that are not given are inferred."""
     from pyarrow import csv
 
-    parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    parse = csv.ParseOptions(delimiter=wanted.between(kind), newlines_in_values=True)
     convert = csv.ConvertOptions(
-        column_types=types, null_values=MISSING, strings_can_be_null=False, include_columns=only or []
+        column_types=types,
+        null_values=MISSING,
+        strings_can_be_null=False,
+        include_columns=only or [],
+        decimal_point=wanted.decimal,
     )
     return parse, convert
 
@@ -362,11 +496,13 @@ def _csv_problem(text: str, path: PathLike, kind: str, wanted: Columns) -> str:
     """What Arrow says about a CSV file, in plain words where they are known."""
     place = re.match(r"In CSV column #(\d+): CSV conversion error to (\w+): (.*)", text)
     if place:
-        name = csv_names(path, wanted.between(kind))[int(place[1])]
+        name = csv_head(path, kind, wanted).schema.names[int(place[1])]
         if "UTF8" in place[3]:
             return f"column {name!r} holds text that is not UTF-8; save the file as UTF-8"
         found = place[3].removeprefix("invalid value ")
-        return f"column {name!r} must be numeric, found {_cut(found, 60)}"
+        is_comma = wanted.decimal == "." and re.fullmatch(r"'[+-]?\d*,\d+'", found)
+        hint = f"; pass {option('decimal', ',')} if the comma is a decimal sign" if is_comma else ""
+        return f"column {name!r} must be numeric, found {_cut(found, 60)}{hint}"
     if "straddl" in text:
         return "a row is longer than 1 MiB: a quote is not closed, or a value is too long"
     return f"is not {kind.upper()}: {_cut(text)}"
@@ -410,7 +546,8 @@ def _as_table(frame: Any) -> pa.Table:
 def check_types(schema: pa.Schema, plan: Plan) -> int:
     """Refuse columns of the wrong type before any is read. Returns the bytes of a row in the table and the matrix."""
     for name in plan.features:
-        numeric(pa.chunked_array([], type=_plain_type(schema, name)), name)
+        if name not in plan.texts:
+            numeric(pa.chunked_array([], type=_plain_type(schema, name)), name)
     for role in ("grade", "weight"):
         if plan.roles[role] is not None:
             numeric(pa.chunked_array([], type=_plain_type(schema, plan.roles[role])), plan.roles[role])
@@ -435,8 +572,8 @@ def check_rows(n_rows: int, row_bytes: int, limit: MemoryLimit) -> None:
 
 
 def text_columns(schema: pa.Schema, plan: Plan) -> list[str]:
-    """The id columns that hold text."""
-    names = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None]
+    """The columns of ids and features that hold text."""
+    names = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None] + [*plan.texts]
     return [name for name in names if is_text_type(schema.field(name).type)]
 
 
@@ -480,13 +617,16 @@ class Plan:
     feature_names: list[str] | None
     sparse: bool
     noted_dtype: str | None
+    texts: frozenset[str] = frozenset()  # the features that hold text
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
 
     def all_columns(self) -> list[str]:
         """All columns that are read."""
         return [name for name in self.roles.values() if name is not None] + self.features
 
 
-def make_plan(schema: pa.Schema, wanted: Columns) -> Plan:
+def make_plan(schema: pa.Schema, wanted: Columns, head: pa.Table | None = None) -> Plan:
+    """The roles of a table's columns; ``head`` is its first rows, by which identifiers and text are recognised."""
     names = schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -494,27 +634,86 @@ def make_plan(schema: pa.Schema, wanted: Columns) -> Plan:
     notes = _notes(schema)
     roles = _roles(names, wanted, notes.get("roles", {}))
     features = _feature_names(names, wanted, roles)
-    unnamed = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
-    return Plan(roles, features, None if unnamed else features, notes.get("sparse") is True, notes.get("dtype"))
+    judged = wanted.features is None and "roles" not in notes  # not a file of ours
+    left_out = _identifiers(head, features, roles) if judged and head is not None else {}
+    features = [name for name in features if name not in left_out]
+    texts = frozenset(name for name in features if _is_text(schema, head, name))
+    numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
+    unnamed = numbered or not wanted.header
+    is_sparse = notes.get("sparse") is True
+    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out)
 
 
-def _to_data(
-    table: pa.Table, plan: Plan, wanted: Columns, merge: bool, *, ids_are_text: bool, limit: MemoryLimit | None = None
+def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
+    """The features that look like identifiers, with the reason."""
+    query = roles["qid"]
+    several = query is not None and head.num_rows > 0 and len(head.column(query).unique()) > 1
+    found = {name: why_identifier(name, _first_values(head, name), several) for name in features}
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def _first_values(head: pa.Table, name: str) -> Array:
+    """Texts as objects, whole numbers as floats; anything else is not looked at and returned as nothing."""
+    column = _decode(head, name)
+    if is_text_type(column.type):
+        if _are_numbers(column.to_pylist()):
+            return np.empty(0)
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return numeric(column, name).astype(np.float64)
+    return np.empty(0)
+
+
+def _is_text(schema: pa.Schema, head: pa.Table | None, name: str) -> bool:
+    """Whether a column holds text. In a text file, which has no types, most of the first values must not be numbers."""
+    if is_text_type(_plain_type(schema, name)):
+        return True
+    if head is None or not is_text_type(_plain_type(head.schema, name)):
+        return False
+    return not _are_numbers(head.column(name).to_pylist())
+
+
+def _are_numbers(words: list[str | None]) -> bool:
+    """Whether most texts are numbers: then the others are mistakes."""
+    known = [word for word in words if word is not None and word not in MISSING]
+    return 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
+
+
+def to_data(
+    table: pa.Table,
+    plan: Plan,
+    wanted: Columns,
+    merge: bool,
+    *,
+    ids_are_text: bool,
+    limit: MemoryLimit | None = None,
+    beside: Sidecars | None = None,
+    group: Any = None,
 ) -> RankingData:
+    """The ranking data of a table. ``beside`` or ``group`` say which rows belong together if no column does."""
     if table.num_rows == 0:
         raise DataError("there are no rows, only column names")
     roles = plan.roles
-    qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True, limit=limit)
+    if beside is not None:
+        beside.check_rows(table.num_rows)
+    if roles["qid"] is not None:
+        qid = ids_of(table, roles["qid"], "query id", ids_are_text, refuse_empty=True, limit=limit)
+        qid = integers_if_canonical(qid) if ids_are_text else qid
+    elif beside is not None and beside.name_queries:
+        qid = beside.ids(0, table.num_rows)
+    else:
+        qid = query_of_rows(None, group, table.num_rows)
     if not merge:
         _refuse_split_query(qid)
-    X = matrix_of(table, plan)
+    if plan.left_out:
+        warn_of_identifiers(plan)
+    X, categories = matrix_of(table, plan)
     doc_ids = None
     if roles["doc_id"] is not None:
         doc_ids = ids_of(table, roles["doc_id"], "document id", ids_are_text, limit=limit)
     weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
-    if ids_are_text:
-        qid = integers_if_canonical(qid)
-        doc_ids = None if doc_ids is None else integers_if_canonical(doc_ids)
+    if ids_are_text and doc_ids is not None:
+        doc_ids = integers_if_canonical(doc_ids)
     try:
         weighted = weight is None or weight.any()
         data = RankingData.from_rows(
@@ -525,9 +724,44 @@ def _to_data(
             feature_names=plan.feature_names,
             sample_weight=weight if weighted else None,
         )
-        return data if weighted else data.replace(query_weights=np.zeros(data.n_queries))  # a shard may have this
+        if categories is not None:
+            data = data.replace(categories=categories)
+        if not weighted:
+            data = data.replace(query_weights=np.zeros(data.n_queries))  # a shard may have this
+        return data if beside is None else _with_sidecars(data, beside, roles)
+    except FormatError:
+        raise
     except DataError as error:
         raise with_weight_hint(error, roles, wanted) from None
+
+
+def warn_of_identifiers(plan: Plan) -> None:
+    """Warn of the columns that are left out."""
+    one = len(plan.left_out) == 1
+    columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
+    keep = wording("features=[…]", "--read features=…")
+    warnings.warn(
+        f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
+        f"{_cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
+        DataWarning,
+        stacklevel=2,
+    )
+
+
+def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -> RankingData:
+    """The data with the weights beside its file; sizes that contradict its query column are refused."""
+    if roles["qid"] is not None:
+        beside.check_queries(data.offsets)
+    weights = beside.query_weights(data.offsets, data.query_ids, data.input_order)
+    if weights is None:
+        return data
+    if roles["weight"] is not None:
+        raise FormatError(
+            f"gives weights, and so does column {roles['weight']!r} of {beside.path}; pass {option('weight', False)} "
+            f"or {option('sidecars', False)}",
+            path=beside.weights_path,
+        )
+    return data.replace(query_weights=weights)
 
 
 def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
@@ -578,13 +812,16 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
     found = [name for name in names if name.lower() in known and name not in claimed]
     if len(found) == 1:
         return found[0]
-    if not found and role in OPTIONAL:
+    if not found and (role in OPTIONAL or (role == "qid" and not wanted.needs_qid)):
         return None
     columns = _cut(", ".join(names))
     if found:
         hint = f" or {option(role, False)}" if role in OPTIONAL else ""
         raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
-    raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}")
+    hint = ""
+    if wanted.header and all(NUMBER.fullmatch(name) for name in names):
+        hint = f"; if the first line is a row, pass {option('header', False)}"
+    raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}{hint}")
 
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
@@ -712,14 +949,19 @@ def _in_words(kind: pa.DataType) -> str:
     return "nothing" if is_a.is_null(kind) else str(kind)
 
 
-def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
-    """The features, (n_rows, n_features); float32 if all columns are, unless a type is given."""
+def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Categories | None]:
+    """The features, (n_rows, n_features), and their categories; float32 if all are, unless a type is given."""
     n_rows = table.num_rows
-    columns = [numeric(_decode(table, name), name) for name in plan.features]
+    columns: list[Array] = []
+    categories: list[tuple[str, ...] | None] = []
+    for name in plan.features:
+        words, values = _words_of(table, name) if name in plan.texts else (None, numeric(_decode(table, name), name))
+        categories.append(words)
+        columns.append(values)
     if dtype is None:
         single = all(column.dtype == np.float32 for column in columns) if columns else plan.noted_dtype == "float32"
         dtype = np.float32 if single else np.float64
-    X = np.empty((n_rows, len(columns)), dtype=dtype)
+    X: Any = np.empty((n_rows, len(columns)), dtype=dtype)
     for start in range(0, n_rows, FILL_ROWS):  # in bands of rows, so that a band stays in cache for all columns
         stop = min(start + FILL_ROWS, n_rows)
         for j, column in enumerate(columns):
@@ -727,8 +969,15 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> Any:
     if plan.sparse:
         from scipy import sparse
 
-        return sparse.csr_matrix(X)
-    return X
+        X = sparse.csr_matrix(X)
+    return X, tuple(categories) if plan.texts else None
+
+
+def _words_of(table: pa.Table, name: str) -> tuple[tuple[str, ...], Array]:
+    """The words of a column of text, and their numbers; an empty text is missing."""
+    words, codes = _words(table.column(name), name, few=True)
+    check_ids(words, f"text in column {name!r}")
+    return encode_words([word or None for word in words], codes)
 
 
 def _refuse_split_query(qid: Array) -> None:
