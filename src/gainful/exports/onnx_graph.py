@@ -38,7 +38,7 @@ def write(described: Described, settings: Settings) -> Written:
         _add(graph, form)
     content = graph.model(described, settings).SerializeToString()
     categorical = any(isinstance(part, Ensemble) and part.categorical for part in parts)
-    notes = ("categories must be whole numbers",) if categorical else ()
+    notes: tuple[str, ...] = ("categories must be whole numbers",) if categorical else ()
     notes += note_on_words(described, "the metadata of the file")
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 

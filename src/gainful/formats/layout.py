@@ -50,7 +50,8 @@ def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, An
     for part in ("train", "test") if needs_test else ("train",):
         if parts[part] is None:
             raise FormatError(f"the folder has no {part} file (such as {part}.txt) and no Fold1, Fold2, …", path=folder)
-    format, read_parts = options.get("format"), {}
+    format = options.get("format")
+    read_parts: dict[str, RankingData] = {}
     for part, path in parts.items():  # the training data first: the others have its features
         if path is not None:
             names = read_parts["train"].feature_names if read_parts else None

@@ -212,7 +212,7 @@ def from_frame(
 
 
 def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
-    if not wanted.header:
+    if wanted.header is not True:
         wanted = _number_columns(wanted, kind)
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
@@ -625,8 +625,13 @@ class Plan:
         return [name for name in self.roles.values() if name is not None] + self.features
 
 
-def make_plan(schema: pa.Schema, wanted: Columns, head: pa.Table | None = None) -> Plan:
-    """The roles of a table's columns; ``head`` is its first rows, by which identifiers and text are recognised."""
+def make_plan(
+    schema: pa.Schema, wanted: Columns, head: pa.Table | None = None, left_out: dict[str, str] | None = None
+) -> Plan:
+    """The roles of a table's columns; ``head`` is its first rows, by which identifiers and text are recognised.
+
+    ``left_out`` are the identifiers, if another file of the same kind has settled them.
+    """
     names = schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -634,8 +639,10 @@ def make_plan(schema: pa.Schema, wanted: Columns, head: pa.Table | None = None) 
     notes = _notes(schema)
     roles = _roles(names, wanted, notes.get("roles", {}))
     features = _feature_names(names, wanted, roles)
-    judged = wanted.features is None and "roles" not in notes  # not a file of ours
-    left_out = _identifiers(head, features, roles) if judged and head is not None else {}
+    if wanted.features is not None or "roles" in notes or head is None:  # named by the user, or a file of ours
+        left_out = {}
+    elif left_out is None:
+        left_out = _identifiers(head, features, roles)
     features = [name for name in features if name not in left_out]
     texts = frozenset(name for name in features if _is_text(schema, head, name))
     numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]

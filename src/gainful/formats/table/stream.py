@@ -39,6 +39,7 @@ from gainful.formats.table.reader import (
     csv_texts,
     errors_of_file,
     ids_of,
+    is_text_type,
     make_plan,
     matrix_of,
     numbers_of,
@@ -91,7 +92,11 @@ class TableSource(Source):
         self.kind, self.wanted, self.piece_rows, self.chunk_bytes = kind, wanted, piece_rows, chunk_bytes
         self.is_text = kind in SEPARATORS
         self.types: dict[Path, dict[str, Any]] = {}  # of CSV files with columns of truth values
-        self.plans = [self._plan(path) for path in self.paths]
+        self.plans: list[tuple[Plan, Layout]] = []
+        for path in self.paths:
+            self.plans.append(self._plan(path))
+        if self.plans[0][0].left_out:
+            warn_of_identifiers(self.plans[0][0])
         layouts = [layout for _, layout in self.plans]
         self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
         self.first_rows: list[int] = []
@@ -102,11 +107,9 @@ class TableSource(Source):
     def _plan(self, path: Path) -> tuple[Plan, Layout]:
         with errors_of_file(path, self.kind, self.wanted, lambda: None):
             schema, head = read_schema(path, self.kind, self.wanted)
-            plan = make_plan(schema, self.wanted, head)
+            plan = make_plan(schema, self.wanted, head, self.plans[0][0].left_out if self.plans else None)
             check_types(schema, plan)
             _refuse_text(plan)
-            if plan.left_out:
-                warn_of_identifiers(plan)
             named = plan.roles["qid"] is not None
             return plan, Layout(
                 n_features=len(plan.features),
@@ -231,7 +234,8 @@ class TableSource(Source):
                 for _ in reader:
                     pass
         except pa.ArrowInvalid:
-            check_types(first, plan)
+            if not any(is_text_type(first.field(one).type) for one in plan.features):
+                check_types(first, plan)
             raise error from None
         self.types[path] = (self.types.get(path) or csv_decimals(plan)) | types
         raise StartOver
