@@ -100,7 +100,8 @@ def test_each_finding_is_reported_once(capsys, home, tmp_path, command):
     )
     assert code == 0
     told = [line for line in err.splitlines() if line.startswith("warning: ")]
-    assert told[0].startswith(
+    assert told[0].startswith("warning: 2 columns that look like identifiers or row numbers are left out")
+    assert told[1].startswith(
         "warning: every query has one row, so there is nothing to rank; check which column is the query (--read qid=…)"
     )
     assert len(told) == len(set(told)) == 3

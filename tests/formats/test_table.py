@@ -263,6 +263,8 @@ def test_foreign_metadata_is_ignored(tmp_path: Path) -> None:
 
 def test_decimal_commas(tmp_path: Path) -> None:
     path = csv(tmp_path, 'qid;grade;a;b\n1;0;0,5;-1,25e1\n1;2;"1,5";7\n')
+    with pytest.raises(FormatError, match=r"the first line has no ',' between columns, but ';': .*; pass sep=';'"):
+        read(path)
     with pytest.raises(FormatError, match="column 'a' must be numeric, found '0,5'; pass decimal=','"):
         read(path, sep=";")
     data = read(path, sep=";", decimal=",")

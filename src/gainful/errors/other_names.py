@@ -81,6 +81,8 @@ INSTEAD = {
     "init_model": ("warm_start", "warm_start=True continues training from a model"),
     "xgb_model": ("warm_start", "warm_start=True continues training from a model"),
     "eval_group": ("eval_set", "eval_set=(X, y, group) takes the group sizes of the validation rows"),
+    "eval_X": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
+    "eval_y": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
     "eval_qid": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
     "eval_names": ("eval_set", "there is one eval_set, and it needs no name"),
     "eval_sample_weight": ("eval_set", "give eval_set as a RankingData, which brings weights"),

@@ -42,6 +42,7 @@ from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
 FILL_ROWS = 4096
 HEAD_ROWS = 1000  # by which columns are judged
+HEADER_BYTES = 1 << 16
 NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
 ID_BYTES = 100  # of a text in Python
@@ -390,6 +391,7 @@ def csv_head(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
     parse, convert = csv_options(kind, wanted, {})
     reading = csv.ReadOptions(use_threads=False, autogenerate_column_names=not wanted.header)
     with (
+        _other_separator_named(path, wanted.between(kind)),
         csv_source(path) as source,
         csv.open_csv(source, read_options=reading, parse_options=parse, convert_options=convert) as reader,
     ):
@@ -406,6 +408,19 @@ def csv_reading(names: list[str], wanted: Columns, **options: Any) -> Any:
     from pyarrow import csv
 
     return csv.ReadOptions(column_names=None if wanted.header else names, **options)
+
+
+@contextmanager
+def _other_separator_named(path: PathLike, delimiter: str) -> Iterator[None]:
+    """Name the separator in use if the first line of the file is one column, and others are several."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "Expected 1 columns" in str(error):
+            with csv_source(path) as source:
+                first = source.read(HEADER_BYTES).split(b"\n")[0].decode("utf-8", "replace")
+            _refuse_other_separator(first.strip(), delimiter)
+        raise
 
 
 def _refuse_other_separator(header: str, delimiter: str) -> None:
