@@ -398,3 +398,11 @@ def test_advice_is_in_the_words_of_the_command_line(artificial):
 def test_only_ranking_data_is_checked():
     with pytest.raises(gainful.ParameterError, match="data of check_data must be a RankingData or a ShardedData"):
         gainful.check_data(np.zeros((3, 2)))
+
+
+def test_data_without_weight_has_nothing_to_learn(artificial):
+    (found,) = gainful.check_data(artificial.replace(query_weights=np.zeros(artificial.n_queries)))
+    assert (found.code, str(found)) == (
+        "no-weight",
+        "all query weights are 0, so there is nothing to learn; check the weights",
+    )

@@ -82,8 +82,12 @@ def test_ids_that_look_like_dates_stay_text(tmp_path):
         ('{"qid": 1, "a": 1}\n', "a.jsonl: cannot tell which column is the grade; pass grade='…' with one of qid, a"),
         ('{"qid": 1, "grade": -1, "a": 1}\n', "a.jsonl: grade of row 0 must be finite and not negative, was -1"),
         ('{"qid": null, "grade": 1, "a": 1}\n', "a.jsonl: "),
+        ('null\n{"qid": 1, "grade": 1}\n', "a.jsonl, line 1: expected an object, .*, found None"),
+        ('{"qid": 1, "grade": 1} null\n', "a.jsonl, line 1: the line is not JSON: Extra data"),
+        ('{"qid": 1, "grade": 1}\n{"qid": 1, "grade": ' + "[" * 100_000 + "\n", "a.jsonl, line 2: the line"),
+        ('{"qid": 1, "grade": 1, "\xff": 2}\n', "a.jsonl, line 1: the line is not UTF-8 text"),
         ("\n\n", "a.jsonl: there are no rows, only blank lines"),
-        ('{"qid": "\xff", "grade": 1}\n', "a.jsonl"),
+        ('{"qid": "\xff", "grade": 1}\n', "a.jsonl, line 1: the line is not UTF-8 text"),
     ],
 )
 def test_errors_name_file_and_line(tmp_path, text, told):

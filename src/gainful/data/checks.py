@@ -84,6 +84,8 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     for name, given in (("data", data), ("valid", valid)):
         if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
+    if data.query_weights is not None and not data.query_weights.any():
+        return [Finding("no-weight", "all query weights are 0, so there is nothing to learn", "check the weights")]
     glance = _glance(data)
     findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
@@ -34,6 +35,7 @@ from gainful.formats.table.reader import (
 CHUNK_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20  # parsed by one thread
 MOST_FIELDS = 100_000  # a damaged file may name a new field in every line
+MOST_BRACKETS = 1000  # in a line: a bound on how deeply it is nested
 
 
 def read(
@@ -107,7 +109,7 @@ def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
         field = re.search(r"Field (.*) has incompatible types: (\w+) vs (\w+)", reason(error))
         kinds = {"int64": "whole numbers", "double": "numbers", "string": "text", "bool": "true or false"}
         found = field and (field[1], *(kinds.get(kind, kind) for kind in field.groups()[1:]))
-        what = f"field {found[0]!r} holds {found[1]} and later {found[2]}" if found else shorten(reason(error), 200)
+        what = f"field {found[0]!r} holds {found[1]} and later {found[2]}" if found else reason(error)[:200]
         raise FormatError(f"{what}; a field must hold values of one kind", path=path) from None
     if table.num_rows == 0:
         raise FormatError("there are no rows, only blank lines", path=path)
@@ -116,24 +118,53 @@ def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
 
 def _parse(path: PathLike, chunk: Chunk, first_line: int) -> pa.Table:
     """The rows of one chunk."""
-    text = pa.py_buffer(memoryview(chunk.buf.data)[chunk.start : chunk.stop])
+    text = chunk.buf[chunk.start : chunk.stop].tobytes()
+    n_rows = _check_lines(path, text, first_line)
     try:
         table = _read(text)
         dated = [field for field in table.schema if _holds_time(field.type)]
         if dated:  # Arrow takes texts that look like dates for dates
             table = _read(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
-    except (pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
-        raise _error_in(path, text.to_pybytes(), first_line, error) from None
+    except (pa.ArrowException, MemoryError) as error:
+        raise _error_in(path, text, first_line, error) from None
+    if table.num_rows != n_rows:  # several values in a line
+        raise _error_in(path, text, first_line, ValueError("a line holds several values"))
     if table.num_columns > MOST_FIELDS:
         raise FormatError(f"has more than {MOST_FIELDS:,} different fields", path=path)
     return _open_objects(table)
 
 
-def _read(text: Any, schema: pa.Schema | None = None) -> pa.Table:
+def _check_lines(path: PathLike, text: bytes, first_line: int) -> int:
+    """The number of rows; refuses what Arrow's parser cannot take: a line without an object, deep nesting, not UTF-8.
+
+    It would crash on some of them.
+    """
+    raw = np.frombuffer(text, dtype=np.uint8)
+    starts = np.append(0, np.flatnonzero(raw[:-1] == ord("\n")) + 1) if len(raw) else np.empty(0, dtype=np.int64)
+    other = starts[raw[starts] != ord("{")]
+    first = [_first_byte(text, int(at)) for at in other.tolist()]
+    brackets = np.add.reduceat((raw == ord("{")) | (raw == ord("[")), starts, dtype=np.int64)
+    try:
+        text.decode("utf-8")
+        is_text = True
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text or any(byte not in (b"", b"{") for byte in first) or brackets.max(initial=0) > MOST_BRACKETS:
+        raise _error_in(path, text, first_line, ValueError("objects are nested too deeply"))
+    return len(starts) - first.count(b"")
+
+
+def _first_byte(text: bytes, at: int) -> bytes:
+    """The first byte of a line that is not blank; nothing if all are."""
+    end = text.find(b"\n", at)
+    return text[at : len(text) if end < 0 else end].strip(b" \t\r")[:1]
+
+
+def _read(text: bytes, schema: pa.Schema | None = None) -> pa.Table:
     from pyarrow import json as arrow_json
 
     return arrow_json.read_json(
-        pa.BufferReader(text),
+        pa.BufferReader(pa.py_buffer(text)),
         read_options=arrow_json.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=arrow_json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
     )
@@ -177,10 +208,12 @@ def _error_in(path: PathLike, text: bytes, first_line: int, error: Exception) ->
             return FormatError(message, path=path, line=number)
         if len(raw) > BLOCK_BYTES:
             return FormatError("the line is longer than 1 MiB", path=path, line=number)
+        if raw.count(b"{") + raw.count(b"[") > MOST_BRACKETS:
+            return FormatError(f"the line has more than {MOST_BRACKETS:,} brackets", path=path, line=number)
         changed = _changed_kind(json.loads(raw), kinds, number)
         if changed is not None:
             return FormatError(changed, path=path, line=number)
-    return FormatError(f"is not JSON Lines: {shorten(reason(error), 200)}", path=path)
+    return FormatError(f"is not JSON Lines: {reason(error)[:200]}", path=path)
 
 
 def _problem_of(line: bytes) -> str | None:
@@ -189,8 +222,10 @@ def _problem_of(line: bytes) -> str | None:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         return "the line is not UTF-8 text; save the file as UTF-8"
-    except (ValueError, RecursionError) as error:
-        return f"the line is not JSON: {shorten(reason(error), 100)}"
+    except RecursionError:
+        return "the line is nested too deeply"
+    except ValueError as error:
+        return f"the line is not JSON: {reason(error)[:100]}"
     return None if isinstance(value, dict) else f"expected an object, {{…}}, found {shorten(value, 40)}"
 
 
