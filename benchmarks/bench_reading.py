@@ -185,6 +185,7 @@ def interleaved(one: Callable[[], object], other: Callable[[], object], repeat: 
 def table_rows(folder: Path) -> Iterator[Row]:
     """CSV and JSON Lines as ranking data, against what PyArrow and polars need for the same matrix."""
     data = make_artificial(600, n_docs=100, n_features=50, seed=0)
+    names = ["qid", "grade", *(f"f{j + 1}" for j in range(data.n_features))]
     for suffix, by_arrow, by_polars in (
         (".csv", lambda path: arrow_csv.read_csv(path), lambda path: polars.read_csv(path)),
         (".jsonl", lambda path: arrow_json.read_json(path), lambda path: polars.read_ndjson(path)),
@@ -193,7 +194,7 @@ def table_rows(folder: Path) -> Iterator[Row]:
         write(data, path)
         for peer, load in (
             ("PyArrow", lambda p=path, f=by_arrow: _stack(f(p))),
-            ("polars", lambda p=path, f=by_polars: f(p).to_numpy()),
+            ("polars", lambda p=path, f=by_polars: f(p).select(names).to_numpy()),
         ):
             assert np.array_equal(load()[:, -data.n_features :], read(path).X)
             ours, theirs = interleaved(lambda p=path: read(p), load)  # type: ignore[misc]

@@ -402,7 +402,5 @@ def test_only_ranking_data_is_checked():
 
 def test_data_without_weight_has_nothing_to_learn(artificial):
     (found,) = gainful.check_data(artificial.replace(query_weights=np.zeros(artificial.n_queries)))
-    assert (found.code, str(found)) == (
-        "no-weight",
-        "all query weights are 0, so there is nothing to learn; check the weights",
-    )
+    assert found.code == "no-weight"
+    assert str(found) == "all query weights are 0, so there is nothing to learn; check the weights"

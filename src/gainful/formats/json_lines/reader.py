@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.errors import DataError, FormatError, plural, shorten
 from gainful.formats.files import Chunk, PathLike, reason, text_chunks
 from gainful.formats.limits import MemoryLimit
@@ -101,7 +102,7 @@ def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
         n_bytes += table.nbytes
         limit.check(3 * n_bytes, f"the table of the first {plural(line + table.num_rows, 'row')}")
         tables.append(table)
-        line += chunk.buf[chunk.start : chunk.stop].tobytes().count(b"\n")
+        line += int(np.count_nonzero(chunk.buf[chunk.start : chunk.stop] == ord("\n")))
         chunk.release()
     try:
         table = pa.concat_tables(tables, promote_options="permissive")
@@ -143,15 +144,25 @@ def _check_lines(path: PathLike, text: bytes, first_line: int) -> int:
     starts = np.append(0, np.flatnonzero(raw[:-1] == ord("\n")) + 1) if len(raw) else np.empty(0, dtype=np.int64)
     other = starts[raw[starts] != ord("{")]
     first = [_first_byte(text, int(at)) for at in other.tolist()]
-    brackets = np.add.reduceat((raw == ord("{")) | (raw == ord("[")), starts, dtype=np.int64)
+    n_rows = len(starts) - first.count(b"")
+    if any(byte not in (b"", b"{") for byte in first) or not _is_utf8(text) or _is_deep(text, raw, starts):
+        raise _error_in(path, text, first_line, ValueError("objects are nested too deeply"))
+    return n_rows
+
+
+def _is_utf8(text: bytes) -> bool:
     try:
         text.decode("utf-8")
-        is_text = True
     except UnicodeDecodeError:
-        is_text = False
-    if not is_text or any(byte not in (b"", b"{") for byte in first) or brackets.max(initial=0) > MOST_BRACKETS:
-        raise _error_in(path, text, first_line, ValueError("objects are nested too deeply"))
-    return len(starts) - first.count(b"")
+        return False
+    return True
+
+
+def _is_deep(text: bytes, raw: Array, starts: Array) -> bool:
+    """Whether a line has so many brackets that it may be nested deeply."""
+    if text.count(b"{") + text.count(b"[") - len(starts) <= MOST_BRACKETS:
+        return False
+    return bool(np.add.reduceat((raw == ord("{")) | (raw == ord("[")), starts, dtype=np.int64).max() > MOST_BRACKETS)
 
 
 def _first_byte(text: bytes, at: int) -> bytes:
