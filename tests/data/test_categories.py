@@ -235,7 +235,11 @@ def test_pairs_are_explained(frame, model):
     assert gainful.explain_pair(model, rows.iloc[0], rows.iloc[[1]]).score_a == pytest.approx(model.predict(rows)[0])
     with pytest.raises(DataError, match="feature 'brand' of a must be text, as in training, was 3"):
         gainful.explain_pair(model, {**cheap, "brand": 3}, cheap)
-    assert len(gainful.explain(model, rows)) == 2
+    assert {"acme", "bolt"} == {getattr(share, side) for share in pair.shares for side in ("value_a", "value_b")} & set(
+        BRANDS
+    )
+    explained = gainful.explain(model, rows)[0]
+    assert f"brand = {rows['brand'].iloc[0]}" in str(explained)
 
 
 def test_the_server_takes_text(frame, model, tmp_path):

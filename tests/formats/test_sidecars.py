@@ -13,6 +13,7 @@ from gainful import DataWarning, FormatError
 from gainful.formats.convert import _join_blocks, convert, iter_blocks
 from gainful.formats.letor import reader as letor_reader
 from gainful.formats.letor.stream import LetorSource
+from gainful.inputs.parts import open_parts
 
 ROWS = [(1, "1:0.5 3:2"), (0, "2:1.5"), (2, ""), (0, "1:-3 2:4"), (1, "3:1e-3")]
 SIZES = "2\n3\n"
@@ -275,3 +276,24 @@ def test_folders_of_tables_are_joined(tmp_path):
     (tmp_path / "3.csv").write_text("qid,grade,a,c\nz,1,2,3\n")
     with pytest.raises(gainful.ParameterError, match=r"3.csv: there is no column .*'b'"):
         gainful.read(tmp_path)
+
+
+# -- folders as they come ----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_lightgbm_is_divided(path):
+    """rank.train and rank.test, each with its sizes, are training and test data."""
+    write_rows(path.with_name("rank.test"), ROWS[:2])
+    path.with_name("rank.test.query").write_text("2")
+    (split,) = open_parts(path.parent)["data"]
+    assert (split.train.n_queries, split.test.n_queries) == (2, 1)
+    assert split.test.n_features == split.train.n_features == 3
+
+
+def test_a_folder_that_is_not_divided_is_joined(tmp_path):
+    for name in ("mon", "tue"):
+        (tmp_path / f"{name}.csv").write_text(f"qid,grade,a\n{name},1,2\n{name},0,3\n")
+    assert open_parts(tmp_path)["data"].query_ids.tolist() == ["mon", "tue"]
+    assert open_parts(tmp_path / "m*.csv")["data"].query_ids.tolist() == ["mon"]
+    parts = open_parts(tmp_path / "mon.csv", test=tmp_path / "tue.csv")
+    assert (parts["data"].n_queries, parts["test"].n_queries) == (1, 1)

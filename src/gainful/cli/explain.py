@@ -185,5 +185,7 @@ def _close(table: Any, place: int, rest: float, n_rest: int) -> None:
         table.add_row(f"{n_rest} more", *[""] * (place - 1), f"{rest:+.6g}", style="dim")
 
 
-def _number(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.6g}"
+def _number(value: float | str | None) -> Any:
+    from rich.text import Text
+
+    return "missing" if value is None else Text(value) if isinstance(value, str) else f"{value:.6g}"

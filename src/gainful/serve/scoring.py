@@ -85,7 +85,8 @@ class Job:
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         scores = self._scores(X)
-        pair = pair_explanation(self.served.names, X, self._contributions(X), scores)
+        words = getattr(self.served.model, "categories_", None)
+        pair = pair_explanation(self.served.names, X, self._contributions(X), scores, words)
         return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -144,10 +145,11 @@ class Job:
 
     def _explain(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
         parts, names, explanations = self._contributions(X), self.served.names, []
+        words = getattr(self.served.model, "categories_", None)
         for i in range(len(X)):
             if i % EXPLAINED_BLOCK == 0:
                 self._check_time()
-            explanations.append(row_explanation(names, X[i], parts[i], float(scores[i])).to_dict(top))
+            explanations.append(row_explanation(names, X[i], parts[i], float(scores[i]), words).to_dict(top))
         return explanations
 
     def _contributions(self, X: Array) -> Array:
