@@ -243,7 +243,7 @@ def _number_columns(wanted: Columns, kind: str) -> Columns:
     def name(column: Any) -> Any:
         return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
 
-    features = None if wanted.features is None else [name(one) for one in wanted.features]
+    features = [name(one) for one in wanted.features] if isinstance(wanted.features, (list, tuple)) else wanted.features
     roles = {role: name(getattr(wanted, role)) for role in WELL_KNOWN}
     return replace(wanted, **{**roles, "grade": roles["grade"] or "0", "features": features})
 
