@@ -17,7 +17,8 @@ from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
 from gainful.formats import read, write
 from gainful.formats.convert import iter_blocks
-from gainful.formats.table.reader import Columns, check_columns, from_frame
+from gainful.formats.table.columns import Columns, check_columns
+from gainful.formats.table.reader import from_frame
 from gainful.inputs.shards import open_shards
 
 FRAME = {"query_id": [7, 7, 8], "Label": [1, 0, 2], "price": [1.5, 2.5, 3.5], "clicks": [1, 2, 3]}

@@ -22,16 +22,9 @@ from gainful.errors import DataError, FormatError, plural, shorten
 from gainful.formats.files import Chunk, PathLike, reason, text_chunks
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import find_sidecars
-from gainful.formats.table.reader import (
-    HEAD_ROWS,
-    Column,
-    Columns,
-    check_columns,
-    check_table,
-    columns_of_plan,
-    make_plan,
-    to_data,
-)
+from gainful.formats.table.columns import HEAD_ROWS, Column, Columns, check_columns, columns_of_plan, make_plan
+from gainful.formats.table.reader import to_data
+from gainful.formats.table.values import check_table
 
 CHUNK_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20  # parsed by one thread

@@ -6,75 +6,60 @@ features. Rows of a table are in any order, so rows of one query are brought tog
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
-from gainful.data.identifiers import why_identifier
 from gainful.data.rows import Array, group_rows, query_of_rows
-from gainful.errors import (
-    DataError,
-    DataWarning,
-    FormatError,
-    GainfulError,
-    ParameterError,
-    UnknownNameError,
-    option,
-    plural,
-    wording,
-)
+from gainful.errors import DataError, FormatError, UnknownNameError, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
-from gainful.formats.ids import check_ids, integers_if_canonical, string_array
+from gainful.formats.ids import check_ids, integers_if_canonical
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import Sidecars, find_sidecars
-from gainful.formats.table.writer import METADATA, WELL_KNOWN
+from gainful.formats.table.columns import (
+    HEAD_ROWS,
+    SEPARATORS,
+    Column,
+    Columns,
+    Plan,
+    check_columns,
+    check_types,
+    columns_of_plan,
+    make_plan,
+    text_columns,
+    warn_of_identifiers,
+    with_weight_hint,
+)
+from gainful.formats.table.csv_text import (
+    NOT_A_NUMBER,
+    csv_decimals,
+    csv_head,
+    csv_options,
+    csv_reading,
+    csv_source,
+    csv_texts,
+    csv_types,
+)
+from gainful.formats.table.values import (
+    check_structure,
+    check_table,
+    cut,
+    decode,
+    ids_of,
+    is_text_type,
+    numbers_of,
+    numeric,
+    words_and_codes,
+)
 
 FILL_ROWS = 4096
-HEAD_ROWS = 1000  # by which columns are judged
-HEADER_BYTES = 1 << 16
-NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
-NOT_A_NUMBER = re.compile(r"In CSV column #(\d+): .*conversion error to double")
-ID_BYTES = 100  # of a text in Python
-FIELD_BYTES = 16  # of a number in a table and in the matrix
-MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
-OPTIONAL = ("doc_id", "weight")
-SEPARATORS = {"csv": ",", "tsv": "\t"}
-WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The column of each role; None to guess, False (document id, weight) for none.
-
-    ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
-    are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
-    False if something else says which rows belong together.
-    """
-
-    qid: str | None = None
-    grade: str | None = None
-    doc_id: str | bool | None = None
-    weight: str | bool | None = None
-    features: Sequence[str] | None = None
-    sep: str | None = None
-    header: bool = True
-    decimal: str = "."
-    needs_qid: bool = True
-
-    def between(self, kind: str) -> str:
-        """The character that separates the columns of a text file."""
-        return SEPARATORS[kind] if self.sep is None else WORDS.get(self.sep, self.sep)
 
 
 def read(
@@ -139,34 +124,6 @@ def columns(
         return columns_of_plan(schema, make_plan(schema, given, head), given)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its role (query, grade, document, weight, feature or ignored) and the reason for it."""
-
-    name: str
-    role: str
-    why: str
-
-
-def columns_of_plan(schema: pa.Schema, plan: Plan, wanted: Columns) -> list[Column]:
-    """The columns of a table in their order."""
-    called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
-    roles = {name: role for role, name in plan.roles.items() if name is not None}
-    found = []
-    for name in schema.names:
-        if name in roles:
-            given = getattr(wanted, roles[name]) == name
-            why = "named in the options" if given else f"called {name!r}"
-            found.append(Column(name, called[roles[name]], why))
-        elif name in plan.left_out:
-            found.append(Column(name, "ignored", plan.left_out[name]))
-        elif name in plan.features:
-            found.append(Column(name, "feature", "text, a category" if name in plan.texts else "numbers"))
-        else:
-            found.append(Column(name, "ignored", "not among the features named"))
-    return found
-
-
 @contextmanager
 def errors_of_file(path: PathLike, kind: str, wanted: Columns, read_again: Callable[[], Any]) -> Iterator[None]:
     """Turn errors of the block into errors of the file. ``read_again`` reads text on one thread, to find the line."""
@@ -210,61 +167,6 @@ def from_frame(
             f"give qid (here column {plan.roles['qid']!r}) or group (the number of rows of each query), not both"
         )
     return to_data(table, plan, wanted, merge, ids_are_text=False, group=group)
-
-
-def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
-    if wanted.header is not True:
-        wanted = _number_columns(wanted, kind)
-    for role in WELL_KNOWN:
-        value = getattr(wanted, role)
-        may_be_false = role in OPTIONAL and value is False
-        if not (value is None or isinstance(value, str) or may_be_false):
-            raise ParameterError.of("a table", role, "the name of a column", value)
-    if wanted.features is not None and (
-        isinstance(wanted.features, str) or not all(isinstance(name, str) for name in wanted.features)
-    ):
-        raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
-    if not isinstance(merge, bool):
-        raise ParameterError.of("a table", "merge", "True or False", merge)
-    if wanted.sep is not None:
-        _check_separator(wanted, kind)
-    if wanted.decimal != ".":
-        _check_decimal(wanted, kind)
-    return wanted
-
-
-def _number_columns(wanted: Columns, kind: str) -> Columns:
-    """The columns of a text file without names, which are given by number; the grade is in the first by default."""
-    if wanted.header is not False:
-        raise ParameterError.of("a table", "header", "True or False", wanted.header)
-    if kind not in SEPARATORS:
-        raise ParameterError(f"header is for CSV and TSV, not for {kind}; leave it out")
-
-    def name(column: Any) -> Any:
-        return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
-
-    features = [name(one) for one in wanted.features] if isinstance(wanted.features, (list, tuple)) else wanted.features
-    roles = {role: name(getattr(wanted, role)) for role in WELL_KNOWN}
-    return replace(wanted, **{**roles, "grade": roles["grade"] or "0", "features": features})
-
-
-def _check_decimal(wanted: Columns, kind: str) -> None:
-    if kind not in SEPARATORS:
-        raise ParameterError(f"decimal is for CSV and TSV, not for {kind}; leave it out")
-    if wanted.decimal != ",":
-        raise ParameterError.of("a table", "decimal", "'.' or ','", wanted.decimal)
-    if wanted.between(kind) == ",":
-        raise ParameterError(
-            f"a comma cannot be both the decimal sign and between columns; pass {option('sep', ';')} or another"
-        )
-
-
-def _check_separator(wanted: Columns, kind: str) -> None:
-    if kind not in SEPARATORS:
-        raise ParameterError(f"sep is for CSV and TSV, not for {kind}; leave it out")
-    between = wanted.between(kind) if isinstance(wanted.sep, str) else ""
-    if len(between) != 1 or not between.isascii() or between.isalnum() or between in '"\r\n.-':
-        raise ParameterError.of("a table", "sep", "one character such as ';' or 'tab'", wanted.sep)
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------
@@ -368,124 +270,7 @@ def _load_csv(
     return table, plan
 
 
-def csv_decimals(plan: Plan) -> dict[str, Any]:
-    """The types of a CSV file's columns: ids and features of text are texts, everything else is taken for decimals."""
-    return dict.fromkeys(plan.all_columns(), pa.float64()) | csv_texts(plan)
-
-
-def csv_types(inferred: pa.Schema, plan: Plan) -> dict[str, Any]:
-    """The types of columns of which some are not decimals, or an error if one is not numeric.
-
-    Arrow infers an integer from 0x1F; as decimals, such columns are refused.
-    """
-    check_types(inferred, plan)
-    others = {name: inferred.field(name).type for name in plan.all_columns()}
-    decimals = csv_decimals(plan)
-    return {name: decimals[name] if pa.types.is_integer(kind) else kind for name, kind in others.items()}
-
-
-def csv_head(path: PathLike, kind: str, wanted: Columns) -> pa.Table:
-    """The first rows with the types that Arrow infers; without a header, columns are named by their numbers."""
-    from pyarrow import csv
-
-    parse, convert = csv_options(kind, wanted, {})
-    reading = csv.ReadOptions(use_threads=False, autogenerate_column_names=not wanted.header)
-    with (
-        _other_separator_named(path, wanted.between(kind)),
-        csv_source(path) as source,
-        csv.open_csv(source, read_options=reading, parse_options=parse, convert_options=convert) as reader,
-    ):
-        first = next(iter(reader), None)
-        head = pa.Table.from_batches([] if first is None else [first.slice(0, HEAD_ROWS)], schema=reader.schema)
-    names = head.schema.names
-    if len(names) == 1:
-        _refuse_other_separator(names[0], wanted.between(kind))
-    return head if wanted.header else head.rename_columns([str(j) for j in range(len(names))])
-
-
-def csv_reading(names: list[str], wanted: Columns, **options: Any) -> Any:
-    """How to read the lines of a file with these columns."""
-    from pyarrow import csv
-
-    return csv.ReadOptions(column_names=None if wanted.header else names, **options)
-
-
-@contextmanager
-def _other_separator_named(path: PathLike, delimiter: str) -> Iterator[None]:
-    """Name the separator in use if the first line of the file is one column, and others are several."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        if "Expected 1 columns" in str(error):
-            with csv_source(path) as source:
-                first = source.read(HEADER_BYTES).split(b"\n")[0].decode("utf-8", "replace")
-            _refuse_other_separator(first.strip(), delimiter)
-        raise
-
-
-def _refuse_other_separator(header: str, delimiter: str) -> None:
-    """Raise if what looks like one column is several with another separator."""
-    found = max(";\t|,", key=header.count)
-    if found in header:
-        given, other = ("tab" if one == "\t" else one for one in (delimiter, found))
-        raise DataError(
-            f"the first line has no {given!r} between columns, but {other!r}: {_cut(header, 60)!r}; pass "
-            f"{option('sep', other)}"
-        )
-
-
-def csv_texts(plan: Plan) -> dict[str, Any]:
-    """The columns that are text whatever they look like: "007" is not 7."""
-    ids = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None]
-    return dict.fromkeys([*ids, *plan.texts], pa.string())
-
-
-def csv_options(kind: str, wanted: Columns, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:
-    """How to split lines, and how to convert fields; types that are not given are inferred."""
-    from pyarrow import csv
-
-    parse = csv.ParseOptions(delimiter=wanted.between(kind), newlines_in_values=True)
-    convert = csv.ConvertOptions(
-        column_types=types,
-        null_values=MISSING,
-        strings_can_be_null=False,
-        include_columns=only or [],
-        decimal_point=wanted.decimal,
-    )
-    return parse, convert
-
-
-def csv_source(path: PathLike, limit: MemoryLimit | None = None, delimiter: str = ",") -> Any:
-    """The decompressed text; with a limit, refused once its fields would take too much memory."""
-    kind = compression_of(path)
-    file = pa.OSFile(os.fspath(path), "rb")
-    source = file if kind is None else pa.CompressedInputStream(file, "gzip" if kind == "gz" else "zstd")
-    return source if limit is None else pa.PythonFile(_CountedText(source, limit, delimiter), mode="r")
-
-
-class _CountedText:
-    """A stream of text that counts its lines and fields."""
-
-    def __init__(self, source: Any, limit: MemoryLimit, delimiter: str):
-        self.source, self.limit, self.delimiter = source, limit, delimiter.encode()
-        self.lines = self.fields = self.bytes = 0
-
-    @property
-    def closed(self) -> bool:
-        return bool(self.source.closed)
-
-    def close(self) -> None:
-        self.source.close()
-
-    def read(self, size: int = -1) -> bytes:
-        raw: bytes = self.source.read(size)
-        lines = raw.count(b"\n")
-        self.lines, self.bytes = self.lines + lines, self.bytes + len(raw)
-        self.fields += lines + raw.count(self.delimiter)
-        self.limit.check(
-            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields), f"the first {plural(self.lines, 'row')}"
-        )
-        return raw
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def _readable_error(
@@ -493,11 +278,11 @@ def _readable_error(
 ) -> FormatError:
     packing = compression_of(path)
     if isinstance(error, MemoryError):
-        return FormatError(f"asks for more memory than there is: {_cut(reason(error))}", path=path)
+        return FormatError(f"asks for more memory than there is: {cut(reason(error))}", path=path)
     if kind in ("parquet", "arrow"):
-        return FormatError(f"is not {kind.capitalize()}: {_cut(reason(error))}", path=path)
+        return FormatError(f"is not {kind.capitalize()}: {cut(reason(error))}", path=path)
     if packing is not None and _is_damaged(path):
-        return FormatError(f"the {packing} file is damaged or cut short: {_cut(reason(error))}", path=path)
+        return FormatError(f"the {packing} file is damaged or cut short: {cut(reason(error))}", path=path)
     try:
         read_again()  # Arrow reports the row only when it reads on one thread
     except (pa.ArrowException, OSError) as again:
@@ -517,14 +302,10 @@ def _csv_problem(text: str, path: PathLike, kind: str, wanted: Columns) -> str:
         found = place[3].removeprefix("invalid value ")
         is_comma = wanted.decimal == "." and re.fullmatch(r"'[+-]?\d*,\d+'", found)
         hint = f"; pass {option('decimal', ',')} if the comma is a decimal sign" if is_comma else ""
-        return f"column {name!r} must be numeric, found {_cut(found, 60)}{hint}"
+        return f"column {name!r} must be numeric, found {cut(found, 60)}{hint}"
     if "straddl" in text:
         return "a row is longer than 1 MiB: a quote is not closed, or a value is too long"
-    return f"is not {kind.upper()}: {_cut(text)}"
-
-
-def _cut(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return f"is not {kind.upper()}: {cut(text)}"
 
 
 def _is_damaged(path: PathLike) -> bool:
@@ -550,33 +331,9 @@ def _as_table(frame: Any) -> pa.Table:
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise DataError(f"the frame cannot be read as a table: {_cut(reason(error))}") from None
+        raise DataError(f"the frame cannot be read as a table: {cut(reason(error))}") from None
     hint = "; call .collect() first" if hasattr(frame, "collect") else ""
     raise DataError(f"a pandas, polars or Arrow frame is needed, was {type(frame).__name__}{hint}")
-
-
-# -- checks ------------------------------------------------------------------------------------------------------------
-
-
-def check_types(schema: pa.Schema, plan: Plan) -> int:
-    """Refuse columns of the wrong type before any is read. Returns the bytes of a row in the table and the matrix."""
-    for name in plan.features:
-        if name not in plan.texts:
-            numeric(pa.chunked_array([], type=_plain_type(schema, name)), name)
-    for role in ("grade", "weight"):
-        if plan.roles[role] is not None:
-            numeric(pa.chunked_array([], type=_plain_type(schema, plan.roles[role])), plan.roles[role])
-    n_ids = sum(plan.roles[role] is not None for role in ("qid", "doc_id"))
-    return ID_BYTES * n_ids + sum(_field_bytes(_plain_type(schema, name)) for name in plan.features)
-
-
-def _plain_type(schema: pa.Schema, name: str) -> pa.DataType:
-    kind = schema.field(name).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _field_bytes(kind: pa.DataType) -> int:
-    return FIELD_BYTES // 2 if pa.types.is_float32(kind) else FIELD_BYTES
 
 
 def check_rows(n_rows: int, row_bytes: int, limit: MemoryLimit) -> None:
@@ -586,119 +343,7 @@ def check_rows(n_rows: int, row_bytes: int, limit: MemoryLimit) -> None:
     limit.check(n_rows * row_bytes, f"a table of {plural(n_rows, 'row')}")
 
 
-def text_columns(schema: pa.Schema, plan: Plan) -> list[str]:
-    """The columns of ids and features that hold text."""
-    names = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None] + [*plan.texts]
-    return [name for name in names if is_text_type(schema.field(name).type)]
-
-
-def check_table(table: pa.Table | pa.RecordBatch) -> None:
-    """Check every offset, index and text of a table from a file: a wrong one would make Arrow read outside it."""
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        with _errors_of_column(name):
-            column.validate(full=True)
-
-
-def check_structure(table: Any, what: str) -> None:
-    """Check the lengths of a table's columns and buffers, not their values."""
-    try:
-        table.validate()
-    except pa.ArrowException as error:
-        raise DataError(f"{what} is not a valid Arrow table: {_cut(reason(error))}") from None
-
-
-@contextmanager
-def _errors_of_column(name: str) -> Iterator[None]:
-    """Name the column in errors of Arrow and NumPy."""
-    try:
-        yield
-    except GainfulError:
-        raise
-    except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError) as error:
-        if "UTF8" in str(error) or isinstance(error, UnicodeDecodeError):
-            raise DataError(f"column {name!r} holds text that is not UTF-8") from None
-        raise DataError(f"column {name!r} is damaged or of an unknown kind: {_cut(reason(error))}") from None
-
-
 # -- table to ranking data ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The roles of a table's columns, by their names and the writer's notes."""
-
-    roles: dict[str, Any]
-    features: list[str]
-    feature_names: list[str] | None
-    sparse: bool
-    noted_dtype: str | None
-    texts: frozenset[str] = frozenset()  # the features that hold text
-    left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
-
-    def all_columns(self) -> list[str]:
-        """All columns that are read."""
-        return [name for name in self.roles.values() if name is not None] + self.features
-
-
-def make_plan(
-    schema: pa.Schema, wanted: Columns, head: pa.Table | None = None, left_out: dict[str, str] | None = None
-) -> Plan:
-    """The roles of a table's columns; ``head`` is its first rows, by which identifiers and text are recognised.
-
-    ``left_out`` are the identifiers, if another file of the same kind has settled them.
-    """
-    names = schema.names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"there are two columns named {twice!r}; names must differ")
-    notes = _notes(schema)
-    roles = _roles(names, wanted, notes.get("roles", {}))
-    features = _feature_names(names, wanted, roles)
-    if wanted.features is not None or "roles" in notes or head is None:  # named by the user, or a file of ours
-        left_out = {}
-    elif left_out is None:
-        left_out = _identifiers(head, features, roles)
-    features = [name for name in features if name not in left_out]
-    texts = frozenset(name for name in features if _is_text(schema, head, name))
-    numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
-    unnamed = numbered or not wanted.header
-    is_sparse = notes.get("sparse") is True
-    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out)
-
-
-def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
-    """The features that look like identifiers, with the reason."""
-    query = roles["qid"]
-    several = query is not None and head.num_rows > 0 and len(head.column(query).unique()) > 1
-    found = {name: why_identifier(name, _first_values(head, name), several) for name in features}
-    return {name: why for name, why in found.items() if why is not None}
-
-
-def _first_values(head: pa.Table, name: str) -> Array:
-    """Texts as objects, whole numbers as floats; anything else is not looked at and returned as nothing."""
-    column = _decode(head, name)
-    if is_text_type(column.type):
-        if _are_numbers(column.to_pylist()):
-            return np.empty(0)
-        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return numeric(column, name).astype(np.float64)
-    return np.empty(0)
-
-
-def _is_text(schema: pa.Schema, head: pa.Table | None, name: str) -> bool:
-    """Whether a column holds text. In a text file, which has no types, most of the first values must not be numbers."""
-    if is_text_type(_plain_type(schema, name)):
-        return True
-    if head is None or not is_text_type(_plain_type(head.schema, name)):
-        return False
-    return not _are_numbers(head.column(name).to_pylist())
-
-
-def _are_numbers(words: list[str | None]) -> bool:
-    """Whether most texts are numbers: then the others are mistakes."""
-    known = [word for word in words if word is not None and word not in MISSING]
-    return 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
 
 
 def to_data(
@@ -757,19 +402,6 @@ def to_data(
         raise with_weight_hint(error, roles, wanted) from None
 
 
-def warn_of_identifiers(plan: Plan) -> None:
-    """Warn of the columns that are left out."""
-    one = len(plan.left_out) == 1
-    columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
-    keep = wording("features=[…]", "--read features=…")
-    warnings.warn(
-        f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
-        f"{_cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
-        DataWarning,
-        stacklevel=2,
-    )
-
-
 def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -> RankingData:
     """The data with the weights beside its file; sizes that contradict its query column are refused."""
     if roles["qid"] is not None:
@@ -786,198 +418,13 @@ def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -
     return data.replace(query_weights=weights)
 
 
-def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
-    """The error, with advice if a feature was mistaken for weights."""
-    if "sample_weight differs" in str(error) and wanted.weight is None:
-        return DataError(
-            f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
-            "a feature"
-        )
-    return error
-
-
-def _notes(schema: pa.Schema) -> dict[str, Any]:
-    """The writer's notes in the schema; empty if they are not ours or damaged."""
-    try:
-        notes = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(notes, dict) or not isinstance(notes.get("roles", {}), dict):
-        return {}
-    return notes
-
-
-def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str, Any]:
-    """The column of each role: as requested, as noted by the writer, or by a well-known name."""
-    roles: dict[str, Any] = {}
-    for role, known in WELL_KNOWN.items():
-        given = getattr(wanted, role)
-        if given is False:
-            roles[role] = None
-        elif given is not None:
-            if given not in names:
-                raise UnknownNameError.among(f"column ({role})", given, names)
-            roles[role] = given
-        elif noted.get("qid") in names and noted.get("grade") in names:
-            roles[role] = noted[role] if noted.get(role) in names else None
-        else:
-            roles[role] = _guess(role, known, names, wanted)
-    taken = [name for name in roles.values() if name is not None]
-    twice = next((name for name in taken if taken.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"column {twice!r} has two roles; query, grade, document and weight need columns of their own")
-    return roles
-
-
-def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns) -> str | None:
-    claimed = {getattr(wanted, other) for other in WELL_KNOWN} | set(wanted.features or ())
-    found = [name for name in names if name.lower() in known and name not in claimed]
-    if len(found) == 1:
-        return found[0]
-    if not found and (role in OPTIONAL or (role == "qid" and not wanted.needs_qid)):
-        return None
-    columns = _cut(", ".join(names))
-    if found:
-        hint = f" or {option(role, False)}" if role in OPTIONAL else ""
-        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
-    hint = ""
-    if wanted.header and all(NUMBER.fullmatch(name) for name in names):
-        hint = f"; if the first line is a row, pass {option('header', False)}"
-    raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}{hint}")
-
-
-def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
-    taken = set(roles.values())
-    if wanted.features is None:
-        return [name for name in names if name not in taken]
-    for name in wanted.features:
-        if name not in names:
-            raise UnknownNameError.among("column (features)", name, names)
-        if name in taken:
-            raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
-    return list(wanted.features)
-
-
-def ids_of(
-    table: pa.Table,
-    name: str,
-    what: str,
-    is_text: bool,
-    refuse_empty: bool = False,
-    first_row: int = 0,
-    limit: MemoryLimit | None = None,
-) -> Array:
-    """A column of ids; ``first_row`` is the number of the first one, for the messages."""
-    column = table.column(name)
-    if is_text_type(_plain_type(table.schema, name)):
-        words, codes = _words(column, name, few=refuse_empty)
-        check_ids(words, f"{what} in column {name!r}")
-        if refuse_empty:
-            is_missing = np.array([word is None or (is_text and word == "") for word in words])[codes]
-            if is_missing.any():
-                raise _missing_error(what, name, first_row + int(np.argmax(is_missing)))
-        texts = string_array(["" if word is None else word for word in words])
-        if limit is not None:
-            limit.check(len(codes) * texts.dtype.itemsize, f"the {what}s")
-        return texts[codes]
-    column = _decode(table, name)
-    if column.null_count:
-        raise _missing_error(what, name, first_row + _first_null(column))
-    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-        raise DataError(f"column {name!r} cannot hold {what}s: it holds {_in_words(column.type)}")
-    with _errors_of_column(name):
-        ids = np.asarray(column.to_numpy())
-    return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
-
-
-def _words(column: Any, name: str, few: bool) -> tuple[list[str | None], Array]:
-    """Texts, the last of them None, and which of them each row holds; ``few`` if many rows hold the same."""
-    with _errors_of_column(name):
-        if not pa.types.is_dictionary(column.type):
-            if not few:
-                return [*column.to_pylist(), None], np.arange(len(column))
-            if _is_view(column.type):
-                column = column.cast(pa.large_string())
-            column = column.dictionary_encode(null_encoding="encode")
-        chunks = column.unify_dictionaries().chunks  # all with the same dictionary
-        words = chunks[0].dictionary.to_pylist() if chunks else []
-        codes = [chunk.indices.cast(pa.int64()).fill_null(len(words)).to_numpy() for chunk in chunks]
-        return [*words, None], np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
-
-
-def is_text_type(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text."""
-    if pa.types.is_dictionary(kind):
-        return is_text_type(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind))
-
-
-def _missing_error(what: str, name: str, row: int) -> DataError:
-    return DataError(f"the {what} of row {row} is missing (column {name!r}, from row 0)")
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return hasattr(pa.types, "is_string_view") and bool(pa.types.is_string_view(kind))
-
-
-def _first_null(column: Any) -> int:
-    return int(pc.index(pc.is_null(column), True).as_py())
-
-
-def numbers_of(table: pa.Table, name: str, what: str, first_row: int = 0) -> Array:
-    """A column of numbers, none of them missing."""
-    column = _decode(table, name)
-    if column.null_count:
-        raise _missing_error(what, name, first_row + _first_null(column))
-    return numeric(column, name)
-
-
-def _decode(table: pa.Table, name: str) -> Any:
-    column = table.column(name)
-    with _errors_of_column(name):
-        return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def numeric(column: Any, name: str) -> Array:
-    """A column as a NumPy array of numbers, with nulls as NaN."""
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.uint8())
-    elif pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataError(
-            f"column {name!r} must be numeric, but holds {_in_words(kind)}; drop it, encode it, or name the features"
-        )
-    with _errors_of_column(name):
-        if column.null_count and not pa.types.is_floating(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        return np.asarray(column.to_numpy())
-
-
-def _in_words(kind: pa.DataType) -> str:
-    """What a column holds, for people who do not know Arrow's types."""
-    is_a = pa.types
-    if is_text_type(kind):
-        return "text"
-    if is_a.is_temporal(kind):
-        return "dates or times"
-    if is_a.is_binary(kind) or is_a.is_large_binary(kind):
-        return "bytes, or text that is not UTF-8"
-    if is_a.is_nested(kind):
-        return "lists or records"
-    return "nothing" if is_a.is_null(kind) else str(kind)
-
-
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Categories | None]:
     """The features, (n_rows, n_features), and their categories; float32 if all are, unless a type is given."""
     n_rows = table.num_rows
     columns: list[Array] = []
     categories: list[tuple[str, ...] | None] = []
     for name in plan.features:
-        words, values = _words_of(table, name) if name in plan.texts else (None, numeric(_decode(table, name), name))
+        words, values = _words_of(table, name) if name in plan.texts else (None, numeric(decode(table, name), name))
         categories.append(words)
         columns.append(values)
     if dtype is None:
@@ -997,7 +444,7 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Cate
 
 def _words_of(table: pa.Table, name: str) -> tuple[tuple[str, ...], Array]:
     """The words of a column of text, and their numbers; an empty text is missing."""
-    words, codes = _words(table.column(name), name, few=True)
+    words, codes = words_and_codes(table.column(name), name, few=True)
     check_ids(words, f"text in column {name!r}")
     return encode_words([word or None for word in words], codes)
 

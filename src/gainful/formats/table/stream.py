@@ -22,33 +22,34 @@ from gainful.formats.files import forget_pages
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import Sidecars, find_sidecars
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
-from gainful.formats.table.reader import (
-    NOT_A_NUMBER,
+from gainful.formats.table.columns import (
     SEPARATORS,
     Columns,
     Plan,
-    arrow_batches,
     check_columns,
-    check_table,
     check_types,
+    make_plan,
+    warn_of_identifiers,
+    with_weight_hint,
+)
+from gainful.formats.table.csv_text import (
+    NOT_A_NUMBER,
     csv_decimals,
     csv_head,
     csv_options,
     csv_reading,
     csv_source,
     csv_texts,
+)
+from gainful.formats.table.reader import (
+    arrow_batches,
     errors_of_file,
-    ids_of,
-    is_text_type,
-    make_plan,
     matrix_of,
-    numbers_of,
     open_arrow,
     read_schema,
     split_query_message,
-    warn_of_identifiers,
-    with_weight_hint,
 )
+from gainful.formats.table.values import check_table, ids_of, is_text_type, numbers_of
 
 CSV_CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # read ahead per Parquet column
