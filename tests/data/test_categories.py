@@ -284,3 +284,11 @@ def test_exports(frame, model, tmp_path):
     for to in ("elasticsearch", "solr"):
         with pytest.raises(gainful.GainfulError, match="it has splits by category, the format only thresholds"):
             gainful.export(model, tmp_path / "m", to=to)
+
+
+def test_numbers_written_as_text_are_pointed_out():
+    frame = pd.DataFrame({"qid": [1] * 8, "grade": [0, 1] * 4, "price": ["1.5", "2", "3", "2"] * 2})
+    with pytest.warns(gainful.DataWarning, match="column 'price' holds numbers written as text, and is read as a cat"):
+        assert gainful.from_frame(frame).categories == (("1.5", "2", "3"),)
+    declared = frame.assign(price=frame["price"].astype("category"))
+    assert gainful.from_frame(declared).categories == (("1.5", "2", "3"),)

@@ -171,6 +171,7 @@ class Plan:
     noted_dtype: str | None
     texts: frozenset[str] = frozenset()  # the features that hold text
     left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
+    digits: tuple[str, ...] = ()  # the features of text that hold numbers
 
     def all_columns(self) -> list[str]:
         """All columns that are read."""
@@ -200,7 +201,8 @@ def make_plan(
     numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
     unnamed = numbered or not wanted.header
     is_sparse = notes.get("sparse") is True
-    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out)
+    digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
+    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out, digits)
 
 
 def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
@@ -232,23 +234,39 @@ def _is_text(schema: pa.Schema, head: pa.Table | None, name: str) -> bool:
     return not _are_numbers(head.column(name).to_pylist())
 
 
+def _holds_digits(head: pa.Table, name: str) -> bool:
+    """Whether a column of text, which was not declared a category, holds numbers."""
+    column = head.column(name)
+    return (
+        not pa.types.is_dictionary(column.type) and column.null_count < len(column) and _are_numbers(column.to_pylist())
+    )
+
+
 def _are_numbers(words: list[str | None]) -> bool:
     """Whether most texts are numbers: then the others are mistakes."""
     known = [word for word in words if word is not None and word not in MISSING]
     return 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
 
 
-def warn_of_identifiers(plan: Plan) -> None:
-    """Warn of the columns that are left out."""
-    one = len(plan.left_out) == 1
-    columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
-    keep = wording("features=[…]", "--read features=…")
-    warnings.warn(
-        f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
-        f"{cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
-        DataWarning,
-        stacklevel=2,
-    )
+def warn_of_columns(plan: Plan) -> None:
+    """Warn of columns that are left out, and of numbers that are read as text."""
+    if plan.left_out:
+        one = len(plan.left_out) == 1
+        columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
+        keep = wording("features=[…]", "--read features=…")
+        warnings.warn(
+            f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
+            f"{cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
+            DataWarning,
+            stacklevel=2,
+        )
+    if plan.digits:
+        warnings.warn(
+            f"column {plan.digits[0]!r} holds numbers written as text, and is read as a category; turn it into numbers "
+            "if it is an amount",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:

@@ -34,7 +34,7 @@ from gainful.formats.table.columns import (
     columns_of_plan,
     make_plan,
     text_columns,
-    warn_of_identifiers,
+    warn_of_columns,
     with_weight_hint,
 )
 from gainful.formats.table.csv_text import (
@@ -372,8 +372,7 @@ def to_data(
         qid = query_of_rows(None, group, table.num_rows)
     if not merge:
         _refuse_split_query(qid)
-    if plan.left_out:
-        warn_of_identifiers(plan)
+    warn_of_columns(plan)
     X, categories = matrix_of(table, plan)
     doc_ids = None
     if roles["doc_id"] is not None:
@@ -435,7 +434,7 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Cate
         stop = min(start + FILL_ROWS, n_rows)
         for j, column in enumerate(columns):
             X[start:stop, j] = column[start:stop]
-    if plan.sparse:
+    if plan.sparse and not plan.texts:
         from scipy import sparse
 
         X = sparse.csr_matrix(X)

@@ -29,7 +29,7 @@ from gainful.formats.table.columns import (
     check_columns,
     check_types,
     make_plan,
-    warn_of_identifiers,
+    warn_of_columns,
     with_weight_hint,
 )
 from gainful.formats.table.csv_text import (
@@ -96,8 +96,7 @@ class TableSource(Source):
         self.plans: list[tuple[Plan, Layout]] = []
         for path in self.paths:
             self.plans.append(self._plan(path))
-        if self.plans[0][0].left_out:
-            warn_of_identifiers(self.plans[0][0])
+        warn_of_columns(self.plans[0][0])
         layouts = [layout for _, layout in self.plans]
         self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
         self.first_rows: list[int] = []
