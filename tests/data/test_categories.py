@@ -292,3 +292,20 @@ def test_numbers_written_as_text_are_pointed_out():
         assert gainful.from_frame(frame).categories == (("1.5", "2", "3"),)
     declared = frame.assign(price=frame["price"].astype("category"))
     assert gainful.from_frame(declared).categories == (("1.5", "2", "3"),)
+
+
+def test_blends_take_text_if_their_members_do(frame, tmp_path):
+    small = "n_trees=5:n_leaves=4:n_jobs=1"
+    blend = gainful.Blend([f"lambdamart:{small}", f"tree-regression:{small}"], folds=2, n_jobs=1)
+    blend.fit(frame[NAMES], frame["grade"], qid=frame["qid"])
+    gainful.save(blend, tmp_path / "b.gainful")
+    few = frame[NAMES].head(6).assign(brand=["new", *BRANDS, "acme"])
+    codes = np.column_stack([few["price"], [np.nan, 0, 1, 2, 3, 0], few["age"]])
+    for one in (blend, gainful.load(tmp_path / "b.gainful")):
+        assert one.predict(few).tolist() == blend.predict(codes).tolist()
+    with pytest.raises(
+        gainful.GainfulError, match="feature 'brand' of X holds text, which RegressionRanker cannot use"
+    ):
+        gainful.Blend(["regression", f"lambdamart:{small}"], folds=2, n_jobs=1).fit(
+            frame[NAMES], frame["grade"], qid=frame["qid"]
+        )
