@@ -1,6 +1,6 @@
 """Reading LETOR text: time against scikit-learn's loader, peak memory against the resulting arrays. Converting it to
-binary: time and peak memory against reading and writing the whole file. What it costs to check tables and .gnf, and to
-read text without rows.
+binary: time and peak memory against reading and writing the whole file. Reading CSV and JSON Lines beside PyArrow and
+polars. What it costs to check tables and .gnf, and to read text without rows.
 
 The file resembles MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
 few of them tiny. Both readers must give the same values, to the last bit.
@@ -14,9 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import polars
+from pyarrow import csv as arrow_csv
+from pyarrow import json as arrow_json
 from sklearn.datasets import load_svmlight_file
 
 from gainful.data.synthetic import make_artificial
@@ -178,7 +182,40 @@ def interleaved(one: Callable[[], object], other: Callable[[], object], repeat: 
     return min(times[0]), min(times[1])
 
 
+def table_rows(folder: Path) -> Iterator[Row]:
+    """CSV and JSON Lines as ranking data, against what PyArrow and polars need for the same matrix."""
+    data = make_artificial(600, n_docs=100, n_features=50, seed=0)
+    names = ["qid", "grade", *(f"f{j + 1}" for j in range(data.n_features))]
+    for suffix, by_arrow, by_polars in (
+        (".csv", lambda path: arrow_csv.read_csv(path), lambda path: polars.read_csv(path)),
+        (".jsonl", lambda path: arrow_json.read_json(path), lambda path: polars.read_ndjson(path)),
+    ):
+        path = folder / f"table{suffix}"
+        write(data, path)
+        for peer, load in (
+            ("PyArrow", lambda p=path, f=by_arrow: _stack(f(p))),
+            ("polars", lambda p=path, f=by_polars: f(p).select(names).to_numpy()),
+        ):
+            assert np.array_equal(load()[:, -data.n_features :], read(path).X)
+            ours, theirs = interleaved(lambda p=path: read(p), load)  # type: ignore[misc]
+            yield Row(
+                subject=f"read {suffix}, {data.n_rows:,} × {data.n_features}",
+                measure="processor time",
+                ours=ours,
+                peer=f"{peer}, as a matrix",
+                theirs=theirs,
+                unit="s",
+                notes={"MB": path.stat().st_size / 1e6},
+            )
+
+
+def _stack(table: Any) -> Any:
+    return np.column_stack([column.to_numpy() for column in table.columns])
+
+
 def rows() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield from table_rows(Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         for suffix in (".arrow", ".parquet"):
             yield checks_row(Path(folder), suffix, wanted=1 / 1.3)

@@ -17,7 +17,7 @@ from gainful.formats.convert import convert, iter_blocks
 
 MOST_CELLS = 1 << 20  # of a matrix that is compared value by value
 WAYS = ["read", "read", "blocks", "convert", "rewrite"]
-REWRITE_AS = [".gnf", ".txt", ".csv", ".parquet", ".arrow", ".txt.gz"]
+REWRITE_AS = [".gnf", ".txt", ".csv", ".parquet", ".arrow", ".txt.gz", ".jsonl"]
 
 
 def use_options(rng: Random, whole: bool, rows: Rows, **read: Any) -> dict[str, Any]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from fuzz import arrays, arrow, binary, checkpoints, csv, letor, models, parquet, scores, server, stores
+from fuzz import (
+    arrays,
+    arrow,
+    binary,
+    checkpoints,
+    csv,
+    json_lines,
+    letor,
+    models,
+    parquet,
+    scores,
+    server,
+    sidecars,
+    stores,
+)
 from fuzz.cases import Target
 
 TARGETS: dict[str, Target] = {
     "letor": letor.PLAIN,
     "letor-gz": letor.COMPRESSED,
     "csv": csv.TARGET,
+    "jsonl": json_lines.TARGET,
+    "sidecars": sidecars.TARGET,
     "parquet": parquet.TARGET,
     "arrow": arrow.TARGET,
     "gnf": binary.TARGET,

@@ -33,9 +33,9 @@ from gainful.explanation.explain import explain as explain
 from gainful.explanation.explain import explain_pair as explain_pair
 from gainful.exports import Exported as Exported
 from gainful.exports import export as export
-from gainful.formats import read as read
 from gainful.formats import write as write
 from gainful.formats.table.reader import from_frame as from_frame
+from gainful.inputs.reading import read as read
 from gainful.inputs.shards import open_shards as open_shards
 from gainful.losses import LOSSES as LOSSES
 from gainful.losses import Loss as Loss

@@ -195,7 +195,7 @@ def test_compare_refuses_bad_requests(capsys, folder, arguments, message):
 
 def test_compare_refuses_bad_places(capsys, folder, tmp_path):
     assert "no such file" in refused(capsys, "compare", folder / "absent.txt")
-    assert "no train file" in refused(capsys, "compare", tmp_path)
+    assert "the folder holds no data files" in refused(capsys, "compare", tmp_path)
     assert "leave out --test" in refused(capsys, "compare", folder, "--test", folder / "test.txt")
 
 

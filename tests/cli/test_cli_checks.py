@@ -38,13 +38,17 @@ def home(tmp_path_factory):
 def test_info_names_columns_and_findings(capsys, home):
     code, out, err = call(capsys, "data", "info", home / "shop.csv", "--read", "qid=search")
     assert code == 0
-    assert err == ""
+    assert (
+        "warning: 2 columns that look like identifiers or row numbers are left out: Unnamed: 0, product_id; to" in err
+    )
+    assert "name all features with --read features=…" in err
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "query column search" in lines
-    assert "grade column label" in lines
-    assert "document column doc" in lines
-    assert "feature columns Unnamed: 0, product_id, a, b, copy" in lines
-    assert any(line.startswith("warning 2 of 5 features (Unnamed: 0, product_id) look like ident") for line in lines)
+    assert "column role why" in lines
+    assert "search query named in the options" in lines
+    assert "label grade called 'label'" in lines
+    assert "doc document called 'doc'" in lines
+    assert "product_id ignored named like an identifier" in lines
+    assert "a feature numbers" in lines
     assert any(line.startswith("warning 1 feature repeats another in every row (copy = a)") for line in lines)
 
 
@@ -53,12 +57,15 @@ def test_info_as_json(capsys, home):
     code, out, _ = call(capsys, "data", "info", home / "shop.csv", *options)
     assert code == 0
     told = json.loads(out)
-    assert told["columns"] == {
-        "query": ["search"],
-        "grade": ["label"],
-        "document": ["doc"],
-        "feature": ["product_id", "a"],
-        "unused": ["Unnamed: 0", "b", "copy"],
+    assert {column["name"]: column["role"] for column in told["columns"]} == {
+        "Unnamed: 0": "ignored",
+        "search": "query",
+        "product_id": "feature",
+        "doc": "document",
+        "label": "grade",
+        "a": "feature",
+        "b": "ignored",
+        "copy": "ignored",
     }
     (found,) = told["findings"]
     assert (found["code"], found["features"]) == ("identifiers", ["product_id"])
@@ -70,11 +77,10 @@ def test_info_as_json(capsys, home):
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "tsv"])
 def test_columns_of_other_tables(capsys, home, tmp_path, suffix):
     path = tmp_path / f"shop.{suffix}"
-    gainful.write(gainful.read(home / "shop.csv", qid="search"), path)
+    gainful.write(gainful.read(home / "shop.csv", qid="search", features=["a", "b", "copy"]), path)
     _, out, _ = call(capsys, "data", "info", path, "--json")
-    columns = json.loads(out)["columns"]
-    assert columns["feature"] == ["Unnamed: 0", "product_id", "a", "b", "copy"]
-    assert set(columns) == {"query", "grade", "document", "feature"}
+    roles = [column["role"] for column in json.loads(out)["columns"]]
+    assert roles == ["query", "grade", "document", "feature", "feature", "feature"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,8 @@ def test_each_finding_is_reported_once(capsys, home, tmp_path, command):
     )
     assert code == 0
     told = [line for line in err.splitlines() if line.startswith("warning: ")]
-    assert told[0].startswith(
+    assert told[0].startswith("warning: 2 columns that look like identifiers or row numbers are left out")
+    assert told[1].startswith(
         "warning: every query has one row, so there is nothing to rank; check which column is the query (--read qid=…)"
     )
     assert len(told) == len(set(told)) == 3

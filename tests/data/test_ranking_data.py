@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import gainful
 from gainful import DataError, RankingData
 
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=40)
@@ -245,9 +247,10 @@ def test_nullable_pandas_integers_become_missing():
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
-def test_a_text_column_is_refused_by_name(kind):
-    with pytest.raises(DataError, match="column 'title' of X must be numeric"):
-        RankingData.from_rows(kind({"title": ["a", "b"], "x": [1, 2]}), [0, 1], [1, 1])
+def test_a_column_of_dates_is_refused_by_name(kind):
+    dates = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+    with pytest.raises(DataError, match="column 'day' of X must be numeric"):
+        RankingData.from_rows(kind({"day": dates, "x": [1, 2]}), [0, 1], [1, 1])
 
 
 def test_float32_frames_stay_float32():
@@ -300,3 +303,60 @@ def test_large_grades_and_wide_sparse_data_are_described():
 def test_odd_arguments_are_refused_in_words(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+# -- group sizes -------------------------------------------------------------------------------------------------------
+
+
+def test_group_sizes_stand_for_query_ids():
+    X, y = np.arange(10.0).reshape(5, 2), [0, 1, 2, 0, 1]
+    data = RankingData.from_rows(X, y, group=[2, 3])
+    assert data.equals(RankingData.from_rows(X, y, [0, 0, 1, 1, 1]))
+    assert RankingData.from_rows(X, y, group=pd.Series([2.0, 3.0])).equals(data)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": y})
+    assert gainful.from_frame(frame, group=[2, 3]).equals(data.replace(feature_names=("a", "b")))
+
+
+@pytest.mark.parametrize(
+    ("group", "told"),
+    [
+        ([2, 2], "the group sizes add up to 4, but there are 5 rows$"),
+        ([0, 0, 1, 1, 1], "entry 0 of group must be the size of a query, a whole number from 1, was 0"),
+        ([1, 1, 2, 2, 2], "the group sizes add up to 8, but there are 5 rows; query ids are given as qid"),
+        ([2.5, 2.5], "entry 0 of group must be the size of a query, a whole number from 1, was 2.5"),
+        ([np.nan, 5], "entry 0 of group must be the size of a query"),
+        ([[2, 3]], "group must have one dimension, had 2"),
+        (["two", "three"], "group sizes must be numbers"),
+    ],
+)
+def test_group_sizes_that_cannot_be(group, told):
+    X, y = np.zeros((5, 1)), np.zeros(5)
+    with pytest.raises(DataError, match=told):
+        RankingData.from_rows(X, y, group=group)
+
+
+def test_group_and_qid_together_are_refused():
+    X, y = np.zeros((5, 1)), np.zeros(5)
+    with pytest.raises(DataError, match=r"^give qid \(.*\) or group \(.*\), not both$"):
+        RankingData.from_rows(X, y, [1] * 5, group=[5])
+    with pytest.raises(DataError, match=r"^qid is missing; .* or the size of every query"):
+        RankingData.from_rows(X, y)
+    frame = pd.DataFrame({"qid": [1] * 5, "a": y, "label": y})
+    with pytest.raises(DataError, match=r"give qid .* or group .*, not both"):
+        gainful.from_frame(frame, qid="qid", group=[5])
+
+
+def test_rankers_take_group_sizes(parts):
+    train, valid, _ = parts
+    X, y, group, qid = train.X, train.y, train.counts, train.qid
+    by_group = gainful.ranker("lambdamart", n_trees=5, n_jobs=1)
+    by_group.fit(X, y, group=group, eval_set=(valid.X, valid.y, valid.counts))
+    by_id = gainful.ranker("lambdamart", n_trees=5, n_jobs=1).fit(X, y, qid=qid, eval_set=(valid.X, valid.y, valid.qid))
+    assert [row["validation"] for row in by_group.history_] == [row["validation"] for row in by_id.history_]
+    assert by_group.predict(X).tolist() == by_id.predict(X).tolist()
+    assert by_group.rank(X, group=group).tolist() == by_group.rank(X, qid=qid).tolist()
+    assert by_group.score(X, y, group=group) == by_group.score(X, y, qid=qid)
+    with pytest.raises(gainful.ParameterError, match="X is a RankingData, which brings its own"):
+        by_group.score(train, group=group)
+    with pytest.raises(gainful.ParameterError, match=r"eval_set of fit must be \(X, y, group\)"):
+        by_group.fit(X, y, group=group, eval_set=(X, y))

@@ -38,28 +38,28 @@ def read_json(path: PathLike, *, negate: bool = False) -> RankingData:
 
 @pytest.fixture(autouse=True)
 def json_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("gainful.formats.json_lines")
+    module: Any = ModuleType("gainful.formats.rows")
     module.read, module.open_writer = read_json, lambda path, data: JsonWriter(path)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(FORMATS, "json-lines", Format("json_lines", (".jsonl",)))
+    monkeypatch.setitem(FORMATS, "rows", Format("rows", (".rows",)))
 
 
 def test_it_is_written_read_and_converted(tmp_path: Path) -> None:
-    write(DATA, tmp_path / "a.jsonl")
-    assert read(tmp_path / "a.jsonl").equals(DATA)
-    assert np.array_equal(read(tmp_path / "a.jsonl", negate=True).X, -DATA.X)
-    convert(tmp_path / "a.jsonl", tmp_path / "b.gnf")
-    convert(tmp_path / "b.gnf", tmp_path / "c.jsonl")
-    assert (tmp_path / "c.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
-    convert(tmp_path / "b.gnf", tmp_path / "shards", to="json-lines", shard_rows=2)
+    write(DATA, tmp_path / "a.rows")
+    assert read(tmp_path / "a.rows").equals(DATA)
+    assert np.array_equal(read(tmp_path / "a.rows", negate=True).X, -DATA.X)
+    convert(tmp_path / "a.rows", tmp_path / "b.gnf")
+    convert(tmp_path / "b.gnf", tmp_path / "c.rows")
+    assert (tmp_path / "c.rows").read_bytes() == (tmp_path / "a.rows").read_bytes()
+    convert(tmp_path / "b.gnf", tmp_path / "shards", to="rows", shard_rows=2)
     assert open_shards(tmp_path / "shards").n_blocks == 3
     assert RankingData.concatenate(list(iter_blocks(tmp_path / "shards", rows=4))).equals(DATA)
 
 
 def test_what_it_does_not_have_is_reported(tmp_path: Path) -> None:
-    write(DATA, tmp_path / "a.jsonl")
-    assert columns_of(tmp_path / "a.jsonl") is None
+    write(DATA, tmp_path / "a.rows")
+    assert columns_of(tmp_path / "a.rows") is None
     with pytest.raises(UnknownNameError, match=r"read for this format has no option 'negat'.*did you mean 'negate'"):
-        list(iter_blocks(tmp_path / "a.jsonl", negat=True))
+        list(iter_blocks(tmp_path / "a.rows", negat=True))
     with pytest.raises(UnknownNameError, match="write for this format has no option 'zeros'"):
-        write(DATA, tmp_path / "b.jsonl", zeros=True)
+        write(DATA, tmp_path / "b.rows", zeros=True)

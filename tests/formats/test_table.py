@@ -16,6 +16,8 @@ from scipy import sparse
 from gainful.data.dataset import RankingData
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError
 from gainful.formats import read, write
+from gainful.formats.convert import iter_blocks
+from gainful.formats.table.columns import Columns, check_columns
 from gainful.formats.table.reader import from_frame
 from gainful.inputs.shards import open_shards
 
@@ -111,8 +113,6 @@ def test_a_feature_called_weight(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "held"),
     [
-        (pa.array(["a"], pa.large_string()), "text"),
-        (pa.array(["a"]), "text"),
         (pa.array([0], pa.timestamp("s")), "dates or times"),
         (pa.array([[1]]), "lists or records"),
         (pa.array([b"a"]), "bytes, or text that is not UTF-8"),
@@ -257,3 +257,38 @@ def test_foreign_metadata_is_ignored(tmp_path: Path) -> None:
     for note in (b"not json", b"[1]", b'{"roles": 3}', b'{"roles": {"qid": "gone"}, "sparse": 7}'):
         pq.write_table(table.replace_schema_metadata({b"gainful": note}), tmp_path / "a.parquet")
         assert read(tmp_path / "a.parquet").n_queries == 2
+
+
+# -- CSV as others write it --------------------------------------------------------------------------------------------
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = csv(tmp_path, 'qid;grade;a;b\n1;0;0,5;-1,25e1\n1;2;"1,5";7\n')
+    with pytest.raises(FormatError, match=r"the first line has no ',' between columns, but ';': .*; pass sep=';'"):
+        read(path)
+    with pytest.raises(FormatError, match="column 'a' must be numeric, found '0,5'; pass decimal=','"):
+        read(path, sep=";")
+    data = read(path, sep=";", decimal=",")
+    assert data.X.tolist() == [[0.5, -12.5], [1.5, 7]]
+    assert RankingData.concatenate(list(iter_blocks(path, sep=";", decimal=","))).equals(data)
+    for options, told in (
+        ({"decimal": ","}, "a comma cannot be both the decimal sign and between columns; pass sep=';' or another"),
+        ({"decimal": "x", "sep": ";"}, "decimal of a table must be '.' or ',', was 'x'"),
+        ({"header": "no"}, "header of a table must be True or False, was 'no'"),
+    ):
+        with pytest.raises(ParameterError, match=told):
+            read(path, **options)
+    with pytest.raises(ParameterError, match="header is for CSV and TSV, not for frame"):
+        check_columns(Columns(header=False), True)
+
+
+def test_quoted_fields(tmp_path: Path) -> None:
+    path = csv(
+        tmp_path, '"qid","grade","doc","a, or b"\n"x, y","1","he said ""no""","2.5"\n"x, y","0","two\nlines","3"\n'
+    )
+    data = read(path)
+    assert data.query_ids.tolist() == ["x, y"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.tolist() == ['he said "no"', "two\nlines"]
+    assert data.feature_names == ("a, or b",)
+    assert data.X.tolist() == [[2.5], [3]]

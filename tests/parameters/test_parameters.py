@@ -108,6 +108,11 @@ def test_capitals_dashes_and_underscores_do_not_count(name, found):
         ("n_estimators", "it is called 'n_trees' here"),
         ("min_child_samples", "it is called 'min_docs_in_leaf' here"),
         ("max_depth", "engine_params={'max_depth': …} passes it to LightGBM"),
+        ("num_leaves", "it is called 'n_leaves' here"),
+        ("eta", "it is called 'learning_rate' here"),
+        ("lambda_l2", "it is called 'l2' here"),
+        ("lambdarank_truncation_level", "it is called 'truncation' here"),
+        ("cat_features", "it is called 'categorical' here"),
     ],
 )
 def test_names_of_other_libraries_are_translated(name, told):
@@ -119,13 +124,31 @@ def test_names_of_other_libraries_are_translated(name, told):
 
 
 @pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("group", "give it to fit: fit(…, group=…)"),
+        ("eval_set", "give it to fit: fit(…, eval_set=…)"),
+        ("eval_group", "in fit, eval_set=(X, y, group) takes the group sizes"),
+        ("callbacks", "in fit, progress takes one function"),
+        ("verbose", "in fit, progress=print shows each iteration"),
+        ("init_score", "warm_start=True continues training from a model"),
+        ("depth", "engine_params={'max_depth': …} passes it to LightGBM"),
+        ("objective", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
+    ],
+)
+def test_parameters_that_are_keywords_of_fit(name, told):
+    with pytest.raises(TypeError, match=f"^LambdaMART has no parameter '{name}'; ") as raised:
+        gainful.LambdaMART(**{name: 1})
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("keyword", "told"),
     [
-        ("group", "qid takes the query id of each row"),
         ("groups", "it is called 'qid' here"),
         ("init_score", "warm_start=True continues training from a model"),
         ("callbacks", "progress takes one function"),
-        ("eval_group", "eval_set=(X, y, qid) takes the query ids"),
+        ("eval_group", "eval_set=(X, y, group) takes the group sizes"),
         ("sample_weights", "did you mean 'sample_weight'|it is called 'sample_weight' here"),
         ("early_stopping_rounds", "set early_stopping of LambdaMART instead"),
         ("n_trees", "set n_trees of LambdaMART instead"),

@@ -167,3 +167,9 @@ def test_docs_lists_every_route(tmp_path):
         links = re.findall(r'href="([a-z./]+)"', home + answer.text)
         assert {"docs", "openapi.json", "./"} <= set(links)
         assert all(client.get(f"/{link.removeprefix('./')}").status_code == 200 for link in links)
+
+
+def test_features_of_text_are_sent_as_text():
+    model = NAMED | {"feature_names": ["bm25", "brand"], "text_features": ["brand"]}
+    (request,) = read_all(["qid,bm25,brand\n1,0.5,acme\n1,2,\n"], model)
+    assert [one["features"] for one in request["queries"][0]["documents"]] == [[0.5, "acme"], [2, None]]

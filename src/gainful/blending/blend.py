@@ -84,6 +84,7 @@ class Candidate:
 class BlendedRanker(Ranker):
     """Base of rankers whose score is a weighted sum over models of other rankers."""
 
+    accepts_categories: ClassVar[bool] = True  # as for missing values
     accepts_missing: ClassVar[bool] = True  # each member says whether it does; a fitted blend, whether all do
     resumes: ClassVar[bool] = True
     validation_parameter: ClassVar[str] = "metric"

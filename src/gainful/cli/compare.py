@@ -136,15 +136,17 @@ def _refuse_useless_options(
 ) -> None:
     """Raise if an option that divides the data would change nothing."""
     from gainful.errors import ParameterError
+    from gainful.formats.layout import is_divided
 
+    divided = data is not None and data.is_dir() and is_divided(data)
     if test is not None or valid is not None:
         if data is None:
             raise ParameterError("--test and --valid need training data; name it first")
-        if data.is_dir():
+        if divided:
             raise ParameterError(f"{data} is a folder with its own test data; leave out --test and --valid")
     if sizes is None:
         return
-    if data is not None and data.is_dir():
+    if divided:
         raise ParameterError(f"{data} is a folder that is already divided; leave out --sizes")
     if test is not None or folds is not None:
         other = "--test" if test is not None else "--folds"

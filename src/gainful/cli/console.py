@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,15 @@ def key_value_table(rows: list[tuple[str, str]]) -> Table:
     table.add_column()
     for label, text in rows:
         table.add_row(Text(label), Text(text))  # Text: a path may look like markup
+    return table
+
+
+def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(title)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
     return table
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,30 +26,52 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Describe a data file: queries, documents, grades, features, missing values, likely mistakes."""
-    from gainful.cli.console import key_value_table, print_json, stdout
+    from gainful.cli.console import key_value_table, plain_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
     from gainful.data.checks import check_data
-    from gainful.formats import columns_of
 
     how = read_options(format, merge, read, memory_limit)
     rows = load_data(data, how)
-    description, findings, columns = rows.describe(), check_data(rows), columns_of(data, **how)
+    description, findings, columns = rows.describe(), check_data(rows), _columns(data, how)
     if json:
         print_json(
-            description.to_dict() | {"columns": columns, "findings": [finding.to_dict() for finding in findings]}
+            description.to_dict()
+            | {
+                "columns": None if columns is None else [asdict(column) for column in columns],
+                "findings": [finding.to_dict() for finding in findings],
+            }
         )
         return
     facts = description.rows() + [("warning", str(finding)) for finding in findings]
-    if columns is not None:
-        facts += [
-            (f"{role} column{'s' if len(names) > 1 else ''}", _join_names(names)) for role, names in columns.items()
-        ]
     stdout().print(key_value_table(facts))
+    if columns is not None:
+        stdout().print("")
+        stdout().print(plain_table(("column", "role", "why"), [astuple(column) for column in _shorten(columns)]))
 
 
-def _join_names(names: list[str], most: int = 40) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f", … and {more:,} more" if more > 0 else "")
+def _columns(path: Path, how: dict[str, Any]) -> Any:
+    """The columns of a table, or of the first of many; None for other formats."""
+    from gainful.formats import columns_of, name_without_suffix
+    from gainful.formats.shards import shard_files
+
+    first = shard_files(path, how.get("format"))[0]
+    options = {name: value for name, value in how.items() if name != "query_per_file"}
+    if how.get("query_per_file"):
+        options["query_id"] = name_without_suffix(first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said when the data was read
+        return columns_of(first, **options)
+
+
+def _shorten(columns: list[Any], most: int = 100) -> list[Any]:
+    """All columns that are not plain features, and the first of the features."""
+    more = len(columns) - most
+    if more <= 0:
+        return columns
+    features = [column for column in columns if column.role == "feature"]
+    hidden = {column.name for column in features[len(features) - more :]}
+    kept = [column for column in columns if column.name not in hidden]
+    return [*kept, replace(features[-1], name=f"… and {len(hidden):,} more")]
 
 
 @app.command("convert")

@@ -42,7 +42,7 @@ def distill(
     teacher = load_model(model)
     how = read_options(format, merge, read, memory_limit)
     parts = {
-        name: load_data(path, how, teacher.n_features_in_)
+        name: load_data(path, how, teacher)
         for name, path in {"data": data, "valid": valid, "test": test}.items()
         if path is not None
     }

@@ -44,7 +44,7 @@ def explain(
 
     fitted = load_model(model)
     fitted._check_fitted()
-    rows = load_data(data, read_options(format, merge, read, memory_limit), fitted.n_features_in_)
+    rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
     fitted._check_columns(rows.n_features, rows.feature_names)
     if pair is not None:
         places = [_row_of(rows, name, query) for name in pair]
@@ -185,5 +185,7 @@ def _close(table: Any, place: int, rest: float, n_rest: int) -> None:
         table.add_row(f"{n_rest} more", *[""] * (place - 1), f"{rest:+.6g}", style="dim")
 
 
-def _number(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.6g}"
+def _number(value: float | str | None) -> Any:
+    from rich.text import Text
+
+    return "missing" if value is None else Text(value) if isinstance(value, str) else f"{value:.6g}"

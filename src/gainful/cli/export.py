@@ -54,7 +54,7 @@ def export(
 
     fitted = load_model(model)
     how = read_options(None, False, read, memory_limit)
-    rows = None if check is None else load_data(check, how, fitted.n_features_in_)
+    rows = None if check is None else load_data(check, how, fitted)
     done = write(
         fitted, output, to=to, format=format, check_on=rows, name=name, feature_set=feature_set, store=store,
         missing=missing, engine_version=engine_version,

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gainful.cli.console import status, warn, watch_compilation
+from gainful.cli.console import show_warnings_as_lines, status, warn, watch_compilation
 from gainful.data.checks import check_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats import read
 from gainful.formats.files import check_readable
 from gainful.formats.letor.lines import read_number
+from gainful.formats.shards import is_many, named_features, shard_files
+from gainful.inputs.reading import read
 from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import split_outside_brackets
@@ -45,7 +46,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not name:
             raise ParameterError(f"an option of the format must be NAME=VALUE, was {setting!r}")
-        if "," in text and name != "sep":
+        if name == "features" or ("," in text and name not in ("sep", "decimal")):
             options[name] = parse_names(text)
         elif text.lower() in words:
             options[name] = words[text.lower()]
@@ -54,25 +55,35 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
     return options
 
 
-def load_data(path: Path, options: dict[str, Any], least_features: int | None = None) -> RankingData:
-    """Read a data file. Text without trailing zero features gets at least ``least_features``, those of a model."""
+def load_data(path: Path, options: dict[str, Any], model: Ranker | None = None) -> RankingData:
+    """Read a data file, for ``model`` if it is given.
+
+    Of a table, then, just its features are read. Text without trailing zero features gets those of the model.
+    """
     watch_compilation()
-    with status(f"reading {path}"):
-        data = read(path, **options)
-    if least_features is not None and data.feature_names is None and data.n_features < least_features:
-        data = data.with_n_features(least_features)
+    with status(f"reading {path}"), show_warnings_as_lines():
+        data = read(path, **options, **_features_of(model, path, options))
+    if model is not None and data.feature_names is None and data.n_features < model.n_features_in_:
+        data = data.with_n_features(model.n_features_in_)
     return data
 
 
-def open_data(
-    path: Path, options: dict[str, Any], least_features: int | None = None, cluster: str | None = None
-) -> Dataset:
+def open_data(path: Path, options: dict[str, Any], model: Ranker | None = None, cluster: str | None = None) -> Dataset:
     """Read a data file with :func:`load_data`; open a folder of shards, or data on a cluster, as blocks."""
-    if cluster is None and not path.is_dir():
-        return load_data(path, options, least_features)
+    if cluster is None and not is_many(path):
+        return load_data(path, options, model)
     watch_compilation()
-    with status(f"opening {path}"):
-        return open_shards(path, cluster=cluster, **options)
+    more = {} if cluster is not None else _features_of(model, path, options)
+    with status(f"opening {path}"), show_warnings_as_lines():
+        return open_shards(path, cluster=cluster, **options, **more)
+
+
+def _features_of(model: Ranker | None, path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The option that reads the features of a model from a table."""
+    if model is None:
+        return {}
+    format = options.get("format")
+    return named_features(model._trained_names(), shard_files(path, format)[0], format, options)
 
 
 def print_data_warnings(data: Dataset, valid: Dataset | None = None) -> None:

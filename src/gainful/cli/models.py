@@ -62,6 +62,7 @@ def train(
     from gainful.data.dataset import RankingData
     from gainful.formats.files import refuse_unwritable
     from gainful.formats.layout import align_features
+    from gainful.formats.shards import named_features, shard_files
     from gainful.rankers.model_file import save
     from gainful.training.checkpoint import Checkpoint
 
@@ -75,9 +76,13 @@ def train(
     if resume is not None:
         model._refuse_checkpoint()
     how = read_options(format, merge, read, memory_limit)
-    least = None if start is None else model.n_features_in_
+    known = None if start is None else model
     paths = {"data": data} if valid is None else {"data": data, "valid": valid}
-    parts = {name: open_data(path, how, least, cluster) for name, path in paths.items()}
+    parts: dict[str, Dataset] = {}
+    for name, path in paths.items():  # the training data first: validation data has its features
+        names = parts["data"].feature_names if parts else None
+        more = {} if cluster else named_features(names, shard_files(path, format)[0], format, how)
+        parts[name] = open_data(path, how | more, known, cluster)
     whole = {name: part for name, part in parts.items() if isinstance(part, RankingData)}
     if len(whole) == len(parts):  # shards keep their number of features
         parts |= align_features(whole)
@@ -136,7 +141,7 @@ def predict(
     if output is not None:
         refuse_unwritable(output)
     fitted = load_model(model)
-    rows = open_data(data, read_options(format, merge, read, memory_limit), fitted.n_features_in_, cluster)
+    rows = open_data(data, read_options(format, merge, read, memory_limit), fitted, cluster)
     blocks = scores_by_block(fitted, rows)
     texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
@@ -176,8 +181,7 @@ def evaluate(
 
     measures = parse_metrics(metrics, convention, relevant)
     fitted = load_model(model) if is_model(model) else None
-    width = None if fitted is None else fitted.n_features_in_
-    rows = open_data(data, read_options(format, merge, read, memory_limit), width, cluster)
+    rows = open_data(data, read_options(format, merge, read, memory_limit), fitted, cluster)
     names = headings(measures)
     if fitted is not None:
         found = values_of_model(fitted, rows, list(names))

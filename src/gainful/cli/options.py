@@ -10,7 +10,7 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="Format of the data: letor, parquet, arrow, csv or binary. Default: by suffix."),
+    typer.Option("--format", help="Format: letor, parquet, arrow, csv, tsv, jsonl or binary. Default: by suffix."),
 ]
 Merge = Annotated[
     bool, typer.Option("--merge", help="Merge the rows of a query id that appears again later in the file.")
@@ -29,8 +29,8 @@ Convention = Annotated[
 Relevant = Annotated[
     float | None, typer.Option("--relevant", help="Lowest grade that counts as relevant in p, map, mrr, wta and rbp.")
 ]
-Data = Annotated[Path, typer.Argument(help="Data file.", show_default=False)]
-DataOrShards = Annotated[Path, typer.Argument(help="Data file, or a folder of shards.", show_default=False)]
+Data = Annotated[Path, typer.Argument(help="Data file, or a folder or pattern of files.", show_default=False)]
+DataOrShards = Annotated[Path, typer.Argument(help="Data file, or a folder or pattern of shards.", show_default=False)]
 Cluster = Annotated[
     str | None,
     typer.Option(

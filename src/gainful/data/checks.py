@@ -10,7 +10,6 @@ Queries of weight 0 are ignored, as in training.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,28 +23,22 @@ import numpy as np
 from gainful.data.blocks import PerBlock
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import CODES
+from gainful.data.identifiers import LEAST_ROWS, MOSTLY, is_id_name, is_monotone, is_numbering
 from gainful.data.rows import Array, rows_of_queries
 from gainful.errors import DataWarning, ParameterError, RedundantFeaturesWarning, wording
 
 SAMPLE_ROWS = 4096
 SAMPLE_VALUES = 1 << 22  # in the dense sample of a sparse matrix; a wider matrix gives fewer rows
 SAMPLE_QUERIES = 64  # queries whose first and last rows are compared
-LEAST_ROWS = 12  # fewer rows than this fall into a pattern by chance
 BLOCK_ROWS = 1 << 15  # rows of a column read at once
 MANY_GRADES, MANY_FRACTIONS = (
     100,
     32,
 )  # more distinct grades (integers, fractions) than this are scores
 HIGH_GRADE = 31  # 2^g − 1 of a higher grade outweighs any number of lower ones
-MOSTLY = 0.9  # "nearly all"
-UNIQUE_ROWS = 10_000  # this many distinct integers are not a count or price
 SHARED_QUERIES = 20  # queries with the same id in training and validation data whose rows are compared
 NAMED = 3  # features named in a message
 
-ID_NAME = re.compile(
-    r"(?:.*[_\-. ])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)|(?:doc|document|query|row|product|item|user|url|u|q)id"
-    r"|index|row|row[_ ]?(?:number|num|no|index)|unnamed: ?\d+|level_\d|__index_level_\d+__"
-)
 REDUNDANT = ("constant-features", "duplicate-features")
 
 
@@ -91,9 +84,9 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     for name, given in (("data", data), ("valid", valid)):
         if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
+    if data.query_weights is not None and not data.query_weights.any():
+        return [Finding("no-weight", "all query weights are 0, so there is nothing to learn", "check the weights")]
     glance = _glance(data)
-    if glance is None:
-        return [Finding("no-weight", "every query has weight 0, so there is nothing to learn", "check the weights")]
     findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
     findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
@@ -197,19 +190,18 @@ class _CountedRows:
         return values if self.input_order is None else values[np.argsort(self.input_order)]
 
 
-def _glance(data: Dataset) -> _Glance | None:
-    """None if every query has weight 0."""
+def _glance(data: Dataset) -> _Glance:
     n = SAMPLE_ROWS
     if data.is_sparse:
         n = min(n, SAMPLE_VALUES // max(1, data.n_features))
         n = n if n >= LEAST_ROWS else 0  # too wide to check
     if data.whole is not None:
-        return _glance_of_block(data.whole, n)
+        found = _glance_of_block(data.whole, n)
+        assert found is not None  # at least one query counts
+        return found
     shares = np.diff(np.linspace(0, n, data.n_blocks + 1).astype(np.int64)).tolist()
     answers: list[_Glance | None] = data.map(_glance_of_block, PerBlock(tuple(shares)))
     parts = [part for part in answers if part is not None]
-    if not parts:
-        return None
     return _Glance(
         n_rows=sum(part.n_rows for part in parts),
         n_queries=sum(part.n_queries for part in parts),
@@ -322,7 +314,7 @@ def _leaks(seen: _Glance, found: Sequence[int]) -> Iterator[Finding]:
 def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> Iterator[Finding]:
     X = seen.X[:, columns]
     whole = columns[((np.floor(X) == X) | np.isnan(X)).all(axis=0)]
-    named = [j for j in whole if _is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
+    named = [j for j in whole if is_id_name(seen.name(j)) and len(np.unique(seen.X[:, j])) > 2]
     numbered = [] if seen.codes else _numbering(seen, data, np.setdiff1d(whole, named))
     if named or numbered:
         found = sorted({int(j) for j in (*named, *numbered)})
@@ -372,11 +364,6 @@ def _about(seen: _Glance, found: Iterable[int], code: str, message: str, advice:
     return Finding(code, text, advice, names)
 
 
-def _is_id_name(name: str) -> bool:
-    name = name.strip()
-    return ID_NAME.fullmatch(name) is not None or ID_NAME.fullmatch(name.lower()) is not None
-
-
 def _same(block: Array, row: Array) -> Array:
     """Which values equal those of a row; missing values equal each other."""
     return np.asarray((block == row) | ((block != block) & (row != row)))
@@ -395,27 +382,17 @@ def _grade_copies(X: Array, y: Array) -> list[int]:
 
 
 def _numbering(seen: _Glance, data: _CountedRows | None, columns: Array) -> list[int]:
-    """Which integer columns number the rows or the queries.
-
-    Counts and prices may all differ too, but they are not a range without gaps, nor do they rise or fall from each row
-    to the next.
-    """
+    """Which integer columns number the rows or the queries."""
     X = seen.X[:, columns]
     if data is None:
-        return [int(j) for j in columns[_is_monotone(X)]]
-    found = [int(j) for j in columns[_all_differ(X)] if _is_numbering(data.as_given(data.column(j)))]
+        return [int(j) for j in columns[is_monotone(X)]]
+    found = [int(j) for j in columns[_all_differ(X)] if is_numbering(data.as_given(data.column(j)))]
     for j in columns[_one_per_query(data, columns)] if data.n_queries >= LEAST_ROWS else ():
         column, starts = data.column(j), data.offsets[:-1]
         low, high = np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
-        if np.array_equal(low, high) and (_is_numbering(low) or _equal(low, data.query_ids)):
+        if np.array_equal(low, high) and (is_numbering(low) or _equal(low, data.query_ids)):
             found.append(int(j))
     return found
-
-
-def _is_monotone(X: Array) -> Any:
-    """Columns that rise, or fall, from each row to the next."""
-    steps = np.diff(X, axis=0)
-    return (steps > 0).all(axis=0) | (steps < 0).all(axis=0)
 
 
 def _all_differ(X: Array) -> Array:
@@ -429,17 +406,6 @@ def _one_per_query(data: _CountedRows, columns: Array) -> Array:
     first, last = data.features(data.offsets[some]), data.features(data.offsets[some + 1] - 1)
     agree = np.equal(first[:, columns], last[:, columns]).all(axis=0)
     return np.asarray(agree & _all_differ(first[:, columns]))
-
-
-def _is_numbering(values: Array) -> bool:
-    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
-        return False
-    if _is_monotone(values):
-        return True
-    ordered = np.sort(values)
-    if not (np.diff(ordered) > 0).all():
-        return False
-    return bool(ordered[-1] - ordered[0] + 1 == len(values)) or len(values) >= UNIQUE_ROWS
 
 
 def _equal(values: Array, ids: Array) -> bool:

@@ -18,6 +18,8 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 ``feature_names``       n_features strings or None
 ``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
 ``input_order``         (n_rows,) int64 or None       input position of each row; None if no row moved
+``categories``          n_features entries or None    the words of features that hold text, see
+                                                      :mod:`gainful.data.categories`
 ======================  ============================  ==========================================================
 """
 
@@ -33,8 +35,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
+from gainful.data.categories import Categories, join_categories, recode
 from gainful.data.describe import Description, describe
-from gainful.data.frames import as_features, column_to_numpy, refuse_dask, without_codes
+from gainful.data.frames import column_to_numpy, features_of, refuse_dask, without_codes
 from gainful.data.rows import (
     Array,
     FeatureFacts,
@@ -47,6 +50,7 @@ from gainful.data.rows import (
     first_duplicate,
     group_rows,
     join_optional,
+    query_of_rows,
     read_only,
     refuse_empty,
     rows_of_queries,
@@ -121,6 +125,8 @@ class Dataset(ABC):
         def query_ids(self) -> Array: ...
         @property
         def query_weights(self) -> Array | None: ...  # one per query, or None if all count the same
+        @property
+        def categories(self) -> Categories | None: ...
 
     # -- what follows from the above -----------------------------------------------------------------------------------
 
@@ -190,9 +196,10 @@ class RankingData(Dataset):
     feature_names: tuple[str, ...] | None = None
     query_weights: Array | None = None
     input_order: Array | None = None
+    categories: Categories | None = None
 
     def __post_init__(self) -> None:
-        X, names = as_features(self.X)
+        X, names, categories = features_of(self.X)
         n_rows, n_features = X.shape
         refuse_empty(X)
         y = check_grades(self.y, n_rows)
@@ -217,6 +224,7 @@ class RankingData(Dataset):
             feature_names=check_names(self.feature_names if self.feature_names is not None else names, n_features),
             query_weights=check_query_weights(self.query_weights, len(query_ids)),
             input_order=self.input_order,
+            categories=self.categories if self.categories is not None else categories,
             feature_facts=facts,
         )
 
@@ -225,24 +233,27 @@ class RankingData(Dataset):
         cls,
         X: Any,
         y: Any,
-        qid: Any,
+        qid: Any = None,
         *,
+        group: Any = None,
         doc_ids: Any = None,
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
     ) -> RankingData:
         """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
 
-        Queries are in order of first appearance. ``sample_weight`` has one weight per row, equal within a query.
-        :meth:`to_input_order` maps results back to input order.
+        ``qid`` has the query id of each row. Instead, ``group`` may have the number of rows of each query, if rows of a
+        query are adjacent; the queries are then 0, 1, …. ``sample_weight`` has one weight per row, equal within a
+        query. Queries are in order of first appearance. :meth:`to_input_order` maps results back to input order.
         """
-        for what, given in {"y": y, "qid": qid, "doc_ids": doc_ids, "sample_weight": sample_weight}.items():
+        columns = {"y": y, "qid": qid, "group": group, "doc_ids": doc_ids, "sample_weight": sample_weight}
+        for what, given in columns.items():
             refuse_dask(given, what)
-        X, names = as_features(X)
+        X, names, categories = features_of(X)
         n_rows = X.shape[0]
         refuse_empty(X)
         grades = check_grades(y, n_rows)
-        order, offsets, query_ids = group_rows(qid, n_rows)
+        order, offsets, query_ids = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         ids = check_doc_ids(doc_ids, n_rows)
         weights = None if sample_weight is None else check_column(sample_weight, n_rows, "sample_weight")
         if order is not None:
@@ -258,13 +269,14 @@ class RankingData(Dataset):
             feature_names=feature_names if feature_names is not None else names,  # type: ignore[arg-type]
             query_weights=None if weights is None else weights_of_queries(weights, offsets, query_ids),
             input_order=order,
+            categories=categories,
         )
 
     @classmethod
     def _build_unchecked(cls, **fields: Any) -> RankingData:
         """Build without checks, from fields that are known to be valid (slices, gainful's own files)."""
         data = object.__new__(cls)
-        defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order"))
+        defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order", "categories"))
         data._fill(**(defaults | fields))
         return data
 
@@ -386,6 +398,7 @@ class RankingData(Dataset):
             doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
             feature_names=self.feature_names,
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
+            categories=self.categories,
         )
 
     def _positions(self, queries: Any) -> Array:
@@ -442,7 +455,15 @@ class RankingData(Dataset):
         twice = first_duplicate(query_ids)
         if twice is not None:
             raise DataError(f"query {shorten(twice)} is in two parts; query ids must differ between parts")
-        return join_pieces(parts).replace(query_ids=query_ids)
+        joined = join_categories([part.categories for part in parts])
+        return join_pieces([part.with_categories(joined) for part in parts]).replace(query_ids=query_ids)
+
+    def with_categories(self, trained: Categories | None, what: str = "the data") -> RankingData:
+        """The same data with its words numbered as in ``trained``; a word that is not there is missing."""
+        if self.categories is None:
+            return self
+        X = recode(self.X, self.categories, trained, what, self.feature_names)
+        return self if X is self.X else self.replace(X=X, categories=trained)
 
     def with_n_features(self, n_features: int) -> RankingData:
         """The same data with zero columns added at the end: in LETOR text an absent feature is 0."""
@@ -480,6 +501,7 @@ class RankingData(Dataset):
             and _same_optional(self.doc_ids, other.doc_ids)
             and _same_optional(self.query_weights, other.query_weights)
             and self.feature_names == other.feature_names
+            and self.categories == other.categories
         )
 
     def describe(self) -> Description:
@@ -530,6 +552,7 @@ def join_pieces(
         doc_ids=join_optional([piece.doc_ids for piece in pieces], [piece.n_rows for piece in pieces], ""),
         feature_names=pieces[0].feature_names,
         query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
+        categories=pieces[0].categories,
     )
 
 

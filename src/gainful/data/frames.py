@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gainful.data.categories import Categories, encode_words, named_by_words
 from gainful.data.numbers import fill_masked, native_floats
 from gainful.errors import DataError
 
@@ -16,23 +17,36 @@ CODES = (np.uint8, np.uint16)
 def as_features(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None]:
     """X as a C-contiguous float32/float64 array or a canonical CSR matrix, with the feature names of a frame.
 
+    A frame with columns of text is refused; :func:`features_of` encodes them.
+
     Dense uint8 and uint16 stay as they are: they are bin codes, which only tree rankers use directly. Nothing is copied
     if X already has the right form. Missing entries of frames and masked entries of arrays become NaN.
     """
+    matrix, names, categories = features_of(X, what)
+    for j in named_by_words(categories):
+        assert names is not None
+        raise DataError(
+            f"column {names[j]!r} of {what} must be numeric, but holds text; drop it or encode it as numbers"
+        )
+    return matrix, names
+
+
+def features_of(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None, Categories | None]:
+    """What :func:`as_features` returns, and the categories of columns that hold text."""
     refuse_dask(X, what)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise DataError(f"{what} is a lazy frame; collect() it first")
     if _is_frame(X):
         return _frame_to_matrix(X, what)
     if _is_sparse(X):
-        return _canonical_csr(X, what), None
+        return _canonical_csr(X, what), None, None
     try:
         array = fill_masked(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     except ValueError as error:
         raise DataError(f"{what} is not a rectangle: every row must have the same number of features") from error
     if array.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
-    return native_floats(array, _stored_dtype(array.dtype, CODES), f"{what} must be numeric"), None
+    return native_floats(array, _stored_dtype(array.dtype, CODES), f"{what} must be numeric"), None, None
 
 
 def refuse_dask(values: Any, what: str) -> None:
@@ -74,7 +88,7 @@ def _is_nullable_number(column: Any) -> bool:
     return getattr(column.dtype, "kind", None) in ("i", "u", "f", "b")
 
 
-def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
+def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str, ...], Categories | None]:
     is_arrow = hasattr(frame, "column_names")
     if is_arrow and hasattr(frame, "validate"):
         try:
@@ -84,10 +98,15 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
     names = list(frame.column_names if is_arrow else frame.columns)
     columns = [frame.column(name) if is_arrow else frame[name] for name in names]
     arrays = []
+    categories: list[tuple[str, ...] | None] = []
     for name, column in zip(names, columns, strict=True):
         array = column_to_numpy(column)
         if array.ndim != 1:
             raise DataError(f"{what} has two columns named {name!r}; names must differ")
+        words = None
+        if array.dtype.kind in "OUT" and len(array):
+            words, array = _encode_text(array)
+        categories.append(words)
         if array.dtype.kind not in "fiub":
             raise DataError(
                 f"column {name!r} of {what} must be numeric, was {getattr(column, 'dtype', array.dtype)}; drop it or "
@@ -101,7 +120,23 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
     matrix = np.empty((n_rows, len(arrays)), dtype=dtype)
     for j, array in enumerate(arrays):
         matrix[:, j] = array
-    return matrix, tuple(str(name) for name in names)
+    held = None if all(words is None for words in categories) else tuple(categories)
+    return matrix, tuple(str(name) for name in names), held
+
+
+def _encode_text(column: npt.NDArray[Any]) -> tuple[tuple[str, ...] | None, npt.NDArray[Any]]:
+    """The words of a column and their numbers; the column itself if it holds anything but text."""
+    values = column.tolist()
+    place: dict[Any, int] = {}
+    rows = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            rows[row] = place.setdefault(value, len(place))
+        elif value is None or value != value or type(value).__name__ == "NAType":
+            rows[row] = -1
+        else:
+            return None, column
+    return encode_words(place, rows) if place else (None, np.full(len(values), np.nan))
 
 
 def _canonical_csr(X: Any, what: str) -> Any:

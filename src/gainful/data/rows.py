@@ -21,6 +21,31 @@ CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
 
+def query_of_rows(qid: Any, group: Any, n_rows: int) -> Any:
+    """The query id of each row: ``qid`` itself, or 0, 1, … by the sizes in ``group``, rows of a query adjacent."""
+    if group is None:
+        if qid is None:
+            raise DataError(
+                "qid is missing; ranking needs the query id of every row, qid=[...], or the size of every query, "
+                "group=[...]"
+            )
+        return qid
+    if qid is not None:
+        raise DataError("give qid (the query of each row) or group (the number of rows of each query), not both")
+    sizes = number_column(group, "group sizes", "group size")
+    if sizes.ndim != 1:
+        raise DataError(f"group must have one dimension, had {sizes.ndim}")
+    wrong = np.flatnonzero(~((sizes >= 1) & (sizes == np.floor(sizes))))
+    if len(wrong):
+        raise DataError(
+            f"entry {wrong[0]} of group must be the size of a query, a whole number from 1, was {sizes[wrong[0]]:g}"
+        )
+    if sizes.sum() != n_rows:
+        hint = "; query ids are given as qid" if len(sizes) == n_rows else ""
+        raise DataError(f"the group sizes add up to {sizes.sum():,.0f}, but there are {n_rows:,} rows{hint}")
+    return np.repeat(np.arange(len(sizes)), sizes.astype(np.int64))
+
+
 def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
     """Stable grouping of rows by query: (order, offsets, query_ids).
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.blocks import Blocks
+from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array, FeatureFacts, first_duplicate, join_optional
@@ -38,6 +39,12 @@ class BlockFacts:
 
     @classmethod
     def of(cls, data: RankingData) -> BlockFacts:
+        if data.categories is not None:
+            name = (data.feature_names or ())[named_by_words(data.categories)[0]]
+            raise DataError(
+                f"feature {name!r} holds text, which data in several blocks cannot; read the files into one with "
+                "gainful.read(FOLDER), encode the feature as numbers, or leave it out"
+            )
         return cls(
             data.n_rows,
             data.n_features,
@@ -111,6 +118,10 @@ class ShardedData(Dataset):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         return self.facts[0].feature_names
+
+    @property
+    def categories(self) -> None:
+        """None: blocks with features of text are refused."""
 
     @property
     def is_sparse(self) -> bool:

@@ -14,12 +14,14 @@ from typing import Self
 
 from gainful.errors.other_names import PASSED_ON, bare, name_here
 
+LINE_BREAKS = {ord(one): ascii(one)[1:-1] for one in "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}  # to escapes
+
 
 class GainfulError(Exception):
     """Base of all errors in the caller's input, as opposed to faults of gainful. Its text is always one line."""
 
     def __str__(self) -> str:
-        return super().__str__().replace("\r", "\\r").replace("\n", "\\n")  # a name from a file may hold line breaks
+        return super().__str__().translate(LINE_BREAKS)  # a name from a file may hold some
 
 
 class ParameterError(GainfulError, ValueError):

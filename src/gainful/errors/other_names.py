@@ -35,11 +35,14 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "bins": ("border_count", "tc", "threshold_candidates"),
     "categorical": ("cat_features",),
     "n_jobs": ("thread_count", "threads"),
-    "early_stopping": ("od_wait", "patience"),
+    "early_stopping": ("od_wait", "patience", "estop"),
     "epochs": ("n_epochs", "num_epochs", "max_epochs"),
     "batch_size": ("batch",),
     "hidden": ("hidden_layer_sizes", "hidden_sizes", "layers"),
-    "loss": ("objective", "criterion"),
+    "loss": ("objective", "loss_function", "criterion"),
+    "truncation": ("lambdarank_truncation_level",),
+    "gain": ("label_gain", "ndcg_exp_gain"),
+    "normalize": ("lambdarank_norm", "lambdarank_normalization"),
     "scale": ("standardize", "standardise", "normalize", "normalise"),
     "alpha": ("ridge", "lambda", "reg_lambda", "l2"),
     # of fit and its relatives
@@ -68,8 +71,8 @@ PASSED_ON = (
     "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
-# Keywords of ``fit`` in other libraries without a single counterpart here: the keyword or parameter that the advice is
-# about, and the advice. It applies only where that keyword or parameter exists.
+# Keywords and parameters of other libraries without a single counterpart here: the keyword or parameter that the advice
+# is about, and the advice. It applies only where that keyword or parameter exists.
 INSTEAD = {
     "group": ("qid", "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes"),
     "callbacks": ("progress", "progress takes one function, called after each iteration"),
@@ -77,11 +80,16 @@ INSTEAD = {
     "init_score": ("warm_start", "warm_start=True continues training from a model"),
     "init_model": ("warm_start", "warm_start=True continues training from a model"),
     "xgb_model": ("warm_start", "warm_start=True continues training from a model"),
-    "eval_group": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
+    "eval_group": ("eval_set", "eval_set=(X, y, group) takes the group sizes of the validation rows"),
+    "eval_X": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
+    "eval_y": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
     "eval_qid": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
     "eval_names": ("eval_set", "there is one eval_set, and it needs no name"),
     "eval_sample_weight": ("eval_set", "give eval_set as a RankingData, which brings weights"),
     "feature_name": ("X", "names come with a frame or a RankingData"),
+    "depth": ("engine_params", "engine_params={'max_depth': …} passes it to LightGBM"),
+    "objective": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
+    "loss_function": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
 }
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
-from gainful.data.frames import as_features
+from gainful.data.categories import Categories, encode_features
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.rankers.base import Ranker
@@ -21,10 +20,10 @@ from gainful.rankers.base import Ranker
 
 @dataclass(frozen=True)
 class Share:
-    """What one feature adds to the score of one document. A missing ``value`` is None."""
+    """What one feature adds to the score of one document; ``value`` is None where missing, the word of a text."""
 
     feature: str
-    value: float | None
+    value: float | str | None
     contribution: float
 
 
@@ -53,8 +52,8 @@ class PairShare:
     """What one feature adds to the difference between the scores of two documents: contribution_a − contribution_b."""
 
     feature: str
-    value_a: float | None
-    value_b: float | None
+    value_a: float | str | None
+    value_b: float | str | None
     contribution_a: float
     contribution_b: float
     difference: float
@@ -92,10 +91,12 @@ class PairExplanation:
 def explain(model: Ranker, X: Any) -> list[Explanation]:
     """One explanation per row of X, in row order."""
     _check_model(model, "explain")
-    matrix = X.X if isinstance(X, RankingData) else as_features(X)[0]
+    matrix = model._features_to_score(X)
     parts, scores = model.contributions(X), model.predict(X)
-    names = feature_names(model)
-    return [row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i])) for i in range(len(scores))]
+    names, words = feature_names(model), getattr(model, "categories_", None)
+    return [
+        row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i]), words) for i in range(len(scores))
+    ]
 
 
 def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
@@ -109,18 +110,23 @@ def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
     """
     _check_model(model, "explain_pair")
     names = feature_names(model)
-    rows = np.vstack([feature_row(model, names, a, "a"), feature_row(model, names, b, "b")])
-    return pair_explanation(names, rows, model.contributions(rows), model.predict(rows))
+    given = {what: _with_codes(model, names, features, what) for what, features in (("a", a), ("b", b))}
+    rows = np.vstack([feature_row(model, names, features, what) for what, features in given.items()])
+    words = getattr(model, "categories_", None)
+    return pair_explanation(names, rows, model.contributions(rows), model.predict(rows), words)
 
 
-def pair_explanation(names: Sequence[str], rows: Array, parts: Array, scores: Array) -> PairExplanation:
+def pair_explanation(
+    names: Sequence[str], rows: Array, parts: Array, scores: Array, categories: Categories | None = None
+) -> PairExplanation:
     """The explanation of two rows (2, n_features) from their contributions (2, n_features + 1) and scores."""
+    words = categories or (None,) * len(names)
     differences = parts[0, :-1] - parts[1, :-1]
     shares = tuple(
         PairShare(
             feature=names[j],
-            value_a=_value(rows[0, j]),
-            value_b=_value(rows[1, j]),
+            value_a=_value(rows[0, j], words[j]),
+            value_b=_value(rows[1, j], words[j]),
             contribution_a=float(parts[0, j]),
             contribution_b=float(parts[1, j]),
             difference=float(differences[j]),
@@ -130,10 +136,13 @@ def pair_explanation(names: Sequence[str], rows: Array, parts: Array, scores: Ar
     return PairExplanation(float(scores[0]), float(scores[1]), float(scores[0] - scores[1]), shares)
 
 
-def row_explanation(names: Sequence[str], row: Array, parts: Array, score: float) -> Explanation:
+def row_explanation(
+    names: Sequence[str], row: Array, parts: Array, score: float, categories: Categories | None = None
+) -> Explanation:
     """The explanation of one row (n_features,) from its contributions (n_features + 1,) and its score."""
+    words = categories or (None,) * len(names)
     order = np.argsort(-np.abs(parts[:-1]), kind="stable")
-    shares = tuple(Share(names[j], _value(row[j]), float(parts[j])) for j in order)
+    shares = tuple(Share(names[j], _value(row[j], words[j]), float(parts[j])) for j in order)
     return Explanation(score, float(parts[-1]), shares)
 
 
@@ -171,13 +180,21 @@ def feature_row(model: Ranker, names: Sequence[str], features: Any, what: str) -
     return row
 
 
+def _with_codes(model: Ranker, names: Sequence[str], features: Any, what: str) -> Any:
+    """Features by position or name, with the words in features of text replaced by their numbers."""
+    categories = getattr(model, "categories_", None)
+    if categories is None or len(getattr(features, "shape", ())) == 2:
+        return features
+    if hasattr(features, "to_dict"):
+        features = features.to_dict()  # a row of a pandas frame has names
+    return encode_features(features, categories, names, what)
+
+
 def _only_row(model: Ranker, frame: Any, what: str) -> Array:
     """The row of a frame with one row; its columns are checked as in ``predict``."""
     if not hasattr(frame, "columns") or frame.shape[0] != 1:
         raise DataError(f"{what} must be one document: numbers, a mapping, or a frame with one row, not {frame.shape}")
-    matrix, names = as_features(frame, what)
-    model._check_columns(matrix.shape[1], names)
-    return np.asarray(_dense_row(matrix, 0), dtype=np.float64)
+    return np.asarray(_dense_row(model._features_to_score(frame, what), 0), dtype=np.float64)
 
 
 def _check_model(model: Any, owner: str) -> None:
@@ -195,8 +212,12 @@ def _dense_row(X: Any, i: int) -> Array:
     return np.asarray(X[i]) if isinstance(X, np.ndarray) else X[[i]].toarray()[0]
 
 
-def _value(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _value(value: Any, words: tuple[str, ...] | None) -> float | str | None:
+    if np.isnan(value):
+        return None
+    if words is None:
+        return float(value)
+    return words[int(value)] if 0 <= value < len(words) else float(value)  # an array may hold any number
 
 
 def _cut(shares: tuple[Any, ...], top: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -205,5 +226,5 @@ def _cut(shares: tuple[Any, ...], top: int | None) -> tuple[tuple[Any, ...], tup
     return (shares, ()) if top is None else (shares[:top], shares[top:])
 
 
-def _text(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.6g}"
+def _text(value: float | str | None) -> str:
+    return "missing" if value is None else value if isinstance(value, str) else f"{value:.6g}"

@@ -210,15 +210,19 @@ def _spread(form: Form, rng: np.random.Generator, n: int, n_features: int) -> Ar
 
 def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
     """Values as given, as float32, and query offsets, of the first whole queries up to 10,000 rows."""
+    from gainful.data.categories import recode
     from gainful.data.dataset import RankingData
-    from gainful.data.frames import as_features
+    from gainful.data.frames import features_of
 
+    trained = getattr(described.ranker, "categories_", None)
     if isinstance(data, RankingData):
+        data = data.with_categories(trained, "the data to check on")
         X, names, offsets = data.X, data.feature_names, data.offsets
         last = max(1, int(np.searchsorted(offsets, MOST_ROWS, side="right")) - 1)
         offsets = offsets[: last + 1]
     else:
-        X, names = as_features(data)
+        X, names, found = features_of(data)
+        X = recode(X, found, trained, "the data to check on", names)
         offsets = np.array([0, min(X.shape[0], MOST_ROWS)])
     if offsets[-1] == 0:
         raise DataError("the data to check on has no rows")

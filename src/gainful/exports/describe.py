@@ -51,6 +51,12 @@ class Described:
     def title(self) -> str:
         return type(self.ranker).__name__
 
+    @property
+    def words(self) -> dict[str, list[str]]:
+        """The words of each feature of text: the exported model takes their numbers, from 0."""
+        given = getattr(self.ranker, "categories_", None) or ()
+        return {name: list(words) for name, words in zip(self.features, given, strict=False) if words is not None}
+
 
 def describe(model: Any) -> Described:
     """What ``model`` computes; raises if that has no portable form."""

@@ -109,6 +109,14 @@ def check_trees(described: Described, where: str) -> Ensemble:
     return form if form.trees else constant_trees(form.n_features)
 
 
+def note_on_words(described: Described, where: str) -> tuple[str, ...]:
+    """A note for models with features of text, whose words the exported model takes as numbers."""
+    if not described.words:
+        return ()
+    names = ", ".join(described.words)
+    return (f"{names}: give the number of the word, from 0, in the list in {where}; any other word is missing (NaN)",)
+
+
 def constant_trees(n_features: int) -> Ensemble:
     """One tree that adds 0, for formats that need at least one."""
     none = np.zeros(0, dtype=np.int64)

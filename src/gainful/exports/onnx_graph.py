@@ -16,7 +16,7 @@ from gainful.data.rows import Array
 from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described, Mixture
 from gainful.exports.floats import below
-from gainful.exports.formats import Settings, Written, constant_trees, kind_of, refuse, setting
+from gainful.exports.formats import Settings, Written, constant_trees, kind_of, note_on_words, refuse, setting
 from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
@@ -38,7 +38,8 @@ def write(described: Described, settings: Settings) -> Written:
         _add(graph, form)
     content = graph.model(described, settings).SerializeToString()
     categorical = any(isinstance(part, Ensemble) and part.categorical for part in parts)
-    notes = ("categories must be whole numbers",) if categorical else ()
+    notes: tuple[str, ...] = ("categories must be whole numbers",) if categorical else ()
+    notes += note_on_words(described, "the metadata of the file")
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 
 
@@ -102,7 +103,9 @@ class Graph:
             ir_version=IR_VERSION,
             doc_string=f"{described.title}: one score per row, higher is better",
         )
-        helper.set_model_props(model, {"ranker": described.title, "features": json.dumps(described.features)})
+        props = {"ranker": described.title, "features": json.dumps(described.features)}
+        props |= {"categories": json.dumps(described.words)} if described.words else {}
+        helper.set_model_props(model, props)
         self.onnx.checker.check_model(model)
         return model
 

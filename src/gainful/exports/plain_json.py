@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.exports.describe import Described, Mixture
-from gainful.exports.formats import Settings, Written
+from gainful.exports.formats import Settings, Written, note_on_words
 from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
@@ -52,12 +52,14 @@ def write(described: Described, settings: Settings) -> Written:
         "ranker": described.title,
         "gainful": __version__,
         "features": list(described.features),
+        **({"words": described.words} if described.words else {}),
         "kind": kind,
         "rules": RULES[kind],
     }
     content |= _content(form)
     text = (json.dumps(content, allow_nan=False) + "\n").encode()
-    return Written({"": text}, lambda files, X: [scores(files[""], X)], precision=1e-11)
+    notes = note_on_words(described, "words in the file")
+    return Written({"": text}, lambda files, X: [scores(files[""], X)], precision=1e-11, notes=notes)
 
 
 def _kind(form: Any) -> str:

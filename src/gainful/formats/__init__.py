@@ -6,7 +6,7 @@ To add a format, write a module and add a line to :data:`FORMATS`. The module ha
 - ``open_writer(path, data, *, …)``: a :class:`~gainful.formats.files.FileWriter` for one append of ``data``;
 - ``open_source(paths, *, …)``: a :class:`~gainful.formats.sources.Source`, which reads the files in bounded memory.
   Without it, conversion reads each file whole.
-- ``columns(path, *, …)``, for tables only: the column names by role.
+- ``columns(path, *, …)``, for tables only: the columns, each with name, role and the reason for the role.
 
 The keyword-only parameters are the format's options; ``open_source`` takes those of ``read``. Modules are imported
 on first use.
@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gainful.data.categories import named_by_words
 from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
 from gainful.errors import FormatError, UnknownNameError, option
@@ -38,6 +39,7 @@ class Format:
     suffixes: tuple[str, ...]
     compressible: bool = False
     mapped: bool = False  # reading leaves the values in the file
+    holds_text: bool = True  # features of text can be written
     fixed: dict[str, Any] = field(default_factory=dict)  # arguments set by the format, not by the caller
 
     def function(self, name: str) -> Callable[..., Any] | None:
@@ -45,28 +47,38 @@ class Format:
         found = getattr(importlib.import_module(f"gainful.formats.{self.module}"), name, None)
         return None if found is None else partial(found, **self.fixed)
 
-    def check_options(self, name: str, verb: str, options: dict[str, Any]) -> None:
-        """Refuse an option that function ``name`` does not have; ``verb`` is what users call it."""
+    def options(self, name: str) -> list[str]:
+        """The options of function ``name``."""
         function = self.function(name)
         parameters = {} if function is None else inspect.signature(function).parameters
-        known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed]
+        return [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY and p.name not in self.fixed]
+
+    def check_options(self, name: str, verb: str, options: dict[str, Any]) -> None:
+        """Refuse an option that function ``name`` does not have; ``verb`` is what users call it."""
+        known = self.options(name)
         for given in options:
             if given not in known:
                 raise UnknownNameError.among("option", given, known, owner=f"{verb} for this format")
 
 
 FORMATS = {
-    "letor": Format("letor.format", (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat"), compressible=True),
+    "letor": Format(
+        "letor.format",
+        (".txt", ".letor", ".svm", ".svmlight", ".libsvm", ".dat", ".train", ".valid", ".vali", ".test"),
+        compressible=True,
+        holds_text=False,
+    ),
     "parquet": Format("table.format", (".parquet",), fixed={"kind": "parquet"}),
     "arrow": Format("table.format", (".arrow", ".feather", ".ipc"), fixed={"kind": "arrow"}),
     "csv": Format("table.format", (".csv",), compressible=True, fixed={"kind": "csv"}),
     "tsv": Format("table.format", (".tsv",), compressible=True, fixed={"kind": "tsv"}),
-    "binary": Format("binary.format", (".gnf",), mapped=True),
+    "jsonl": Format("json_lines.format", (".jsonl", ".ndjson"), compressible=True),
+    "binary": Format("binary.format", (".gnf",), mapped=True, holds_text=False),
 }
 
 
 def read(path: PathLike, format: str | None = None, **options: Any) -> RankingData:
-    """Read ranking data: LETOR/SVMlight text, Parquet, Arrow, CSV, TSV or gainful's binary.
+    """Read the ranking data of one file: LETOR/SVMlight text, Parquet, Arrow, CSV, TSV, JSON Lines, gainful's binary.
 
     ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format. All of
     gainful's own take ``max_bytes``: refuse a file that needs more memory, a number or text such as "4GB"; by default
@@ -79,8 +91,8 @@ def read(path: PathLike, format: str | None = None, **options: Any) -> RankingDa
     return data
 
 
-def columns_of(path: PathLike, format: str | None = None, **options: Any) -> dict[str, list[str]] | None:
-    """The columns of a table by role (query, grade, document, weight, feature); None for other formats.
+def columns_of(path: PathLike, format: str | None = None, **options: Any) -> Any:
+    """The columns of a table, each with name, role and the reason for the role; None for other formats.
 
     Parameters as in :func:`read`.
     """
@@ -94,6 +106,11 @@ def write(data: RankingData, path: PathLike, format: str | None = None, **option
         raise TypeError(f"write needs a RankingData, was {type(data).__name__}")
     chosen = format_of(path, format)
     chosen.check_options("open_writer", "write", options)
+    for j in named_by_words(data.categories) if not chosen.holds_text else ():
+        name = (data.feature_names or ())[j]
+        raise FormatError(
+            f"feature {name!r} holds text, which this format cannot; write .parquet, .arrow, .csv or .jsonl", path=path
+        )
     data = data.replace(X=without_codes(data.X))
     with chosen.function("open_writer")(path, data, **options) as writer:  # type: ignore[misc]
         writer.append(data)
@@ -102,6 +119,13 @@ def write(data: RankingData, path: PathLike, format: str | None = None, **option
 def check_format(path: PathLike, format: str | None = None) -> None:
     """Refuse a path or format name that :func:`write` would refuse, before the work that leads to writing."""
     format_of(path, format)
+
+
+def name_without_suffix(path: PathLike) -> str:
+    """The name of a file without the suffixes that say its format and compression: "shoes" for shoes.csv.gz."""
+    name = Path(path).name
+    found = max((suffix for suffix in known_suffixes() if name.lower().endswith(suffix)), key=len, default="")
+    return name[: len(name) - len(found)] or name
 
 
 def known_suffixes() -> tuple[str, ...]:

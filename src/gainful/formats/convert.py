@@ -15,12 +15,12 @@ from typing import Any
 
 from gainful.data.dataset import RankingData, join_pieces
 from gainful.errors import DataError, FormatError, ParameterError
-from gainful.formats import FORMATS, format_of, read, write
+from gainful.formats import FORMATS, format_of, write
 from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
 from gainful.formats.files import PathLike, check_readable, reason, refuse_unwritable
-from gainful.formats.shards import shard_files
+from gainful.formats.shards import read_part, shard_files
 from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
 from gainful.formats.temporary import NAME, new_folder
 
@@ -42,8 +42,8 @@ class Converted:
 # -- sources -----------------------------------------------------------------------------------------------------------
 
 
-def open_source(path: PathLike, format: str | None = None, **options: Any) -> Source:
-    """A file, or a folder of files of one format, as a source of rows. Options are those of ``read``."""
+def open_source(path: PathLike, format: str | None = None, *, query_per_file: bool = False, **options: Any) -> Source:
+    """A file, or a folder of files of one format, as a source of rows. Options are those of ``gainful.read``."""
     files = shard_files(path, format)
     chosen = format_of(files[0], format)
     for file in files:
@@ -54,8 +54,8 @@ def open_source(path: PathLike, format: str | None = None, **options: Any) -> So
             )
     chosen.check_options("read", "read", options)
     open_chosen = chosen.function("open_source")
-    if open_chosen is None:
-        return WholeSource(files, lambda file: read(file, format, **options))
+    if open_chosen is None or query_per_file:
+        return WholeSource(files, lambda file: read_part(file, format, query_per_file, options))
     source: Source = open_chosen(files, **options)
     return source
 

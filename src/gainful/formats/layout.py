@@ -10,6 +10,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
 from gainful.errors import FormatError
 from gainful.formats import known_suffixes, read
+from gainful.formats.shards import named_features
 
 PART_NAMES = {
     "train": ("train", "training"),
@@ -39,12 +40,23 @@ def fold_folders(folder: Path) -> list[Path]:
     return sorted(found, key=_number)
 
 
+def is_divided(folder: Path) -> bool:
+    """Whether a folder holds folds, or a training file."""
+    return bool(fold_folders(folder)) or _find(folder, "train") is not None
+
+
 def _read_split(folder: Path, name: str, needs_test: bool, options: dict[str, Any]) -> Split:
     parts = {part: _find(folder, part) for part in PART_NAMES}
     for part in ("train", "test") if needs_test else ("train",):
         if parts[part] is None:
             raise FormatError(f"the folder has no {part} file (such as {part}.txt) and no Fold1, Fold2, …", path=folder)
-    data = align_features({part: read(path, **options) for part, path in parts.items() if path is not None})
+    format = options.get("format")
+    read_parts: dict[str, RankingData] = {}
+    for part, path in parts.items():  # the training data first: the others have its features
+        if path is not None:
+            names = read_parts["train"].feature_names if read_parts else None
+            read_parts[part] = read(path, **options, **named_features(names, path, format, options))
+    data = align_features(read_parts)
 
     def absent() -> RankingData:
         raise FormatError("the folder has no test file (such as test.txt)", path=folder)
@@ -64,12 +76,17 @@ def _find(folder: Path, part: str) -> Path | None:
     found = [
         path
         for path in sorted(folder.iterdir())
-        if path.name.lower().partition(".")[0] in PART_NAMES[part]
-        and any(path.name.lower().endswith(suffix) for suffix in known_suffixes())
+        if any(path.name.lower().endswith(suffix) for suffix in known_suffixes())
+        and _is_called(path.name.lower(), PART_NAMES[part])
     ]
     if len(found) > 1:
         raise FormatError(f"{found[0].name} and {found[1].name} could both be the {part} file; keep one", path=folder)
     return found[0] if found else None
+
+
+def _is_called(name: str, words: tuple[str, ...]) -> bool:
+    """Whether the file is named by one of the words, as train.txt, or has it as its suffix, as rank.train."""
+    return name.partition(".")[0] in words or name.endswith(tuple(f".{word}" for word in words))
 
 
 def _number(folder: Path) -> int:

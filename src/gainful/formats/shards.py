@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,17 @@ from gainful.compute.memory import allowed_memory, size_text, size_to_type
 from gainful.data.blocks import LocalBlocks, in_blocks
 from gainful.data.dataset import RankingData
 from gainful.data.sharded import ShardedData
-from gainful.errors import DataError, FormatError, option
-from gainful.formats import format_of, known_suffixes, read
+from gainful.errors import DataError, FormatError, ParameterError, option
+from gainful.formats import format_of, known_suffixes, name_without_suffix, read
 from gainful.formats.files import PathLike, check_readable, room_for_files
 
 MOST_OF_MEMORY = 0.5  # share of what is free that shards may take if they cannot be mapped
 EXPANDED = 4.0  # rough growth of compressed values
 
 
-def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None = None, **options: Any) -> ShardedData:
+def open_local_shards(
+    path: PathLike | Iterable[PathLike], *, format: str | None = None, query_per_file: bool = False, **options: Any
+) -> ShardedData:
     """The blocks of a folder of shards, a list of files or one file, in this process."""
     files = shard_files(path, format)
     _refuse_too_much(files, format, options.get("max_bytes"))
@@ -27,14 +31,38 @@ def open_local_shards(path: PathLike | Iterable[PathLike], *, format: str | None
     blocks: list[RankingData] = []
     names: list[str] = []
     for file in files:
-        parts = in_blocks(read(file, format, **options))
+        more = named_features(blocks[0].feature_names if blocks else None, file, format, options)
+        parts = in_blocks(read_part(file, format, query_per_file, options | more))
         blocks += parts
         names += [str(file)] if len(parts) == 1 else [f"{file} (part {i + 1})" for i in range(len(parts))]
     return ShardedData(LocalBlocks(blocks), names)
 
 
+def is_many(path: PathLike) -> bool:
+    """Whether a path stands for several files: a folder, or a pattern such as ``days/*.csv``."""
+    return os.path.isdir(path) or (not os.path.exists(path) and glob.has_magic(os.fspath(path)))
+
+
+def read_part(file: PathLike, format: str | None, query_per_file: bool, options: dict[str, Any]) -> RankingData:
+    """The data of one file of many; ``query_per_file``: it is one query, with the name of the file as id."""
+    if not isinstance(query_per_file, bool):
+        raise ParameterError.of("read", "query_per_file", "True or False", query_per_file)
+    if not query_per_file:
+        return read(file, format, **options)
+    return read(file, format, **options, query_id=name_without_suffix(file))
+
+
+def named_features(
+    names: Sequence[str] | None, file: PathLike, format: str | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """The option ``features`` that reads just these columns, if the format has named columns and none are named."""
+    if names is None or "features" in options or "features" not in format_of(file, format).options("read"):
+        return {}
+    return {"features": [str(name) for name in names]}
+
+
 def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) -> list[Path]:
-    """The files: those of a folder in order of name, without hidden ones; those of a list; or the file itself."""
+    """The files: those of a folder in order of name, without hidden ones; of a pattern or a list; the file itself."""
     if not isinstance(path, (str, Path)) and isinstance(path, Iterable):
         files = [Path(one) for one in path]
         for file in files:
@@ -52,6 +80,10 @@ def shard_files(path: PathLike | Iterable[PathLike], format: str | None = None) 
         )  # fmt: skip
         if not files:
             raise FormatError("the folder holds no data files that gainful knows by their suffix", path=path)
+    elif is_many(path):
+        files = sorted((Path(name) for name in glob.glob(os.fspath(path)) if os.path.isfile(name)), key=_order)
+        if not files:
+            raise FormatError("no file matches this pattern", path=path)
     else:
         check_readable(path)
         files = [Path(path)]

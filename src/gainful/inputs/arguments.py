@@ -3,53 +3,70 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
 from gainful.errors import DataError, ParameterError
-from gainful.formats import read
+from gainful.formats.shards import is_many, named_features, shard_files
+from gainful.inputs.reading import read
 from gainful.inputs.shards import open_shards
 
 
-def as_dataset(X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> Dataset:
-    """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors."""
-    X = open_path(X)
+def as_dataset(
+    X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None, names: Sequence[str] | None = None
+) -> Dataset:
+    """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors.
+
+    ``names`` as in :func:`open_path`.
+    """
+    X = open_path(X, names)
     if isinstance(X, Dataset):
-        if any(column is not None for column in (y, qid, sample_weight)):
+        if any(column is not None for column in (y, qid, sample_weight, group)):
             kind = type(X).__name__
             raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
         return X
     if is_dask(X):
+        if group is not None:
+            raise ParameterError(f"{what} is a Dask {type(X).__name__}, whose rows have no order; give qid, not group")
         from gainful.cluster import from_collections  # needs Dask
 
         return from_collections(X, y, qid, sample_weight, what=what)
     if y is None:
         raise DataError("y is missing; ranking needs the grade of every row")
-    return RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
+    return RankingData.from_rows(X, y, qid, group=group, sample_weight=sample_weight)
 
 
-def as_validation_data(eval_set: Any) -> Dataset:
-    """``eval_set``: ``(X, y, qid)``, or one such tuple in a list, a dataset, a path or paths."""
-    eval_set = open_path(eval_set)
+def as_validation_data(eval_set: Any, by_group: bool = False, names: Sequence[str] | None = None) -> Dataset:
+    """``eval_set``: ``(X, y, qid)``, or one such tuple in a list, a dataset, a path or paths.
+
+    ``by_group``: the third of the tuple is the sizes of the queries, as for the training data. ``names`` as in
+    :func:`open_path`.
+    """
+    eval_set = open_path(eval_set, names)
     if isinstance(eval_set, list) and len(eval_set) == 1:
         eval_set = eval_set[0]
     if isinstance(eval_set, Dataset):
         return eval_set
     if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
-        X, y, qid = eval_set
-        return as_dataset(X, y, qid, None, "eval_set") if is_dask(X) else RankingData.from_rows(X, y, qid)
-    raise ParameterError.of("fit", "eval_set", "(X, y, qid), a RankingData or a path", type(eval_set).__name__)
+        X, y, queries = eval_set
+        qid, group = (None, queries) if by_group else (queries, None)
+        return as_dataset(X, y, qid, None, "eval_set", group)
+    third = "group" if by_group else "qid"
+    raise ParameterError.of("fit", "eval_set", f"(X, y, {third}), a RankingData or a path", type(eval_set).__name__)
 
 
-def open_path(X: Any) -> Any:
+def open_path(X: Any, names: Sequence[str] | None = None) -> Any:
     """The data at a path: a file, mapped where possible, or the blocks of a folder or a list of files.
 
-    Anything that is not a path is returned unchanged.
+    ``names`` are the features to read from a table, those of a model; by default all. Anything that is not a path is
+    returned unchanged.
     """
     if _is_path(X):
-        return open_shards(X) if os.path.isdir(X) else read(X)
+        how = named_features(names, shard_files(X)[0], None, {})
+        return open_shards(X, **how) if is_many(X) else read(X, **how)
     if isinstance(X, (list, tuple)) and X and all(_is_path(one) for one in X):
-        return open_shards(X)
+        return open_shards(X, **named_features(names, X[0], None, {}))
     return X
 
 

@@ -6,6 +6,7 @@ error for a bad value, parses ``--set C=10``, and appears in the list that ``gai
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import numbers
@@ -14,6 +15,7 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from gainful.errors import GainfulError, ParameterError, UnknownKeywordError, UnknownNameError
+from gainful.errors.other_names import INSTEAD, name_here
 
 
 @dataclass(frozen=True)
@@ -332,7 +334,21 @@ def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable
     """Raise for the first name that is not a parameter of a class."""
     for name in given:
         if name not in known:
-            raise UnknownKeywordError.among("parameter", name, known, owner=cls.__name__)
+            raise UnknownKeywordError.among(
+                "parameter", name, known, owner=cls.__name__, hint=_advice_for(cls, name, known)
+            )
+
+
+def _advice_for(cls: type, name: str, known: Collection[str]) -> str:
+    """Advice for a name that belongs to ``fit``, or that has no single counterpart here; empty if there is none."""
+    if name_here(name, known) is not None:
+        return ""
+    fit = getattr(cls, "fit", None)
+    keywords = () if fit is None else inspect.signature(fit).parameters
+    if name in keywords:
+        return f"give it to fit: fit(…, {name}=…)"
+    subject, advice = INSTEAD.get(name, ("", ""))
+    return advice if subject in known else f"in fit, {advice}" if subject in keywords else ""
 
 
 def split_outside_brackets(text: str, separator: str) -> list[str]:

@@ -13,11 +13,12 @@ import numpy as np
 import gainful
 from gainful.compute.estimators import BaseEstimator, NotFittedError
 from gainful.compute.memory import memory_limit
+from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.frames import as_features, refuse_dask, without_codes
+from gainful.data.frames import features_of, refuse_dask, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
-from gainful.data.rows import Array, FeatureFacts, group_rows, scan_features
+from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, scan_features
 from gainful.data.size import DataSize
 from gainful.errors import (
     ClusterError,
@@ -51,6 +52,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     parameters: ClassVar[Any] = DeclaredParameters()  # the constraint of each parameter, by name
     space: ClassVar[Space] = {}  # the search space of tuning, by parameter
     accepts_missing: ClassVar[bool] = False
+    accepts_categories: ClassVar[bool] = False  # features of text
     resumes: ClassVar[bool] = False  # whether ``_fit`` writes ``monitor.checkpoint`` and resumes from it
     validation_parameter: ClassVar[str] = "eval_metric"  # the name of the metric that stops training, if it has one
     accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
@@ -82,6 +84,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         *,
         qid: Any = None,
+        group: Any = None,
         sample_weight: Any = None,
         eval_set: Any = None,
         progress: ProgressCallback | None = None,
@@ -98,8 +101,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             of files, or a Dask array or frame
         y : grades, (n_rows,); with a Dask frame also the name of a column, as for qid and sample_weight
         qid : query id of each row; rows of one query need not be adjacent
+        group : instead of qid, the number of rows of each query, if rows of a query are adjacent
         sample_weight : one weight per row, equal within a query
-        eval_set : validation data, ``(X, y, qid)``, a RankingData or a ShardedData, or a path or paths as for X
+        eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
+            or a ShardedData; or a path or paths as for X
         progress : called after each iteration with a ``Progress``; returning True stops training
         checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
@@ -112,10 +117,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data = self._as_data(X, y, qid, sample_weight, "X")
+        data = self._as_data(X, y, qid, sample_weight, "X", group)
         monitor = Monitor(
             metric=self._validation_metric(),
-            valid=self._validation_data(eval_set, data),
+            valid=self._validation_data(eval_set, data, by_group=group is not None),
             callback=progress,
         )
         check_memory(self, data, monitor.valid, max_bytes)
@@ -137,6 +142,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(data.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        self.categories_ = data.categories
         self.history_ = monitor.history
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
@@ -214,7 +220,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         X is what ``fit`` accepts, paths included.
         """
         self._check_fitted()
-        X = open_path(X)
+        X = open_path(X, self._trained_names())
         if is_dask(X):
             from gainful.cluster import predict_lazily
 
@@ -230,32 +236,49 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refuse_infinite_scores(scores)
         return scores
 
-    def _features_to_score(self, X: Any) -> Any:
+    def _features_to_score(self, X: Any, what: str = "X") -> Any:
         """The feature matrix of rows to score, checked."""
+        trained = getattr(self, "categories_", None)
         if isinstance(X, Dataset) and X.whole is not None:
-            matrix, names, facts = X.whole.X, X.feature_names, X.feature_facts
+            self._check_columns(X.n_features, X.feature_names)
+            data = X.whole.with_categories(trained, what)
+            matrix, names, facts = data.X, data.feature_names, data.feature_facts
         else:
-            matrix, names = as_features(X)
+            matrix, names, categories = features_of(X, what)
+            self._check_columns(matrix.shape[1], names)
+            matrix = recode(matrix, self._own_categories(categories, names), trained, what, names)
             facts = scan_features(matrix)
-        self._check_columns(matrix.shape[1], names)
-        refuse_large_features(facts, names, "X")
-        self._refuse_missing(facts, "X")
+        refuse_large_features(facts, names, what)
+        self._refuse_missing(facts, what)
         return matrix if self.accepts_codes else without_codes(matrix)
 
+    def _trained_names(self) -> list[str] | None:
+        """The features to read from a table, if training knew them by name."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    def _own_categories(self, found: Categories | None, names: tuple[str, ...] | None) -> Categories | None:
+        """The categories of a frame; in one without text, a feature that held text in training is refused."""
+        trained = getattr(self, "categories_", None)
+        return (None,) * self.n_features_in_ if found is None and names is not None and trained is not None else found
+
     @explain_keywords
-    def rank(self, X: Any, *, qid: Any = None) -> Array:
-        """The rank of each row within its query, 1 = top, in row order. Ties keep that order."""
+    def rank(self, X: Any, *, qid: Any = None, group: Any = None) -> Array:
+        """The rank of each row within its query, 1 = top, in row order. Ties keep that order.
+
+        ``qid`` and ``group`` as in :meth:`fit`.
+        """
         refuse_dask(X, "X")
-        X = open_path(X)
+        X = open_path(X, self._trained_names())
         if isinstance(X, Dataset):
-            if qid is not None:
+            if qid is not None or group is not None:
                 raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
             if X.whole is None:
                 self._check_fitted()
                 return np.concatenate(X.map(_ranks_of, self))
             qid = X.whole.qid
         scores = self.predict(X)
-        order, offsets, _ = group_rows(qid, len(scores))
+        order, offsets, _ = group_rows(query_of_rows(qid, group, len(scores)), len(scores))
         grouped = scores if order is None else scores[order]
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         best_first = np.lexsort((-grouped, query))
@@ -268,9 +291,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return restored
 
     @explain_keywords
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None) -> float:
-        """Mean NDCG@10 over the queries (gainful's default conventions)."""
-        data = as_dataset(X, y, qid, sample_weight, "X")
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None, group: Any = None) -> float:
+        """Mean NDCG@10 over the queries (gainful's default conventions). ``qid`` and ``group`` as in :meth:`fit`."""
+        data = as_dataset(X, y, qid, sample_weight, "X", group, self._trained_names())
         self._check_fitted()
         return measure_blocks(metric("ndcg@10"), data, _scores_of, self)
 
@@ -287,7 +310,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         reason = self._why_no_contributions()
         if reason is not None:
             raise GainfulError(reason)
-        X = open_path(X)
+        X = open_path(X, self._trained_names())
         if isinstance(X, Dataset) and X.whole is None:
             raise DataError("contributions are as large as the data; compute them for one block at a time")
         return np.asarray(self._scorer().contributions(self._features_to_score(X)), dtype=np.float64)
@@ -336,23 +359,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{trained[place]!r} there; give the columns in the order of training"
         )
 
-    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> Dataset:
+    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None) -> Dataset:
         """The training data in the form that ``_fit`` accepts."""
-        data = self._check_values(self._in_one_block(as_dataset(X, y, qid, sample_weight, what)), what)
+        data = self._check_values(self._in_one_block(as_dataset(X, y, qid, sample_weight, what, group)), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
         if data.query_weights is not None and not data.query_weights.any():
             raise DataError(f"all queries of {what} have weight 0; at least one weight must be positive")
         return data
 
-    def _validation_data(self, eval_set: Any, data: Dataset) -> Dataset | None:
+    def _validation_data(self, eval_set: Any, data: Dataset, by_group: bool = False) -> Dataset | None:
         if eval_set is None:
             return None
-        valid = self._in_one_block(as_validation_data(eval_set))
+        valid = self._in_one_block(as_validation_data(eval_set, by_group, data.feature_names))
         if valid.n_features != data.n_features:
             raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
             raise DataError("the feature names of eval_set differ from those of the training data")
+        if valid.whole is not None:
+            valid = valid.whole.with_categories(data.categories, "eval_set")
         return self._check_values(valid, "eval_set")
 
     def _in_one_block(self, data: Dataset) -> Dataset:
@@ -380,6 +405,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if getattr(self, "scale", "standard") is None:
             refuse_tiny_features(data.feature_facts, what)
         self._refuse_missing(data.feature_facts, what)
+        if data.categories is not None and not self.accepts_categories:
+            name = (data.feature_names or ())[named_by_words(data.categories)[0]]
+            raise DataError(
+                f"feature {name!r} of {what} holds text, which {type(self).__name__} cannot use; encode it as numbers, "
+                "leave it out, or use a tree ranker such as lambdamart"
+            )
         return data if self.accepts_codes else data.without_codes()
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:

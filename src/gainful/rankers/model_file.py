@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import gainful
+from gainful.data.categories import check_categories
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats.files import reason
 from gainful.metrics import metric
@@ -80,6 +81,7 @@ def _description(model: Ranker, metrics: Mapping[str, float] | None) -> dict[str
         "params": plain(model._file_params()),
         "n_features": int(model.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
+        "categories": plain(getattr(model, "categories_", None)),
         "preprocessing": plain(model._preprocessing()),
         "eval_metric": str(model._validation_metric()),
         "training": plain(getattr(model, "training_", {})),
@@ -101,7 +103,7 @@ def _plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
 
 def pack_model(model: Ranker) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the state of a fitted ranker that is part of another, without its history."""
-    return _description(model, None) | {"history": [], "feature_names": None}, model._pack()
+    return _description(model, None) | {"history": [], "feature_names": None, "categories": None}, model._pack()
 
 
 def unpack_model(description: Mapping[str, Any], state: dict[str, Any], path: Path) -> Ranker:
@@ -139,8 +141,8 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Ranker:
 def model_info(path: str | Path) -> dict[str, Any]:
     """The description in a model file: class, parameters, features, training and metrics. The model is not loaded."""
     manifest, _ = _contents(Path(path), MAX_BYTES, whole=False)
-    kept = ("version", "gainful", "class", "params", "n_features", "feature_names", "preprocessing", "eval_metric",
-            "training", "metrics", "interrupted", "n_iter")  # fmt: skip
+    kept = ("version", "gainful", "class", "params", "n_features", "feature_names", "categories", "preprocessing",
+            "eval_metric", "training", "metrics", "interrupted", "n_iter")  # fmt: skip
     return {name: manifest.get(name) for name in kept}
 
 
@@ -204,6 +206,7 @@ def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) 
         if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
             raise ValueError("feature_names are not one name per feature")
         model.feature_names_in_ = np.array(names, dtype=object)
+    model.categories_ = check_categories(manifest.get("categories"), n_features)
     history, training, metrics = manifest["history"], manifest.get("training", {}), manifest.get("metrics", {})
     if not isinstance(history, list) or not all(isinstance(row, dict) for row in history):
         raise ValueError("history is not a list of iterations")

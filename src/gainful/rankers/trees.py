@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.memory import size_text
+from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
@@ -65,7 +66,7 @@ class TreeRanker(Ranker):
     l2 : l2 penalty on leaf values
     bins : histogram bins per feature; "exact" gives every distinct value its own bin
     monotone : −1, 0 or 1 for each feature, or a mapping from features (number or name) to signs
-    categorical : features that hold categories (whole numbers ≥ 0), by number or name
+    categorical : features that hold categories (whole numbers ≥ 0), by number or name; features of text always do
     early_stopping : stop when ``eval_metric`` on ``eval_set`` has not improved for this many trees; None never stops
     eval_metric : metric on ``eval_set``, by which the best iteration is chosen
     warm_start : another ``fit`` continues from the trees of the best iteration, up to ``n_trees`` in all
@@ -81,6 +82,7 @@ class TreeRanker(Ranker):
     """
 
     accepts_missing: ClassVar[bool] = True
+    accepts_categories: ClassVar[bool] = True
     accepts_codes: ClassVar[bool] = True
     accepts_shards: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
@@ -226,6 +228,11 @@ class TreeRanker(Ranker):
                 f"X has {data.n_features} features, but the trees to continue were grown with "
                 f"{self.booster_.num_feature()}; set warm_start=False to start afresh"
             )
+        if data.categories != getattr(self, "categories_", None):
+            raise DataError(
+                "X has other categories in its features of text than the trees to continue; set warm_start=False to "
+                "start afresh"
+            )
         start = lgb.Booster(model_str=self.booster_.model_to_string(num_iteration=self.best_iteration_))
         grown = start.current_iteration()
         if grown >= self.n_trees:
@@ -288,7 +295,8 @@ class TreeRanker(Ranker):
         return {"monotone_constraints": signs}
 
     def _categories(self, data: Dataset) -> list[int]:
-        return [self._place(feature, data, "categorical") for feature in self.categorical or ()]
+        named = {self._place(feature, data, "categorical") for feature in self.categorical or ()}
+        return sorted({*named, *named_by_words(data.categories)})
 
     def _place(self, feature: Any, data: Dataset, parameter: str) -> int:
         """The column of a feature given by number or name."""

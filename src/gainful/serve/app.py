@@ -19,6 +19,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from gainful import __version__
+from gainful.data.categories import named_by_words
 from gainful.errors import GainfulError
 from gainful.persistence.jsonable import plain
 from gainful.serve import schema
@@ -244,6 +245,7 @@ class App:
             "parameters": plain(model._file_params()),
             "n_features": model.n_features_in_,
             "feature_names": list(served.names) if hasattr(model, "feature_names_in_") else None,
+            "text_features": [served.names[j] for j in named_by_words(getattr(model, "categories_", None))],
             "accepts_missing": model.accepts_missing,
             "contributions": reason is None,
             "why_no_contributions": reason,

@@ -118,7 +118,7 @@ class PairRequest(Body):
 
 class FeatureShare(BaseModel):
     feature: str
-    value: float | None
+    value: float | str | None
     contribution: float
 
 
@@ -175,6 +175,7 @@ class ModelAnswer(BaseModel):
     parameters: dict[str, Any]
     n_features: int
     feature_names: list[str] | None
+    text_features: list[str] = Field(description="The features that take text.")
     accepts_missing: bool
     contributions: bool
     why_no_contributions: str | None

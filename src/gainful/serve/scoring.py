@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_json
 
+from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, scan_features
 from gainful.errors import DataError, GainfulError
@@ -84,7 +85,8 @@ class Job:
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         scores = self._scores(X)
-        pair = pair_explanation(self.served.names, X, self._contributions(X), scores)
+        words = getattr(self.served.model, "categories_", None)
+        pair = pair_explanation(self.served.names, X, self._contributions(X), scores, words)
         return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -95,6 +97,9 @@ class Job:
         n = count_rows(given)
         if n > self.max_rows:
             raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
+        categories = getattr(self.served.model, "categories_", None)
+        if categories is not None:
+            given = encode_documents(given, categories, self.served.names)
         return parse(kind, given)
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
@@ -140,10 +145,11 @@ class Job:
 
     def _explain(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
         parts, names, explanations = self._contributions(X), self.served.names, []
+        words = getattr(self.served.model, "categories_", None)
         for i in range(len(X)):
             if i % EXPLAINED_BLOCK == 0:
                 self._check_time()
-            explanations.append(row_explanation(names, X[i], parts[i], float(scores[i])).to_dict(top))
+            explanations.append(row_explanation(names, X[i], parts[i], float(scores[i]), words).to_dict(top))
         return explanations
 
     def _contributions(self, X: Array) -> Array:
@@ -161,6 +167,45 @@ class Job:
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
             raise OverTimeError
+
+
+def encode_documents(given: Any, categories: Categories, names: Sequence[str]) -> Any:
+    """The plain values of a request with the words in features of text replaced by their numbers.
+
+    What has another form than a request is left as it is, for the parser to refuse.
+    """
+    if not isinstance(given, dict):
+        return given
+
+    def features(value: Any, place: str) -> Any:
+        return encode_features(value, categories, names, place)
+
+    def documents(value: Any, place: str) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [
+            one | {"features": features(one["features"], f"{place}[{i}]")}
+            if isinstance(one, dict) and "features" in one
+            else one
+            for i, one in enumerate(value)
+        ]
+
+    encoded = dict(given)
+    for name, value in given.items():
+        if name == "documents":
+            encoded[name] = documents(value, name)
+        elif name == "queries" and isinstance(value, list):
+            encoded[name] = [
+                query | {"documents": documents(query["documents"], f"queries[{q}].documents")}
+                if isinstance(query, dict) and "documents" in query
+                else query
+                for q, query in enumerate(value)
+            ]
+        elif name == "rows" and isinstance(value, list):
+            encoded[name] = [features(row, f"rows[{i}]") for i, row in enumerate(value)]
+        elif name in ("a", "b"):
+            encoded[name] = features(value, name)
+    return encoded
 
 
 def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:

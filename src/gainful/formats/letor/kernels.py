@@ -503,7 +503,7 @@ def scan(buf, start, stop):
 
 
 @kernel
-def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, marks, later):
+def parse(buf, start, stop, n_features, limit, base, dense, with_query, y, out, columns, marks, later):
     """Fill the arrays of one chunk, the whole lines ``buf[start:stop]``. Arrays are this chunk's own slices.
 
     This handles only what almost every line needs. Numbers that are not short are left to ``read_numbers``, comments to
@@ -515,6 +515,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
     n_features, limit : indices from ``n_features`` on are not stored (dense), and from ``limit`` on are malformed
     base : the index of the first feature in the text, 0 or 1
     dense : 1 if values go to row · n_features + index
+    with_query : 1 if the query id follows the grade; 0 if the features follow it
     y : (rows,) grades
     out, columns : values (rows · n_features, or as many as were counted) and, if sparse, their columns
     marks : (rows, 5) int64, see ``FLAGS`` and the others
@@ -557,21 +558,23 @@ def parse(buf, start, stop, n_features, limit, base, dense, y, out, columns, mar
                         bad = line
                         break
                     y[row] = value
-                    at = _skip_blanks(buf, at)
-                    if _word(buf, at) & QID_BYTES != QID_WORD:
-                        bad = line
-                        break
-                    token = at + 4
-                    at = token
-                    c = _byte(buf, at)
-                    while not _ends_token(c):
-                        if c == 0 or c >= 128:
-                            flags = ODD_QUERY
-                        at += 1
+                    token = at
+                    if with_query:
+                        at = _skip_blanks(buf, at)
+                        if _word(buf, at) & QID_BYTES != QID_WORD:
+                            bad = line
+                            break
+                        token = at + 4
+                        at = token
                         c = _byte(buf, at)
-                    if at == token:
-                        bad = line
-                        break
+                        while not _ends_token(c):
+                            if c == 0 or c >= 128:
+                                flags = ODD_QUERY
+                            at += 1
+                            c = _byte(buf, at)
+                        if at == token:
+                            bad = line
+                            break
                     marks[row, QUERY], marks[row, QUERY_SIZE] = token, at - token
                     if row == 0 or not _same(buf, marks[row - 1, QUERY], marks[row - 1, QUERY_SIZE], token, at - token):
                         flags |= NEW_QUERY

@@ -31,6 +31,7 @@ class Rules:
     zero_based: bool = False
     n_features: int | None = None
     single: bool = False
+    with_query: bool = True  # the query id follows the grade
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,10 @@ class _Reader:
     def query(self, token: _Token | None, end: int) -> str:
         if token is None or not token.text.startswith(b"qid:"):
             found = _show(token.text) if token else "the end of the line"
-            message = f"expected 'qid:' and the query id after the grade, found {found}; ranking needs a query id"
+            message = (
+                f"expected 'qid:' and the query id after the grade, found {found}; ranking needs a query id, or a file "
+                "FILE.query beside the data with the number of rows of each query"
+            )
             raise self.refuse(message, token.at if token else end)
         if len(token.text) == 4:
             raise self.refuse("expected a query id right after 'qid:', found none", token.at + 4)
@@ -163,8 +167,10 @@ def read_line(line: bytes, rules: Rules) -> Line | None:
         return None
     tokens = _tokens(body)
     grade = reader.grade(_until_return(next(tokens)))
-    second = next(tokens, None)
-    query = reader.query(None if second is None else _until_return(second), len(body))
+    query = ""
+    if rules.with_query:
+        second = next(tokens, None)
+        query = reader.query(None if second is None else _until_return(second), len(body))
     features, seen = [], set()
     for token in tokens:
         if token.text.startswith(b"\r"):
@@ -188,6 +194,12 @@ def explain(line: bytes, rules: Rules) -> MalformedLine:
     except MalformedLine as error:
         return error
     return MalformedLine("the line is malformed", 1)
+
+
+def names_query(line: bytes) -> bool:
+    """Whether the second token of a row is a query id."""
+    tokens = line.partition(b"#")[0].split(None, 2)
+    return len(tokens) > 1 and tokens[1].startswith(b"qid:")
 
 
 def is_data_line(line: bytes) -> bool:

@@ -32,9 +32,11 @@ from gainful.formats.letor.lines import (
     find_document,
     is_data_line,
     is_text,
+    names_query,
     read_number,
 )
 from gainful.formats.limits import LONGEST_ID, MemoryLimit
+from gainful.formats.sidecars import Sidecars, check_query_id, find_sidecars
 
 CHUNK_BYTES = 32 << 20
 SPAN_BYTES = 1 << 20
@@ -55,6 +57,8 @@ def read(
     zero_based: bool = False,
     merge: bool = False,
     n_threads: int | None = None,
+    sidecars: bool = True,
+    query_id: str | None = None,
     max_bytes: int | str | None = None,
 ) -> RankingData:
     """Read LETOR/SVMlight text.
@@ -68,9 +72,13 @@ def read(
     zero_based : the first feature is 0 rather than 1
     merge : bring rows of a query together if they are not adjacent, instead of refusing them
     n_threads : number of threads, by default as many as the process may use
+    sidecars : use FILE.query, FILE.group and FILE.weight beside the file (:mod:`gainful.formats.sidecars`). With the
+        sizes of the queries, rows need no ``qid:``
+    query_id : all rows are of this one query, and need no ``qid:``
     max_bytes : refuse to take more memory than this, a number or text such as "4GB"; by default what is free
     """
-    return read_with(path, check_options(dtype, n_features, sparse, zero_based, merge, n_threads, max_bytes))
+    options = check_options(dtype, n_features, sparse, zero_based, merge, n_threads, sidecars, query_id, max_bytes)
+    return read_with(path, options)
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Options:
     zero_based: bool = False
     merge: bool = False
     n_threads: int = 1
+    sidecars: bool = True
+    query_id: str | None = None
     chunk_bytes: int = CHUNK_BYTES
     span_bytes: int = SPAN_BYTES
     max_bytes: int | str | None = None
@@ -104,6 +114,8 @@ def check_options(
     zero_based: Any = False,
     merge: Any = False,
     n_threads: Any = None,
+    sidecars: Any = True,
+    query_id: Any = None,
     max_bytes: Any = None,
 ) -> Options:
     if dtype is not None:
@@ -118,7 +130,7 @@ def check_options(
         raise ParameterError.of("read", "n_features", "an integer from 1", n_features)
     if not (sparse == "auto" or isinstance(sparse, bool)):
         raise ParameterError.of("read", "sparse", "'auto', True or False", sparse)
-    for name, value in (("zero_based", zero_based), ("merge", merge)):
+    for name, value in (("zero_based", zero_based), ("merge", merge), ("sidecars", sidecars)):
         if not isinstance(value, bool):
             raise ParameterError.of("read", name, "True or False", value)
     if n_threads is None:
@@ -126,7 +138,10 @@ def check_options(
     elif not (_is_integer(n_threads) and n_threads >= 1):
         raise ParameterError.of("read", "n_threads", "an integer from 1", n_threads)
     n_features = None if n_features is None else int(n_features)
-    return Options(dtype, n_features, sparse, zero_based, merge, int(n_threads), max_bytes=max_bytes)
+    query_id = None if query_id is None else check_query_id(query_id)
+    return Options(
+        dtype, n_features, sparse, zero_based, merge, int(n_threads), sidecars, query_id, max_bytes=max_bytes
+    )
 
 
 def _is_integer(value: object) -> bool:
@@ -136,9 +151,10 @@ def _is_integer(value: object) -> bool:
 def read_with(path: PathLike, options: Options) -> RankingData:
     """:func:`read` with checked options."""
     n_columns = 0
+    beside = find_sidecars(path, options.sidecars, options.query_id)
     while True:
         with ThreadPoolExecutor(options.n_threads) as pool:
-            reading = Reading(path, options, pool, n_columns)
+            reading = Reading(path, options, pool, n_columns, beside)
             reading.count()
             reading.fill()
         if reading.widest <= reading.n_features or reading.is_sparse:
@@ -188,8 +204,11 @@ class FoundIds:
 class Reading:
     """The state of reading one file: count, then fill, then build the ranking data."""
 
-    def __init__(self, path: PathLike, options: Options, pool: ThreadPoolExecutor, n_columns: int):
-        self.path, self.options, self.pool = path, options, pool
+    def __init__(self, path: PathLike, options: Options, pool: ThreadPoolExecutor, n_columns: int, beside: Sidecars):
+        self.path, self.options, self.pool, self.beside = path, options, pool, beside
+        self.with_query = not beside.name_queries or first_row_names_query(path)
+        if self.with_query and beside.query_id is not None:
+            raise FormatError("its rows have query ids of their own; leave out query_id", path=path)
         self.widest = n_columns
         self.header = Header()
         self.parts: list[ScannedChunk] = []
@@ -223,6 +242,7 @@ class Reading:
         part = ScannedChunk(chunk, [], self.n_lines + 1, self.n_rows, self.n_values)
         header_end = chunk.stop
         for (start, stop), (rows, lines, values, last_index) in zip(bounds, counts, strict=True):
+            values += 0 if self.with_query else rows  # counted by colons, of which one was taken for the query's
             part.spans.append(_Span(start, stop, rows, lines, values))
             if rows and starts_file and self.n_rows == part.first_row:
                 header_end = end_of_header(chunk.buf, start, stop)
@@ -256,7 +276,8 @@ class Reading:
         if options.n_features is not None and exact not in (None, options.n_features):
             raise FormatError(f"the file says that it has {exact} features, not {options.n_features}", path=self.path)
         exact = options.n_features if options.n_features is not None else exact
-        self.rules = Rules(options.zero_based, exact, (options.dtype or header.dtype or "float64") == "float32")
+        single = (options.dtype or header.dtype or "float64") == "float32"
+        self.rules = Rules(options.zero_based, exact, single, self.with_query)
         self.n_features = min(self.widest, LARGEST_INDEX) if exact is None else exact
         self.is_sparse = options.stores_sparse(header, self.n_rows, self.n_values, self.n_features)
 
@@ -332,7 +353,7 @@ class Reading:
         limit = LARGEST_INDEX if self.rules.n_features is None else self.rules.n_features
         stopped, n_rows, n_values, n_later, widest = kernels.parse(
             buf, span.start, span.stop, d, limit, 0 if self.rules.zero_based else 1, int(not self.is_sparse),
-            target.y, target.values, target.columns, target.marks, later,
+            int(self.with_query), target.y, target.values, target.columns, target.marks, later,
         )  # fmt: skip
         target = target.first(n_rows)
         wrong = (  # positions in malformed lines, -1 if there are none
@@ -420,13 +441,16 @@ class Reading:
     # assembly
 
     def result(self) -> RankingData:
+        self.beside.check_rows(self.n_rows)
         starts, ids = self._runs()
         order = None
         offsets: Array = np.append(starts, self.n_rows).astype(np.int64)
+        self.beside.check_queries(offsets)
         if len(set(ids.tolist())) < len(ids):
             if not self.options.merge:
                 self._refuse_split_query(starts, ids)
             order, offsets, ids = group_rows(np.repeat(ids, np.diff(offsets)), self.n_rows)
+        weights = self.beside.query_weights(offsets, ids, order)
         X, y, documents = self._matrix(), self.y, self._documents()
         del self.values, self.columns, self.row_sizes
         if order is not None:
@@ -436,15 +460,24 @@ class Reading:
             X=X,
             y=y,
             offsets=offsets,
-            query_ids=ids if self.header.query_ids == "str" else integers_if_canonical(ids),
+            query_ids=integers_if_canonical(ids) if self.ids_are_text else ids,
             doc_ids=documents,
             feature_names=self.header.feature_names,
-            query_weights=self.header.weights(self.path, len(ids)),
+            query_weights=self.header.weights(self.path, len(ids)) if weights is None else weights,
             input_order=order,
         )
 
-    def _runs(self) -> tuple[Array, Array]:
-        """First row and id of each run of rows with the same query."""
+    @property
+    def ids_are_text(self) -> bool:
+        """Whether query ids were read as text, though they may all be integers."""
+        return self.with_query and self.header.query_ids != "str"
+
+    def _runs(self, first_row: int = 0) -> tuple[Array, Array]:
+        """First row and id of each run of rows with the same query; ``first_row`` of the file is row 0 here."""
+        if not self.with_query:
+            ids = self.beside.ids(first_row, self.n_rows)
+            starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
+            return starts, ids[starts]
         rows, ids = np.concatenate(self.found.head_rows), np.concatenate(self.found.head_ids)
         new = np.append(True, ids[1:] != ids[:-1])  # so far, a span's first row counts as new
         return rows[new], ids[new]
@@ -583,6 +616,11 @@ def _token(buf: Array, at: int) -> bytes:
         if len(token) < size:
             return token
         size *= 8
+
+
+def first_row_names_query(path: PathLike) -> bool:
+    """Whether the first row of the file has a query id."""
+    return names_query(next(filter(is_data_line, _lines(path)), b""))
 
 
 def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:

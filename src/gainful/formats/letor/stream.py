@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, weights_of_queries
 from gainful.errors import FormatError, option
 from gainful.formats.files import Chunk, PathLike, compression_of, text_chunks
 from gainful.formats.letor.header import Header
@@ -28,6 +28,7 @@ from gainful.formats.letor.reader import (
     span_bounds,
     split_query_error,
 )
+from gainful.formats.sidecars import Sidecars, find_sidecars
 from gainful.formats.sources import PIECE_BYTES, Layout, Source, StartOver
 
 CHUNK_BYTES = 8 << 20
@@ -47,9 +48,11 @@ class LetorSource(Source):
         super().__init__(paths, merge=options.merge)
         self.options = options
         self.chunk_bytes = chunk_bytes
+        self.beside = [find_sidecars(path, options.sidecars, options.query_id) for path in self.paths]
         with ThreadPoolExecutor(options.n_threads) as pool:
-            samples = [self._sample(path, pool) for path in self.paths]
+            samples = [self._sample(path, pool, beside) for path, beside in zip(self.paths, self.beside, strict=True)]
         self.headers = [sample.header for sample in samples]
+        self.ids_are_text = all(sample.ids_are_text for sample in samples)
         self._check_headers()
         self.width = max(sample.n_features for sample in samples)
         self.sparse = self._is_sparse(sum(s.n_rows for s in samples), sum(s.n_values for s in samples), self.width)
@@ -59,9 +62,9 @@ class LetorSource(Source):
 
     # -- known beforehand ----------------------------------------------------------------------------------------------
 
-    def _sample(self, path: Path, pool: ThreadPoolExecutor) -> Reading:
+    def _sample(self, path: Path, pool: ThreadPoolExecutor, beside: Sidecars) -> Reading:
         """The header, and the counts of the beginning extrapolated to the whole file."""
-        reading = Reading(path, self.options, pool, 0)
+        reading = Reading(path, self.options, pool, 0, beside)
         looked_at = 0
         for chunk in text_chunks(path, SAMPLE_BYTES, reading.check_text):
             reading.scan(chunk)
@@ -109,7 +112,7 @@ class LetorSource(Source):
             dtype="float32" if self._single else "float64",
             sparse=self.sparse,
             feature_names=self.headers[0].feature_names,
-            text_integers=() if any(header.query_ids == "str" for header in self.headers) else ("query_id",),
+            text_integers=("query_id",) if self.ids_are_text else (),
         )
 
     # -- a pass --------------------------------------------------------------------------------------------------------
@@ -119,8 +122,8 @@ class LetorSource(Source):
         n_rows = n_values = 0
         widest = max(exact or 0 for exact in self._exacts())
         with ThreadPoolExecutor(self.options.n_threads) as pool:
-            for path, header in zip(self.paths, self.headers, strict=True):
-                reading = _Streaming(path, self, header, pool)
+            for path, header, beside in zip(self.paths, self.headers, self.beside, strict=True):
+                reading = _Streaming(path, self, header, pool, beside)
                 yield from reading.pieces((n_rows, n_values, widest))
                 widest = max(widest, reading.columns_needed)
                 n_rows, n_values = n_rows + reading.total_rows, n_values + reading.total_values
@@ -157,12 +160,12 @@ class LetorSource(Source):
 class _Streaming(Reading):
     """The reading of one file, with one chunk in memory at a time."""
 
-    def __init__(self, path: Path, source: LetorSource, header: Header, pool: ThreadPoolExecutor):
-        super().__init__(path, source.options, pool, 0)
+    def __init__(self, path: Path, source: LetorSource, header: Header, pool: ThreadPoolExecutor, beside: Sidecars):
+        super().__init__(path, source.options, pool, 0, beside)
         self.source = source
         exact = source._exact(path, header)
         single = (source.options.dtype or header.dtype or "float64") == "float32"
-        self.rules = Rules(source.options.zero_based, exact, single)
+        self.rules = Rules(source.options.zero_based, exact, single, self.with_query)
         self.n_features, self.is_sparse = source.width, source.sparse
         self.weights = _FileWeights(header)
         self.total_rows = self.total_values = 0
@@ -177,6 +180,7 @@ class _Streaming(Reading):
             chunk.release()
         if not self.source.is_wrong:
             self.weights.check(self.path)
+            self.beside.check_rows(self.total_rows)
 
     def _small_enough(self, chunk: Chunk) -> Iterator[Chunk]:
         """The chunk, or parts of it if its rows and features would make a large dense piece."""
@@ -211,7 +215,10 @@ class _Streaming(Reading):
         self.source.is_wrong = self.source.is_wrong or self.source.assumption_fails(*counts)
 
     def _runs_of_chunk(self) -> RankingData:
-        starts, ids = self._runs()
+        first = self.total_rows - self.n_rows
+        starts, ids = self._runs(first)
+        offsets = np.append(starts, self.n_rows).astype(np.int64)
+        weights = self.beside.row_weights(first, self.n_rows)
         X = self._matrix()
         if self.is_sparse and X.shape[1] < self.n_features:
             X.resize((self.n_rows, self.n_features))
@@ -219,11 +226,11 @@ class _Streaming(Reading):
         return RankingData._build_unchecked(
             X=X,
             y=self.y,
-            offsets=np.append(starts, self.n_rows).astype(np.int64),
+            offsets=offsets,
             query_ids=ids,
             doc_ids=documents,
             feature_names=self.header.feature_names,
-            query_weights=self.weights.of(ids),
+            query_weights=self.weights.of(ids) if weights is None else weights_of_queries(weights, offsets, ids, first),
         )
 
 

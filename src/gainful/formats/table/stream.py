@@ -17,43 +17,59 @@ import pyarrow as pa
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, as_id_array, check_grades, refuse_infinite, weights_of_queries
-from gainful.errors import DataError, FormatError
+from gainful.errors import DataError, FormatError, option
 from gainful.formats.files import forget_pages
 from gainful.formats.limits import MemoryLimit
+from gainful.formats.sidecars import Sidecars, find_sidecars
 from gainful.formats.sources import Layout, Source, StartOver, common_layout, rows_in_piece
-from gainful.formats.table.reader import (
-    NOT_A_NUMBER,
+from gainful.formats.table.columns import (
+    SEPARATORS,
     Columns,
     Plan,
-    arrow_batches,
     check_columns,
-    check_table,
     check_types,
+    make_plan,
+    warn_of_columns,
+    with_weight_hint,
+)
+from gainful.formats.table.csv_text import (
+    NOT_A_NUMBER,
     csv_decimals,
-    csv_names,
+    csv_head,
     csv_options,
+    csv_reading,
     csv_source,
     csv_texts,
+)
+from gainful.formats.table.reader import (
+    arrow_batches,
     errors_of_file,
-    ids_of,
-    make_plan,
     matrix_of,
-    numbers_of,
     open_arrow,
     read_schema,
     split_query_message,
-    with_weight_hint,
 )
+from gainful.formats.table.values import check_table, ids_of, is_text_type, numbers_of
 
 CSV_CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 16  # read ahead per Parquet column
 
 
 def open_source(
-    paths: Sequence[Path], *, kind: str, merge: bool = True, max_bytes: int | str | None = None, **wanted: Any
+    paths: Sequence[Path],
+    *,
+    kind: str,
+    merge: bool = True,
+    sidecars: bool = True,
+    query_id: str | None = None,
+    max_bytes: int | str | None = None,
+    **wanted: Any,
 ) -> Source:
     """The files as a source of rows; options as in :func:`~gainful.formats.table.reader.read`."""
-    return TableSource(paths, kind, check_columns(Columns(**wanted), merge, kind), merge=merge, max_bytes=max_bytes)
+    beside = {path: find_sidecars(path, sidecars and kind in SEPARATORS, query_id) for path in paths}
+    needs_qid = not all(one.name_queries for one in beside.values())
+    columns = check_columns(Columns(**wanted, needs_qid=needs_qid), merge, kind)
+    return TableSource(paths, kind, columns, merge=merge, max_bytes=max_bytes, beside=beside)
 
 
 class TableSource(Source):
@@ -69,13 +85,18 @@ class TableSource(Source):
         piece_rows: int | None = None,
         chunk_bytes: int = CSV_CHUNK_BYTES,
         max_bytes: int | str | None = None,
+        beside: dict[Path, Sidecars] | None = None,
     ):
         super().__init__(paths, merge=merge)
+        self.beside = {path: Sidecars(path) for path in self.paths} | (beside or {})
         self.limits = {path: MemoryLimit(path, max_bytes) for path in self.paths}
         self.kind, self.wanted, self.piece_rows, self.chunk_bytes = kind, wanted, piece_rows, chunk_bytes
-        self.is_text = kind in ("csv", "tsv")
+        self.is_text = kind in SEPARATORS
         self.types: dict[Path, dict[str, Any]] = {}  # of CSV files with columns of truth values
-        self.plans = [self._plan(path) for path in self.paths]
+        self.plans: list[tuple[Plan, Layout]] = []
+        for path in self.paths:
+            self.plans.append(self._plan(path))
+        warn_of_columns(self.plans[0][0])
         layouts = [layout for _, layout in self.plans]
         self._layout = common_layout(list(zip(self.paths, layouts, strict=True)))
         self.first_rows: list[int] = []
@@ -85,20 +106,18 @@ class TableSource(Source):
 
     def _plan(self, path: Path) -> tuple[Plan, Layout]:
         with errors_of_file(path, self.kind, self.wanted, lambda: None):
-            schema = read_schema(path, self.kind, self.wanted)
-            plan = make_plan(schema, self.wanted)
+            schema, head = read_schema(path, self.kind, self.wanted)
+            plan = make_plan(schema, self.wanted, head, self.plans[0][0].left_out if self.plans else None)
             check_types(schema, plan)
+            _refuse_text(plan)
+            named = plan.roles["qid"] is not None
             return plan, Layout(
                 n_features=len(plan.features),
                 dtype="float32" if _is_single(schema, plan) else "float64",
                 sparse=plan.sparse,
                 feature_names=None if plan.feature_names is None else tuple(plan.feature_names),
-                text_integers=("query_id", "doc_id") if self.is_text else (),
+                text_integers=(("query_id",) if named else ()) + ("doc_id",) if self.is_text else (),
             )
-
-    @property
-    def _delimiter(self) -> str:
-        return self.wanted.between(self.kind)
 
     # -- a pass --------------------------------------------------------------------------------------------------------
 
@@ -113,6 +132,7 @@ class TableSource(Source):
                         check_table(table)
                     yield self._runs(path, table, plan, row, values)
                     row += table.num_rows
+                self.beside[path].check_rows(row)
             self.first_rows.append(self.first_rows[-1] + row)
         if self.first_rows[-1] == 0:
             raise FormatError("there are no rows, only column names", path=self.paths[0])
@@ -134,13 +154,16 @@ class TableSource(Source):
 
     def _runs(self, path: Path, table: pa.Table, plan: Plan, row: int, values: bool) -> RankingData:
         roles, n = plan.roles, table.num_rows
-        limit = self.limits[path]
-        qid = as_id_array(ids_of(table, roles["qid"], "query id", self.is_text, True, row, limit), "qid")
+        limit, beside = self.limits[path], self.beside[path]
+        if roles["qid"] is None:
+            qid = beside.ids(row, n)
+        else:
+            qid = as_id_array(ids_of(table, roles["qid"], "query id", self.is_text, True, row, limit), "qid")
         starts = np.concatenate([[0], np.flatnonzero(qid[1:] != qid[:-1]) + 1]).astype(np.int64)
         offsets, ids = np.append(starts, n), qid[starts]
         X: Any = np.empty((n, 0))
         if values:
-            X = matrix_of(table, plan, self._layout.dtype)
+            X, _ = matrix_of(table, plan, self._layout.dtype)
             refuse_infinite(X, row)
         documents = weights = None
         if roles["doc_id"] is not None:
@@ -148,6 +171,8 @@ class TableSource(Source):
             documents = as_id_array(found, "doc_ids")
         if roles["weight"] is not None:
             weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
+        elif beside.weights is not None:
+            weights = weights_of_queries(beside.row_weights(row, n), offsets, ids, row)
         return RankingData._build_unchecked(
             X=X,
             y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
@@ -178,14 +203,15 @@ class TableSource(Source):
             found = NOT_A_NUMBER.search(str(error))
             if found is None:
                 raise
-            self._infer_types(path, plan, csv_names(path, self._delimiter)[int(found[1])], error)
+            self._infer_types(path, plan, csv_head(path, self.kind, self.wanted).schema.names[int(found[1])], error)
 
     @contextmanager
     def _open_csv(self, path: Path, types: dict[str, Any], columns: list[str], threads: bool = True) -> Iterator[Any]:
         from pyarrow import csv
 
-        parse, convert = csv_options(self._delimiter, types, columns)
-        options = csv.ReadOptions(use_threads=threads, block_size=self.chunk_bytes)
+        parse, convert = csv_options(self.kind, self.wanted, types, columns)
+        names = [] if self.wanted.header else csv_head(path, self.kind, self.wanted).schema.names
+        options = csv_reading(names, self.wanted, use_threads=threads, block_size=self.chunk_bytes)
         with (
             csv_source(path) as source,
             csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert) as reader,
@@ -197,7 +223,7 @@ class TableSource(Source):
 
         Columns of truth values in the first chunk are taken along, so that a file rarely starts over twice.
         """
-        with self._open_csv(path, csv_texts(plan.roles), plan.all_columns()) as reader:
+        with self._open_csv(path, csv_texts(plan), plan.all_columns()) as reader:
             first = reader.schema
         truths = [
             other for other in plan.all_columns() if other == name or pa.types.is_boolean(first.field(other).type)
@@ -208,7 +234,8 @@ class TableSource(Source):
                 for _ in reader:
                     pass
         except pa.ArrowInvalid:
-            check_types(first, plan)
+            if not any(is_text_type(first.field(one).type) for one in plan.features):
+                check_types(first, plan)
             raise error from None
         self.types[path] = (self.types.get(path) or csv_decimals(plan)) | types
         raise StartOver
@@ -227,6 +254,16 @@ class TableSource(Source):
         rows = [row - self.first_rows[file] for row, file in zip((ended - 1, again), files, strict=True)]
         where = "" if files[0] == files[1] else f" of {self.paths[files[0]]}"
         return FormatError(split_query_message(query, f"{rows[0]}{where}", rows[1]), path=self.paths[files[1]])
+
+
+def _refuse_text(plan: Plan) -> None:
+    """Raise for features of text: their words are known only once the whole file is read."""
+    if plan.texts:
+        name = next(name for name in plan.features if name in plan.texts)
+        raise DataError(
+            f"column {name!r} holds text, which cannot be converted or read in blocks; name the other features with "
+            f"{option('features')}, or encode it as numbers"
+        )
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:

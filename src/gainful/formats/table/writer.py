@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gainful.data.categories import words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError
@@ -100,7 +101,10 @@ class Writer(FileWriter):
         if data.query_weights is not None:
             types["weight"] = pa.float64()
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
-        fields = [pa.field(name, kind) for name, kind in types.items()] + [pa.field(n, value) for n in self.names]
+        words = data.categories or (None,) * data.n_features
+        kinds = [value if texts is None else pa.string() for texts in words]
+        fields = [pa.field(name, kind) for name, kind in types.items()]
+        fields += [pa.field(name, kind) for name, kind in zip(self.names, kinds, strict=True)]
         return pa.schema(fields, metadata={METADATA: json.dumps(notes).encode()})
 
     def append(self, data: RankingData) -> None:
@@ -114,7 +118,11 @@ class Writer(FileWriter):
             if data.query_weights is not None:
                 columns.append(pa.array(data.query_weights[of_query]))
             X = data.X[rows].toarray() if data.is_sparse else data.X[rows]
-            columns.extend(pa.array(column) for column in np.ascontiguousarray(X.T))
+            words = data.categories or (None,) * data.n_features
+            columns.extend(
+                pa.array(column) if texts is None else pa.array(words_of_codes(column, texts), pa.string())
+                for column, texts in zip(np.ascontiguousarray(X.T), words, strict=True)
+            )
             self._table.write_table(pa.Table.from_arrays(columns, schema=self.schema))
 
     def _id_array(self, ids: Array) -> Any:

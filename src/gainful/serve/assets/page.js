@@ -50,7 +50,7 @@ function element(name, { text, ...settings } = {}, ...children) {
   return made;
 }
 
-const figure = (value) => (value === null ? "missing" : String(Number(value.toPrecision(4))));
+const figure = (value) => (value === null ? "missing" : typeof value === "string" ? value : String(Number(value.toPrecision(4))));
 const signed = (value) => (value > 0 ? "+" : "") + figure(value);
 
 function effect(value, most) {

@@ -77,7 +77,10 @@ function readCsv(text, model, roles) {
     return {
       qid: fields[columnOf.qid] ?? "",
       id: fields[columnOf.doc_id] || `line ${line}`,
-      features: columns.map((column) => numberOf(fields[column], `line ${line}`, names[column])),
+      features: columns.map((column) =>
+        (model.text_features ?? []).includes(names[column])
+          ? fields[column] || null
+          : numberOf(fields[column], `line ${line}`, names[column])),
     };
   }));
 }

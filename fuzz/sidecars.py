@@ -1,0 +1,65 @@
+"""Files beside a data file: sizes of queries and weights. The case is that file; the data file is undamaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fuzz import data_files
+from fuzz.cases import Input, Random, Target, Wholes
+from fuzz.damage import damage_bytes, damage_lines, damage_numbers, insert_pieces, pick
+
+PIECES = [b"0", b"-1", b" ", b"\n", b"\r\n", b"\n\n", b"nan", b"inf", b"1e999", b"1.5", b".", b"+", b"9" * 400, b"\xff",
+          b"\0", b"\xef\xbb\xbf", b"1_0", "٣".encode(), b"#", b"1\n" * 5000, b"999999999999999"]  # fmt: skip
+
+
+def make(rng: Random, _: Wholes, whole: bool) -> Input:
+    sizes = rng.integers(1, 6, int(rng.integers(1, 8))).tolist()
+    n_rows = sum(sizes)
+    kind = pick(rng, ["query", "group", "weight"])
+    if rng.random() < 0.5:
+        text = "".join(f"{i % 3} 1:{i} 2:{i * i % 7}\n" for i in range(n_rows))
+        suffix = ".txt"
+    else:
+        text = "label,a,b\n" + "".join(f"{i % 3},{i}.5,{i * i % 7}\n" for i in range(n_rows))
+        suffix = ".csv"
+    if kind == "weight":
+        numbers = [repr(float(w)) for w, n in zip(rng.random(len(sizes)) + 0.1, sizes, strict=True) for _ in range(n)]
+        if rng.random() < 0.3:
+            numbers = [repr(float(w)) for w in rng.random(len(sizes)) + 0.1]
+    else:
+        numbers = [str(size) for size in sizes]
+    content = ("\n".join(numbers) + pick(rng, ["", "\n", "\r\n"])).encode()
+    if not whole:
+        content = _damage(rng, content)
+    options: dict[str, Any] = {"way": pick(rng, data_files.WAYS), "to": pick(rng, data_files.REWRITE_AS), "read": {}}
+    options |= {"text": text, "suffix": suffix, "kind": kind, "sizes": sizes}
+    options |= {"rows": n_rows, "queries": len(sizes)} if whole else {}
+    return Input(content, f".{kind}", options)
+
+
+def _damage(rng: Random, content: bytes) -> bytes:
+    draw = rng.random()
+    if draw < 0.4:
+        return damage_bytes(content, rng)
+    if draw < 0.75:
+        return insert_pieces(content, rng, PIECES)
+    return damage_numbers(content, rng) if draw < 0.9 else damage_lines(content, rng)
+
+
+def use(path: Path, options: Mapping[str, Any]) -> None:
+    """Put the data file beside the case, and read it."""
+    home = path.with_name(f"data{options['suffix']}")
+    home.write_text(options["text"])
+    path.with_name(f"{home.name}.{options['kind']}").write_bytes(path.read_bytes())
+    if options["kind"] == "weight":
+        path.with_name(f"{home.name}.query").write_text("\n".join(map(str, options["sizes"])))
+    else:
+        path.with_name(f"{home.name}.weight").unlink(missing_ok=True)
+    for other in {"query", "group"} - {options["kind"]} - ({"query"} if options["kind"] == "weight" else set()):
+        path.with_name(f"{home.name}.{other}").unlink(missing_ok=True)
+    data_files.use(home, options)
+
+
+TARGET = Target(make, use)

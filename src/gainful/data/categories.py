@@ -1,0 +1,123 @@
+"""Categories: features whose values are words.
+
+A column of X holds the number of each row's word, from 0, and NaN where it is missing; ``categories`` of a data set or
+a model has the words of each such column. A word that a model has not seen in training is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gainful.errors import DataError, shorten
+
+Array = npt.NDArray[Any]
+Categories = tuple[tuple[str, ...] | None, ...]  # the words of each feature; None for a feature of numbers
+
+
+def encode_words(words: Iterable[Any], rows: Array) -> tuple[tuple[str, ...], Array]:
+    """The words in use, sorted, and the number of each row's word.
+
+    ``rows`` has the place of each row's word in ``words``; a word that is None, and a place of -1, is missing.
+    """
+    texts = [None if word is None else str(word) for word in words]
+    used = np.zeros(len(texts) + 1, dtype=bool)
+    used[rows] = True
+    kept = tuple(sorted({text for text, is_used in zip(texts, used, strict=False) if is_used and text is not None}))
+    place = {text: code for code, text in enumerate(kept)}
+    codes = np.array([np.nan if text is None else place.get(text, np.nan) for text in [*texts, None]])
+    return kept, codes[rows]
+
+
+def recode(X: Any, mine: Categories | None, trained: Categories | None, what: str, names: Sequence[str] | None) -> Any:
+    """X with the numbers of its own words replaced by those of the ``trained`` ones; a copy unless they are equal.
+
+    Without categories of its own, X holds the numbers of the trained words already.
+    """
+    if mine is None or mine == trained:
+        return X
+    recoded = None
+    for j, words in enumerate(mine):
+        known = None if trained is None else trained[j]
+        if words == known:
+            continue
+        if words is None or known is None:
+            name = names[j] if names is not None else j + 1
+            held, wanted = ("numbers", "text") if words is None else ("text", "numbers")
+            raise DataError(f"feature {name!r} of {what} holds {held}, but held {wanted} in training; give {wanted}")
+        place = {word: code for code, word in enumerate(known)}
+        codes = np.array([place.get(word, np.nan) for word in words] + [np.nan])
+        recoded = np.array(X) if recoded is None else recoded
+        column = recoded[:, j]
+        recoded[:, j] = codes[np.where(np.isnan(column), len(words), column).astype(np.int64)]
+    return X if recoded is None else recoded
+
+
+def join_categories(parts: Sequence[Categories | None]) -> Categories | None:
+    """The words of all parts, by feature."""
+    given = [part for part in parts if part is not None]
+    if not given:
+        return None
+    columns = zip(*given, strict=True)
+    return tuple(
+        None if all(words is None for words in column) else tuple(sorted({w for words in column for w in words or ()}))
+        for column in columns
+    )
+
+
+def check_categories(categories: Any, n_features: int) -> Categories | None:
+    """The categories of a model file, which may be damaged."""
+    if categories is None:
+        return None
+    if not isinstance(categories, list) or len(categories) != n_features:
+        raise ValueError("categories are not one entry per feature")
+    for words in categories:
+        if words is None:
+            continue
+        are_words = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if not are_words or len(set(words)) < len(words):
+            raise ValueError(f"the categories of a feature are not different words: {shorten(words)}")
+    found: Categories = tuple(None if words is None else tuple(words) for words in categories)
+    return None if all(words is None for words in found) else found
+
+
+def named_by_words(categories: Categories | None) -> list[int]:
+    """The features that hold categories."""
+    return [j for j, words in enumerate(categories or ()) if words is not None]
+
+
+def words_of_codes(codes: Array, words: tuple[str, ...]) -> list[str | None]:
+    """The word of each number; None where it is missing."""
+    known = [*words, None]
+    return [known[place] for place in np.where(np.isnan(codes), len(words), codes).astype(np.int64).tolist()]
+
+
+def encode_features(features: Any, categories: Categories, names: Sequence[str], what: str) -> Any:
+    """The features of one document, in order or by name, with words replaced by their numbers.
+
+    A word that training did not have becomes None. Anything of another form is returned unchanged.
+    """
+    words_of = {name: words for name, words in zip(names, categories, strict=True) if words is not None}
+    if isinstance(features, Mapping):
+        given = [(str(name), value) for name, value in features.items()]
+    elif isinstance(features, Sequence) and not isinstance(features, str) and len(features) == len(names):
+        given = list(zip(names, features, strict=True))
+    else:
+        return features
+    values = [
+        encode_word(value, words_of[name], f"feature {name!r} of {what}") if name in words_of else value
+        for name, value in given
+    ]
+    return dict(zip(features, values, strict=True)) if isinstance(features, Mapping) else values
+
+
+def encode_word(value: Any, words: tuple[str, ...], what: str) -> Any:
+    """The number of a word; None if it is missing or was not there in training."""
+    if value is None or value != value:
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"{what} must be text, as in training, was {shorten(value)}")
+    return words.index(value) if value in words else None

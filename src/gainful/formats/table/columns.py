@@ -1,0 +1,341 @@
+"""Which column of a table has which role: as requested, as noted by the writer, or by name and first values."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gainful.data.identifiers import why_identifier
+from gainful.data.rows import Array
+from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, option, wording
+from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type
+from gainful.formats.table.writer import METADATA, WELL_KNOWN
+
+HEAD_ROWS = 1000  # by which columns are judged
+NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
+ID_BYTES = 100  # of a text in Python
+FIELD_BYTES = 16  # of a number in a table and in the matrix
+MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
+OPTIONAL = ("doc_id", "weight")
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The column of each role; None to guess, False (document id, weight) for none.
+
+    ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
+    are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
+    False if something else says which rows belong together.
+    """
+
+    qid: str | None = None
+    grade: str | None = None
+    doc_id: str | bool | None = None
+    weight: str | bool | None = None
+    features: Sequence[str] | None = None
+    sep: str | None = None
+    header: bool = True
+    decimal: str = "."
+    needs_qid: bool = True
+
+    def between(self, kind: str) -> str:
+        """The character that separates the columns of a text file."""
+        return SEPARATORS[kind] if self.sep is None else WORDS.get(self.sep, self.sep)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its role (query, grade, document, weight, feature or ignored) and the reason for it."""
+
+    name: str
+    role: str
+    why: str
+
+
+def columns_of_plan(schema: pa.Schema, plan: Plan, wanted: Columns) -> list[Column]:
+    """The columns of a table in their order."""
+    called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
+    roles = {name: role for role, name in plan.roles.items() if name is not None}
+    found = []
+    for name in schema.names:
+        if name in roles:
+            given = getattr(wanted, roles[name]) == name
+            why = "named in the options" if given else f"called {name!r}"
+            found.append(Column(name, called[roles[name]], why))
+        elif name in plan.left_out:
+            found.append(Column(name, "ignored", plan.left_out[name]))
+        elif name in plan.features:
+            found.append(Column(name, "feature", "text, a category" if name in plan.texts else "numbers"))
+        else:
+            found.append(Column(name, "ignored", "not among the features named"))
+    return found
+
+
+def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
+    if wanted.header is not True:
+        wanted = _number_columns(wanted, kind)
+    for role in WELL_KNOWN:
+        value = getattr(wanted, role)
+        may_be_false = role in OPTIONAL and value is False
+        if not (value is None or isinstance(value, str) or may_be_false):
+            raise ParameterError.of("a table", role, "the name of a column", value)
+    if wanted.features is not None and (
+        isinstance(wanted.features, str) or not all(isinstance(name, str) for name in wanted.features)
+    ):
+        raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
+    if not isinstance(merge, bool):
+        raise ParameterError.of("a table", "merge", "True or False", merge)
+    if wanted.sep is not None:
+        _check_separator(wanted, kind)
+    if wanted.decimal != ".":
+        _check_decimal(wanted, kind)
+    return wanted
+
+
+def _number_columns(wanted: Columns, kind: str) -> Columns:
+    """The columns of a text file without names, which are given by number; the grade is in the first by default."""
+    if wanted.header is not False:
+        raise ParameterError.of("a table", "header", "True or False", wanted.header)
+    if kind not in SEPARATORS:
+        raise ParameterError(f"header is for CSV and TSV, not for {kind}; leave it out")
+
+    def name(column: Any) -> Any:
+        return str(column) if isinstance(column, int) and not isinstance(column, bool) else column
+
+    features = [name(one) for one in wanted.features] if isinstance(wanted.features, (list, tuple)) else wanted.features
+    roles = {role: name(getattr(wanted, role)) for role in WELL_KNOWN}
+    return replace(wanted, **{**roles, "grade": roles["grade"] or "0", "features": features})
+
+
+def _check_decimal(wanted: Columns, kind: str) -> None:
+    if kind not in SEPARATORS:
+        raise ParameterError(f"decimal is for CSV and TSV, not for {kind}; leave it out")
+    if wanted.decimal != ",":
+        raise ParameterError.of("a table", "decimal", "'.' or ','", wanted.decimal)
+    if wanted.between(kind) == ",":
+        raise ParameterError(
+            f"a comma cannot be both the decimal sign and between columns; pass {option('sep', ';')} or another"
+        )
+
+
+def _check_separator(wanted: Columns, kind: str) -> None:
+    if kind not in SEPARATORS:
+        raise ParameterError(f"sep is for CSV and TSV, not for {kind}; leave it out")
+    between = wanted.between(kind) if isinstance(wanted.sep, str) else ""
+    if len(between) != 1 or not between.isascii() or between.isalnum() or between in '"\r\n.-':
+        raise ParameterError.of("a table", "sep", "one character such as ';' or 'tab'", wanted.sep)
+
+
+def check_types(schema: pa.Schema, plan: Plan) -> int:
+    """Refuse columns of the wrong type before any is read. Returns the bytes of a row in the table and the matrix."""
+    for name in plan.features:
+        if name not in plan.texts:
+            numeric(pa.chunked_array([], type=plain_type(schema, name)), name)
+    for role in ("grade", "weight"):
+        if plan.roles[role] is not None:
+            numeric(pa.chunked_array([], type=plain_type(schema, plan.roles[role])), plan.roles[role])
+    n_ids = sum(plan.roles[role] is not None for role in ("qid", "doc_id"))
+    return ID_BYTES * n_ids + sum(_field_bytes(plain_type(schema, name)) for name in plan.features)
+
+
+def _field_bytes(kind: pa.DataType) -> int:
+    return FIELD_BYTES // 2 if pa.types.is_float32(kind) else FIELD_BYTES
+
+
+def text_columns(schema: pa.Schema, plan: Plan) -> list[str]:
+    """The columns of ids and features that hold text."""
+    names = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None] + [*plan.texts]
+    return [name for name in names if is_text_type(schema.field(name).type)]
+
+
+# -- the roles ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The roles of a table's columns, by their names and the writer's notes."""
+
+    roles: dict[str, Any]
+    features: list[str]
+    feature_names: list[str] | None
+    sparse: bool
+    noted_dtype: str | None
+    texts: frozenset[str] = frozenset()  # the features that hold text
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
+    digits: tuple[str, ...] = ()  # the features of text that hold numbers
+
+    def all_columns(self) -> list[str]:
+        """All columns that are read."""
+        return [name for name in self.roles.values() if name is not None] + self.features
+
+
+def make_plan(
+    schema: pa.Schema, wanted: Columns, head: pa.Table | None = None, left_out: dict[str, str] | None = None
+) -> Plan:
+    """The roles of a table's columns; ``head`` is its first rows, by which identifiers and text are recognised.
+
+    ``left_out`` are the identifiers, if another file of the same kind has settled them.
+    """
+    names = schema.names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"there are two columns named {twice!r}; names must differ")
+    notes = _notes(schema)
+    roles = _roles(names, wanted, notes.get("roles", {}))
+    features = _feature_names(names, wanted, roles)
+    if wanted.features is not None or "roles" in notes or head is None:  # named by the user, or a file of ours
+        left_out = {}
+    elif left_out is None:
+        left_out = _identifiers(head, features, roles)
+    features = [name for name in features if name not in left_out]
+    texts = frozenset(name for name in features if _is_text(schema, head, name))
+    numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
+    unnamed = numbered or not wanted.header
+    is_sparse = notes.get("sparse") is True
+    digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
+    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out, digits)
+
+
+def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
+    """The features that look like identifiers, with the reason."""
+    query = roles["qid"]
+    several = query is not None and head.num_rows > 0 and len(head.column(query).unique()) > 1
+    found = {name: why_identifier(name, _first_values(head, name), several) for name in features}
+    return {name: why for name, why in found.items() if why is not None}
+
+
+def _first_values(head: pa.Table, name: str) -> Array:
+    """Texts as objects, whole numbers as floats; anything else is not looked at and returned as nothing."""
+    column = decode(head, name)
+    if is_text_type(column.type):
+        if _are_numbers(column.to_pylist()):
+            return np.empty(0)
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        return numeric(column, name).astype(np.float64)
+    return np.empty(0)
+
+
+def _is_text(schema: pa.Schema, head: pa.Table | None, name: str) -> bool:
+    """Whether a column holds text. In a text file, which has no types, most of the first values must not be numbers."""
+    if is_text_type(plain_type(schema, name)):
+        return True
+    if head is None or not is_text_type(plain_type(head.schema, name)):
+        return False
+    return not _are_numbers(head.column(name).to_pylist())
+
+
+def _holds_digits(head: pa.Table, name: str) -> bool:
+    """Whether a column of text, which was not declared a category, holds numbers."""
+    column = head.column(name)
+    return (
+        not pa.types.is_dictionary(column.type) and column.null_count < len(column) and _are_numbers(column.to_pylist())
+    )
+
+
+def _are_numbers(words: list[str | None]) -> bool:
+    """Whether most texts are numbers: then the others are mistakes."""
+    known = [word for word in words if word is not None and word not in MISSING]
+    return 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
+
+
+def warn_of_columns(plan: Plan) -> None:
+    """Warn of columns that are left out, and of numbers that are read as text."""
+    if plan.left_out:
+        one = len(plan.left_out) == 1
+        columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
+        keep = wording("features=[…]", "--read features=…")
+        warnings.warn(
+            f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
+            f"{cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
+            DataWarning,
+            stacklevel=2,
+        )
+    if plan.digits:
+        warnings.warn(
+            f"column {plan.digits[0]!r} holds numbers written as text, and is read as a category; turn it into numbers "
+            "if it is an amount",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
+    """The error, with advice if a feature was mistaken for weights."""
+    if "sample_weight differs" in str(error) and wanted.weight is None:
+        return DataError(
+            f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
+            "a feature"
+        )
+    return error
+
+
+def _notes(schema: pa.Schema) -> dict[str, Any]:
+    """The writer's notes in the schema; empty if they are not ours or damaged."""
+    try:
+        notes = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(notes, dict) or not isinstance(notes.get("roles", {}), dict):
+        return {}
+    return notes
+
+
+def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str, Any]:
+    """The column of each role: as requested, as noted by the writer, or by a well-known name."""
+    roles: dict[str, Any] = {}
+    for role, known in WELL_KNOWN.items():
+        given = getattr(wanted, role)
+        if given is False:
+            roles[role] = None
+        elif given is not None:
+            if given not in names:
+                raise UnknownNameError.among(f"column ({role})", given, names)
+            roles[role] = given
+        elif noted.get("qid") in names and noted.get("grade") in names:
+            roles[role] = noted[role] if noted.get(role) in names else None
+        else:
+            roles[role] = _guess(role, known, names, wanted)
+    taken = [name for name in roles.values() if name is not None]
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"column {twice!r} has two roles; query, grade, document and weight need columns of their own")
+    return roles
+
+
+def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns) -> str | None:
+    claimed = {getattr(wanted, other) for other in WELL_KNOWN} | set(wanted.features or ())
+    found = [name for name in names if name.lower() in known and name not in claimed]
+    if len(found) == 1:
+        return found[0]
+    if not found and (role in OPTIONAL or (role == "qid" and not wanted.needs_qid)):
+        return None
+    columns = cut(", ".join(names))
+    if found:
+        hint = f" or {option(role, False)}" if role in OPTIONAL else ""
+        raise DataError(f"columns {', '.join(found)} could each be the {role}; pass {option(role, '…')}{hint}")
+    hint = ""
+    if wanted.header and all(NUMBER.fullmatch(name) for name in names):
+        hint = f"; if the first line is a row, pass {option('header', False)}"
+    raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}{hint}")
+
+
+def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
+    taken = set(roles.values())
+    if wanted.features is None:
+        return [name for name in names if name not in taken]
+    for name in wanted.features:
+        if name not in names:
+            raise UnknownNameError.among("column (features)", name, names)
+        if name in taken:
+            raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
+    return list(wanted.features)
