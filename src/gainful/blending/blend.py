@@ -403,7 +403,7 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
         raise ParameterError(f"a member of a blend cannot be a blend itself, as {spec!r} is; name its members instead")
     ranker._check_parameters()
     if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
-        ranker = clone(ranker).set_params(eval_metric=str(measure))
+        ranker = clone(ranker).set_params(eval_metric=measure.as_parameter())
     return Candidate(spec, ranker)
 
 

@@ -19,6 +19,7 @@ from gainful.formats.files import check_readable
 from gainful.formats.letor.lines import read_number
 from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
+from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
@@ -121,6 +122,13 @@ def parse_metrics(text: str, convention: str | None, relevant: float | None = No
     if not found:
         raise ParameterError("no metric given; name at least one, as in ndcg@10,map")
     return found
+
+
+def parse_run_metrics(text: str | None, convention: str | None, relevant: float | None = None) -> list[Metric]:
+    """Metrics for TREC runs, by trec_eval's conventions unless others are named."""
+    specs = RUN_METRICS if text is None else split_outside_brackets(text, ",")
+    official = [one for spec in specs if spec for one in (TREC_METRICS if spec == "trec" else (spec,))]
+    return parse_metrics(",".join(official), convention or "trec", relevant)
 
 
 def _is_binary(spec: str) -> bool:

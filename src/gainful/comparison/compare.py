@@ -21,7 +21,7 @@ from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
-from gainful.metrics import Metric, metric
+from gainful.metrics import Metric, metric, refuse_storing
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
@@ -63,7 +63,7 @@ def compare(
     valid: Any = None,
     test: Any = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
-    metrics: str | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Sequence[Any] = DEFAULT_METRICS,
     convention: str | None = None,
     tests: Sequence[str] = tuple(TESTS),
     baseline: str | None = None,
@@ -88,7 +88,8 @@ def compare(
     data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
         and test files
     folds : number of folds for cross-validation; without it, one split by ``sizes``, or ``valid`` and ``test``
-    metrics : the first one is the headline: it sorts the table, and differences are reported on it
+    metrics : what :func:`gainful.metric` takes, functions included. The first one is the headline: it sorts the table,
+        and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
     tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
@@ -109,6 +110,8 @@ def compare(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
+    if store is not None:
+        refuse_storing(measures, "store")
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
     entered = resolve_rankers(rankers)
@@ -174,19 +177,31 @@ def check_comparison(
     seed: int = 0,
 ) -> None:
     """Refuse wrong settings before any data is read."""
+    check_settings(models, metrics, tests, baseline, alpha, seed)
+    for model in models.values():
+        model._check_parameters()
+
+
+def check_settings(
+    labels: Collection[str],
+    metrics: Sequence[Metric],
+    tests: Sequence[str],
+    baseline: str | None,
+    alpha: float,
+    seed: int,
+) -> None:
+    """Refuse wrong settings of any comparison."""
     if not metrics:
         raise ParameterError("no metric to compare by; name at least one")
     for name in tests:
         if name not in TESTS:
             raise UnknownNameError.among("test", name, TESTS)
-    if baseline is not None and baseline not in models:
-        raise UnknownNameError.among("ranker", baseline, models, owner="this comparison")
+    if baseline is not None and baseline not in labels:
+        raise UnknownNameError.among("ranker", baseline, labels, owner="this comparison")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < 1:
         raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ParameterError.of("compare", "seed", "an integer ≥ 0", seed)
-    for model in models.values():
-        model._check_parameters()
 
 
 class ComparisonJob:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -228,6 +230,11 @@ class Comparison:
         return sum(run.fit_seconds for run in self.runs[label])
 
     @property
+    def trained(self) -> bool:
+        """Whether rankers were trained for the comparison; runs from files were not."""
+        return "runs" not in self.protocol
+
+    @property
     def tuned(self) -> bool:
         """Whether parameters were chosen in trials."""
         return any(run.trials for runs in self.runs.values() for run in runs)
@@ -320,8 +327,14 @@ class Comparison:
         key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
         if key not in self._intervals:
             values = np.column_stack([self.per_query(name, key) for name in self.labels])
-            highest = self._highest(key)
-            ends = mean_intervals(values, self.query_weights, level=self.level, highest=highest, seed=self.seed)
+            ends = mean_intervals(
+                values,
+                self.query_weights,
+                level=self.level,
+                lowest=self._lowest(key),
+                highest=self._highest(key),
+                seed=self.seed,
+            )
             pairs = zip(*(end.tolist() for end in ends), strict=True)
             self._intervals[key] = dict(zip(self.labels, pairs, strict=True))
         return self._intervals[key][label]
@@ -335,7 +348,10 @@ class Comparison:
         """The highest value that the measure can have."""
         if measure == CURVE_SUM:
             return float(len(self.curve))
-        return np.inf if self._metric(measure).kind == "dcg" else 1.0
+        return self._metric(measure).bounds[1]
+
+    def _lowest(self, measure: Metric | str) -> float:
+        return 0.0 if measure == CURVE_SUM else self._metric(measure).bounds[0]
 
     @cached_property
     def _intervals(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -427,6 +443,16 @@ class Comparison:
         """Means, intervals, tests and per-query values as JSON, also written to ``path`` if given."""
         return _write(json.dumps(self.to_dict(), indent=1), path)
 
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The value of every metric on every query as CSV, one line per ranker and query, also written to ``path``."""
+        names = [self.headings[m] for m in self.metrics]
+        lines = []
+        for label in self.labels:
+            values = [self.per_query(label, name).tolist() for name in names]
+            folds = (self.fold_of_query + 1).tolist()
+            lines += list(zip([label] * len(folds), folds, self.query_ids.tolist(), *values, strict=True))
+        return _write(csv_text(["ranker", "fold", "query", *names], lines), path)
+
     def to_markdown(self, path: str | Path | None = None) -> str:
         """The tables and notes as Markdown, also written to ``path`` if given."""
         from gainful.comparison.render import markdown
@@ -454,6 +480,15 @@ class Comparison:
         self.to_latex(folder / "table.tex")
         self.to_html(folder / "report.html")
         return folder / "report.html"
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV; numbers read back as they were, NaN is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(["" if isinstance(cell, float) and cell != cell else cell for cell in row] for row in rows)
+    return text.getvalue()
 
 
 def _write(text: str, path: str | Path | None) -> str:

@@ -131,9 +131,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mean_intervals(
-    values: Array, weights: Array | None = None, *, level: float = 0.95, highest: float = math.inf, seed: int = 0
+    values: Array,
+    weights: Array | None = None,
+    *,
+    level: float = 0.95,
+    lowest: float = 0.0,
+    highest: float = math.inf,
+    seed: int = 0,
 ) -> tuple[Array, Array]:
-    """Lower and upper ends of an interval for the mean of each column of a metric between 0 and ``highest``.
+    """Lower and upper ends of an interval for the mean of each column of a metric from ``lowest`` to ``highest``.
 
     Exact for a column whose values are all 0 or 1 if ``highest`` is 1, otherwise by the bootstrap. ``values`` is
     (n_queries, k), NaN if skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries an
@@ -142,7 +148,8 @@ def mean_intervals(
     exact = binary_columns(values) & (highest == 1)
     ends = np.empty((2, values.shape[1]))
     ends[:, exact] = exact_intervals(values[:, exact], weights, level=level)
-    ends[:, ~exact] = np.clip(bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed), 0.0, highest)
+    drawn = bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed)
+    ends[:, ~exact] = np.clip(drawn, lowest, highest)
     return ends[0], ends[1]
 
 

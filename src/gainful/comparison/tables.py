@@ -9,6 +9,7 @@ import numpy as np
 
 from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
 from gainful.comparison.statistics import N_FLIPS
+from gainful.errors import plural
 from gainful.metrics import Metric
 
 TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
@@ -43,7 +44,8 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     """One row per ranker, best first: means with marks, the interval of the headline metric, times."""
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
-    head = ["ranker", *names, *(["tuning"] if comparison.tuned else []), "fit"]
+    spending = (["tuning"] if comparison.tuned else []) + (["fit"] if comparison.trained else [])
+    head = ["ranker" if comparison.trained else "run", *names, *spending]
     if intervals:
         head.insert(2, f"{percent(comparison.level)} interval")
     rows = []
@@ -57,7 +59,8 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
             low, high = comparison.interval(label, names[0])
             cells.insert(2, Cell(interval_text(low, high), low))
         spent = [comparison.tuning_seconds(label)] if comparison.tuned else []
-        spent.append(comparison.fit_seconds(label))
+        if comparison.trained:
+            spent.append(comparison.fit_seconds(label))
         rows.append((*cells, *(Cell(seconds(value), value) for value in spent)))
     return Table("Means over the test queries", tuple(head), tuple(rows))
 
@@ -170,6 +173,9 @@ def tuning_note(comparison: Comparison) -> str:
 
 def data_note(comparison: Comparison) -> str:
     data = comparison.data
+    if not comparison.trained:
+        judged = f"{data['test_documents']:,} judgments"
+        return f"{plural(len(comparison.query_ids), 'query', 'queries')}, {judged}, {data['listed']} documents per run."
     folds = f"{data['folds']} folds, " if data["folds"] > 1 else ""
     return (
         f"{folds}{len(comparison.query_ids):,} test queries, {data['test_documents']:,} documents, "
@@ -190,8 +196,9 @@ def conventions(metrics: Sequence[Metric]) -> list[str]:
     """The conventions of the metrics, grouped: ``ndcg@10, ndcg@5 (gain=exp2, …)``."""
     together: dict[str, list[str]] = {}
     for m in metrics:
-        together.setdefault(str(m).partition("(")[2].rstrip(")"), []).append(m.name)
-    return [f"{', '.join(names)} ({words})" for words, names in together.items()]
+        words = "a Python function" if m.kind == "function" else str(m).partition("(")[2].rstrip(")")
+        together.setdefault(words, []).append(m.name)
+    return [f"{', '.join(names)} ({words})" if words else ", ".join(names) for words, names in together.items()]
 
 
 # -- figures as text ---------------------------------------------------------------------------------------------------

@@ -396,8 +396,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """Parameters as a model file stores them."""
-        return dict(self.get_params(deep=False))
+        """Parameters as a model file stores them; of a metric that is a function, the name."""
+        found = dict(self.get_params(deep=False))
+        for name in ("metric", "eval_metric"):
+            if callable(found.get(name)):
+                found[name] = str(metric(found[name]))
+        return found
 
     def _preprocessing(self) -> dict[str, Any]:
         """What ``predict`` does to features before scoring: name → formula, for readers of a model file."""

@@ -103,6 +103,8 @@ def _size(value: float) -> str:
 
 def cost(comparison: Comparison, facts: Facts) -> str:
     entries = facts["rankers"]
+    if not comparison.trained:
+        return ""
     longest = max(r["fit_seconds"] for r in entries.values()) or 1.0
     largest = max((r["memory_bytes"] or 0 for r in entries.values()), default=0) or 1
     rows = [
@@ -137,6 +139,8 @@ def _bar(share: float) -> str:
 def parameters(comparison: Comparison, facts: Facts) -> str:
     """The parameters of each ranker, and how they were found."""
     entries = facts["rankers"]
+    if not comparison.trained:
+        return ""
     rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]))) for label in comparison.by_mean]
     tuned = [
         (label, fold, trials)
