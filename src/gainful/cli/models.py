@@ -232,7 +232,7 @@ def _evaluate_run(
     json: bool,
 ) -> None:
     """Evaluate a TREC run by qrels."""
-    from gainful.cli.console import status, warn
+    from gainful.cli.console import say, status
     from gainful.cli.inputs import parse_run_metrics
     from gainful.comparison.judged_runs import remarks
     from gainful.formats.trec import read_qrels, read_run
@@ -243,7 +243,7 @@ def _evaluate_run(
         run = read_run(path)
         judged = read_qrels(qrels).judge(run, queries=queries)
     for line in remarks({run.name: judged}, measures):
-        warn(line)
+        say(f"note: {line}")
     counted = ["num-ret", "num-rel", "num-rel-ret"]
     totals = {name: int(metric(name).per_query(judged).sum()) for name in counted}
     note = (

@@ -235,6 +235,11 @@ class Comparison:
         return "runs" not in self.protocol
 
     @property
+    def noun(self) -> str:
+        """What is compared."""
+        return "ranker" if self.trained else "run"
+
+    @property
     def tuned(self) -> bool:
         """Whether parameters were chosen in trials."""
         return any(run.trials for runs in self.runs.values() for run in runs)
@@ -451,7 +456,7 @@ class Comparison:
             values = [self.per_query(label, name).tolist() for name in names]
             folds = (self.fold_of_query + 1).tolist()
             lines += list(zip([label] * len(folds), folds, self.query_ids.tolist(), *values, strict=True))
-        return _write(csv_text(["ranker", "fold", "query", *names], lines), path)
+        return _write(csv_text([self.noun, "fold", "query", *names], lines), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """The tables and notes as Markdown, also written to ``path`` if given."""

@@ -45,7 +45,7 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
     spending = (["tuning"] if comparison.tuned else []) + (["fit"] if comparison.trained else [])
-    head = ["ranker" if comparison.trained else "run", *names, *spending]
+    head = [comparison.noun, *names, *spending]
     if intervals:
         head.insert(2, f"{percent(comparison.level)} interval")
     rows = []
@@ -138,15 +138,15 @@ def legend(comparison: Comparison, best: str = "bold") -> str:
     )
     return (
         f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected over "
-        f"the rankers{only if others else ''}); {best}: best mean."
+        f"the {comparison.noun}s{only if others else ''}); {best}: best mean."
     )
 
 
 def tests_note(comparison: Comparison) -> str:
     names = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in shown_tests(comparison))
     return (
-        f"p-values: {names}; Holm-corrected over the rankers. Intervals: {interval_method(comparison)}, not corrected. "
-        "Effect: mean difference divided by its standard deviation."
+        f"p-values: {names}; Holm-corrected over the {comparison.noun}s. Intervals: {interval_method(comparison)}, not "
+        "corrected. Effect: mean difference divided by its standard deviation."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -214,7 +215,7 @@ class Qrels(_ByQuery):
     def _judged(self) -> list[tuple[dict[str, int], Array, Array]]:
         """Of each query: document → place, the highest grade of each, and the place of each row's document."""
         found = []
-        for a, b in zip(self.offsets.tolist(), self.offsets[1:].tolist(), strict=False):
+        for a, b in pairwise(self.offsets.tolist()):
             places: dict[str, int] = {}
             rows = np.array([places.setdefault(one, len(places)) for one in self.doc_ids[a:b].tolist()])
             grades = np.full(len(places), -np.inf)
@@ -291,7 +292,7 @@ class JudgedRun:
             grades=np.concatenate(grades),
             listed=np.array(listed, dtype=np.int64),
             subtopics=Subtopics.of(
-                np.concatenate(rows_by_query), qrels._subtopic_codes[taken], qrels.grades[taken], offsets, doc_ids
+                np.concatenate(rows_by_query), qrels._subtopic_codes[taken], qrels.grades[taken], offsets
             ),
             missing=tuple(query for query in queries if query not in run),
             ignored=tuple(query for query in run if query not in qrels),
@@ -311,38 +312,35 @@ class JudgedRun:
         place = np.arange(len(self.scores)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
         return np.asarray(place < np.repeat(self.listed, np.diff(self.offsets)))
 
+    @cached_property
+    def orders(self) -> dict[str, Array]:
+        """Orders of the rows that metrics have found and may need again, by name."""
+        return {}
+
     def __repr__(self) -> str:
         return f"JudgedRun({self.n_queries:,} queries, {self.n_listed:,} documents)"
 
 
 @dataclass(frozen=True)
 class Subtopics:
-    """The subtopics that each row was judged for: ``codes[starts[i]:starts[i + 1]]`` with their ``grades``."""
+    """The subtopics that documents were judged for: entry i says that row ``rows[i]`` has a grade for ``codes[i]``."""
 
-    starts: Array
+    rows: Array  # rising
     codes: Array
     grades: Array
     offsets: Array
-    doc_ids: Array
 
     @classmethod
-    def of(cls, rows: Array, codes: Array, grades: Array, offsets: Array, doc_ids: Array) -> Subtopics:
+    def of(cls, rows: Array, codes: Array, grades: Array, offsets: Array) -> Subtopics:
         order = np.argsort(rows, kind="stable")
-        sizes = np.bincount(rows, minlength=int(offsets[-1]))
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(starts, codes[order], grades[order], offsets, doc_ids)
+        return cls(rows[order], codes[order], grades[order], offsets)
 
-    def of_row(self, row: int, relevant: float) -> Array:
-        """The subtopics that a document is relevant to."""
-        mine = slice(int(self.starts[row]), int(self.starts[row + 1]))
-        return np.unique(self.codes[mine][self.grades[mine] >= relevant])
-
-    def of_query(self, query: int, relevant: float) -> tuple[list[Array], int]:
-        """The subtopics of each relevant document, by falling document id, and how many there are in all."""
-        rows = range(int(self.offsets[query]), int(self.offsets[query + 1]))
-        first, last = self.starts[rows.start], self.starts[rows.stop]
-        covered = np.unique(self.codes[first:last][self.grades[first:last] >= relevant])
-        judged = [row for row in rows if self.starts[row + 1] > self.starts[row]]
-        judged.sort(key=lambda row: str(self.doc_ids[row]), reverse=True)
-        found = [self.of_row(row, relevant) for row in judged]
-        return [subtopics for subtopics in found if len(subtopics)], len(covered)
+    def by_query(self, relevant: float) -> Iterator[dict[int, list[int]]]:
+        """Row → the subtopics that it is relevant to, of each query; rows without any are left out."""
+        kept = self.grades >= relevant
+        rows, codes = self.rows[kept], self.codes[kept].tolist()
+        for a, b in pairwise(np.searchsorted(rows, self.offsets).tolist()):
+            held: dict[int, list[int]] = {}
+            for row, code in zip(rows[a:b].tolist(), codes[a:b], strict=True):
+                held.setdefault(row, []).append(code)
+            yield held

@@ -61,7 +61,7 @@ def kendall_tau(first: Any, second: Any, *, variant: str = "b") -> float:
     if ours.keys() != theirs.keys():
         only = next(iter(ours.keys() ^ theirs.keys()))
         raise DataError(
-            f"{shorten(only)} is in one of the rankings only; τ needs the same things in both, rbo does not"
+            f"{shorten(only)} is in only one of the rankings; τ needs the same things in both, rbo does not"
         )
     if len(ours) < 2:
         raise DataError(f"τ needs at least two things to rank, had {len(ours)}")

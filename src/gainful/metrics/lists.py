@@ -16,7 +16,7 @@ import numpy as np
 from gainful.data.rows import Array
 
 if TYPE_CHECKING:
-    from gainful.data.judgments import Subtopics
+    from gainful.data.judgments import JudgedRun
     from gainful.metrics.value import Metric
 
 INFERRED = 1e-5  # that trec_eval adds to counts in inferred average precision
@@ -30,10 +30,11 @@ class Lists:
     scores: Array
     y: Array
     offsets: Array
-    listed: Array | None = None  # the number of listed documents of each query, its first rows; None for all rows
     partly_judged: bool = False  # whether grades may be NaN, or negative as in qrels
+    listed: Array | None = None  # the number of listed documents of each query, its first rows; None for all rows
+    in_order: bool = False  # whether rows are ranked already
     origin: Array | None = None  # the row of each row before rows were reordered or left out
-    subtopics: Subtopics | None = None
+    run: JudgedRun | None = None  # where the rows come from, if documents may be missing or not judged
 
     @property
     def n_queries(self) -> int:
@@ -71,8 +72,9 @@ class Lists:
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             listed=listed,
             partly_judged=self.partly_judged,
+            in_order=self.in_order,
             origin=rows if self.origin is None else self.origin[rows],
-            subtopics=self.subtopics,
+            run=self.run,
         )
 
     def sum(self, values: Array) -> Array:
@@ -82,7 +84,7 @@ class Lists:
     def ranked(self, ties: str) -> Ranking:
         """The listed rows, best first."""
         keys = (self.y_for_worst, -self.scores, self.query) if ties == "worst" else (-self.scores, self.query)
-        rows = np.lexsort(keys)
+        rows = np.arange(len(self.y)) if self.in_order else np.lexsort(keys)
         if self.listed is not None:
             rank = np.arange(len(rows)) - self.offsets[self.query]
             rows = rows[rank < self.listed[self.query]]
@@ -108,7 +110,7 @@ class Ranking:
     def rank(self) -> Array:
         """From 0 in each query."""
         starts = np.cumsum(self.counts) - self.counts
-        return np.arange(len(self.rows)) - starts[self.query]
+        return np.asarray(np.arange(len(self.rows)) - starts[self.query])
 
     @cached_property
     def block(self) -> Array:
@@ -138,7 +140,7 @@ class Ranking:
         """Σ from the first rank of the query to each row's."""
         sums = np.concatenate([[0.0], np.cumsum(values)])
         starts = np.cumsum(self.counts) - self.counts
-        return sums[1:] - sums[starts[self.query]]
+        return np.asarray(sums[1:] - sums[starts[self.query]])
 
     def before_block(self, values: Array) -> Array:
         """Σ over the ranks of the query above each row's block."""
@@ -150,14 +152,14 @@ class Ranking:
 def order_by_document(
     scores: Array, offsets: Array, doc_ids: Array, listed: Array | None = None, *, rising: bool = False
 ) -> Array:
-    """The order of rows that sorts documents with equal scores in a query by falling id, compared as text."""
+    """The order of rows by query and falling score; equal scores by falling (or rising) id, compared as text."""
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((-scores, query))
     again = (scores[order[1:]] == scores[order[:-1]]) & (query[order[1:]] == query[order[:-1]])
     if listed is not None:
         again &= (np.arange(len(scores)) - offsets[query] < listed[query])[1:]
     if not again.any():
-        return np.arange(len(scores))
+        return np.asarray(order)
     tied = np.concatenate([[False], again]) | np.concatenate([again, [False]])
     _, rank = np.unique(doc_ids[order[tied]].astype(str), return_inverse=True)
     key = np.zeros(len(scores), dtype=np.int64)
@@ -246,7 +248,7 @@ def preference(m: Metric, lists: Lists, depth: int) -> Array:
 def _sum_capped(n: Array, cap: Array) -> Array:
     """Σ min(i, cap) for i = 0, …, n − 1."""
     low = np.minimum(n, cap + 1.0)
-    return low * (low - 1.0) / 2.0 + np.maximum(n - cap - 1.0, 0.0) * cap
+    return np.asarray(low * (low - 1.0) / 2.0 + np.maximum(n - cap - 1.0, 0.0) * cap)
 
 
 def inferred_precision(m: Metric, lists: Lists, depth: int) -> Array:
@@ -366,45 +368,45 @@ _BY_QUERY: dict[str, Any] = {"g": _g, "bin-g": _g, "r-ndcg": _r_ndcg, "ndcg-rel"
 
 def of_subtopics(m: Metric, lists: Lists, depth: int) -> Array:
     """α-nDCG and ERR-IA: a document gains Σ (1 − α)^c over its subtopics, c times met above."""
-    assert lists.subtopics is not None
+    assert lists.run is not None
     assert m.k is not None
+    doc_ids = lists.run.doc_ids
     order = lists.ranked(m.ties)
     ends = np.cumsum(order.counts)
     values = np.full(lists.n_queries, np.nan)
-    for q in range(lists.n_queries):
-        best, n = lists.subtopics.of_query(q, m.relevant or 1.0)
-        if n == 0:
+    for q, held in enumerate(lists.run.subtopics.by_query(m.relevant or 1.0)):
+        if not held:
             continue
         top = order.rows[ends[q] - order.counts[q] : ends[q]][: m.k]
         rows = top if lists.origin is None else lists.origin[top]
-        gains = _novelty([lists.subtopics.of_row(row, m.relevant or 1.0) for row in rows.tolist()], m.alpha or 0.0)
+        gains = _novelty([held.get(row, []) for row in rows.tolist()], m.alpha or 0.0)
         if m.kind == "err-ia":
+            n = len(set().union(*held.values()))
             ranks = np.arange(1.0, m.k + 1.0)
             most = n * ((1.0 - (m.alpha or 0.0)) ** (ranks - 1.0) / ranks).sum()
             values[q] = (gains / ranks[: len(gains)]).sum() / most
         else:
-            ideal = _novelty(_greedy(best, m.alpha or 0.0, m.k), m.alpha or 0.0)
+            by_id = sorted(held, key=lambda row: str(doc_ids[row]), reverse=True)
+            ideal = _novelty(_greedy([held[row] for row in by_id], m.alpha or 0.0, m.k), m.alpha or 0.0)
             discounts = 1.0 / np.log2(np.arange(2.0, m.k + 2.0))
             values[q] = (gains @ discounts[: len(gains)]) / (ideal @ discounts[: len(ideal)])
     return values
 
 
-def _novelty(documents: list[Array], alpha: float) -> Array:
+def _novelty(documents: list[list[int]], alpha: float) -> Array:
     """The gain of each document, given the subtopics of those above it."""
     worth: dict[int, float] = {}
     gains = np.zeros(len(documents))
     for i, subtopics in enumerate(documents):
-        for one in subtopics.tolist():
+        for one in subtopics:
             gains[i] += worth.get(one, 1.0)
             worth[one] = worth.get(one, 1.0) * (1.0 - alpha)
     return gains
 
 
-def _greedy(documents: list[Array], alpha: float, k: int) -> list[Array]:
+def _greedy(documents: list[list[int]], alpha: float, k: int) -> list[list[int]]:
     """The documents (their subtopics) in the order that gains most at each rank; the first of equal ones."""
-    if not documents:
-        return []
-    width = 1 + max(int(one.max()) for one in documents)
+    width = 1 + max(map(max, documents))
     covers = np.zeros((len(documents), width))
     for row, subtopics in zip(covers, documents, strict=True):
         row[subtopics] = 1.0

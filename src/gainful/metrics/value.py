@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -178,16 +178,21 @@ class Metric:
 
         ``run`` is where the rows come from, if some of its documents are not judged or some judged ones not listed.
         """
+        if self.kind in OF_SUBTOPICS and run is None:
+            raise DataError(f"{self.name} needs the subtopics of documents; measure a run by qrels, which have them")
         listed, origin = None if run is None else run.listed, None
         if self.ties == "docid":
             with np.errstate(over="ignore"):
                 scores = scores.astype(np.float32).astype(np.float64)
         if self.ties in BY_DOCUMENT and doc_ids is not None:
-            origin = order_by_document(scores, offsets, doc_ids, listed, rising=self.ties == "docid-rising")
+            known = {} if run is None else run.orders
+            if self.ties not in known:
+                rising = self.ties == "docid-rising"
+                known[self.ties] = order_by_document(scores, offsets, doc_ids, listed, rising=rising)
+            origin = known[self.ties]
             scores, y = scores[origin], y[origin]
-        given = Lists(scores, y, offsets, listed, run is not None or self._takes_unjudged, origin)
-        if self.kind in OF_SUBTOPICS:
-            given = replace(given, subtopics=_subtopics(self, run))
+        partly = run is not None or self._takes_unjudged
+        given = Lists(scores, y, offsets, partly, listed, in_order=origin is not None, origin=origin, run=run)
         if self.unjudged == "skip":
             given = given.without_unjudged()
         sizes = np.diff(given.offsets)
@@ -317,11 +322,19 @@ def refuse_storing(metrics: Iterable[Metric], what: str) -> None:
             raise ParameterError(f"{what} cannot hold results of {one.label}, which is a Python function; leave it out")
 
 
-def _of_function(function: Callable[..., Any]) -> FunctionMetric:
-    if isinstance(function, type):
-        raise ParameterError.of("metric", "spec", f"{SHAPE}, or a function (scores, grades) → number", function)
-    name = getattr(function, "__name__", None) or type(function).__name__
-    return FunctionMetric("function", empty="skip", label=name, function=function)
+def _as_function(spec: Any) -> FunctionMetric | None:
+    """The metric of a function, or of the text of one; None for other metrics."""
+    if isinstance(spec, FunctionMetric):
+        return spec
+    if isinstance(spec, str):
+        stored = STORED_FUNCTION.fullmatch(spec)
+        return None if stored is None else FunctionMetric("function", empty="skip", label=stored[1])
+    if isinstance(spec, Metric) or not callable(spec):
+        return None
+    if isinstance(spec, type):
+        raise ParameterError.of("metric", "spec", f"{SHAPE}, or a function (scores, grades) → number", spec)
+    name = getattr(spec, "__name__", None) or type(spec).__name__
+    return FunctionMetric("function", empty="skip", label=name, function=spec)
 
 
 def metric(
@@ -374,15 +387,13 @@ def metric(
         "max_grade": max_grade, "divisor": divisor, "alpha": alpha, "unjudged": unjudged, "convention": convention,
     }  # fmt: skip
     changes = {name: value for name, value in given.items() if value is not None}
-    stored = STORED_FUNCTION.fullmatch(spec) if isinstance(spec, str) else None
-    if isinstance(spec, FunctionMetric) or stored or (callable(spec) and not isinstance(spec, Metric)):
+    function = _as_function(spec)
+    if function is not None:
         changes.pop("convention", None)  # which sets what a metric has, and a function has nothing
-        found = spec if isinstance(spec, FunctionMetric) else None
-        if found is None:
-            found = FunctionMetric("function", empty="skip", label=stored[1]) if stored else _of_function(spec)
         if changes:
-            raise ParameterError(f"the metric {found.label} is a function and has no {next(iter(changes))}")
-        return found
+            raise ParameterError(f"the metric {function.label} is a function and has no {next(iter(changes))}")
+        return function
+    assert not callable(spec) or isinstance(spec, Metric)
     if not isinstance(spec, Metric):
         kind, k, written = _parse(spec)
     elif not changes:
@@ -507,12 +518,6 @@ def _judged(run: Any, qrels: Any) -> JudgedRun:
     if not isinstance(qrels, Mapping):
         raise DataError(f"a run is measured by qrels, query → document → grade, not by {type(qrels).__name__}")
     return (qrels if isinstance(qrels, Qrels) else Qrels(qrels)).judge(run)
-
-
-def _subtopics(m: Metric, run: JudgedRun | None) -> Any:
-    if run is None:
-        raise DataError(f"{m.name} needs the subtopics of documents; measure a run by qrels, which have them")
-    return run.subtopics
 
 
 def _checked_scores(scores: Any, n_rows: int) -> Array:

@@ -29,7 +29,7 @@ def page(comparison: Comparison) -> str:
         for name, title, html in shown
     )
     return Template(_asset("report.html")).substitute(
-        title=escape(f"Comparison of {plural(len(comparison.labels), 'ranker')}"),
+        title=escape(f"Comparison of {plural(len(comparison.labels), comparison.noun)}"),
         created=escape(f"{comparison.created[:10]}, {comparison.created[11:16]} UTC"),
         answer=sections.answer(comparison),
         links=links,
