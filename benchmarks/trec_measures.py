@@ -102,6 +102,8 @@ IR_MEASURES: dict[str, str] = {
     "err-ia@5": "ERR_IA@5",
     "err-ia@20": "ERR_IA@20",
 }
+#: With others in one call, ir-measures gives these no values, or those of lists without documents not judged.
+ALONE = ("alpha-ndcg", "err-ia", "rbp", "num-ret", "num-rel")
 NEEDS = {"alpha-ndcg": "pyndeval", "err-ia": "pyndeval", "rbp": "cwl"}
 
 
@@ -133,13 +135,13 @@ def compare_with_ir_measures(run: gainful.Run, qrels: gainful.Qrels) -> Iterator
     subtopics = ["0"] * qrels.n_rows if qrels.subtopics is None else qrels.subtopics.tolist()
     queries = np.repeat(qrels.query_ids, np.diff(qrels.offsets)).tolist()
     rows = zip(queries, qrels.doc_ids.tolist(), qrels.grades.tolist(), subtopics, strict=True)
-    theirs_qrels = [ir_measures.GenericQrel(query, document, int(grade), one) for query, document, grade, one in rows]
+    theirs_qrels = [ir_measures.Qrel(query, document, int(grade), one) for query, document, grade, one in rows]
     theirs_run = [ir_measures.ScoredDoc(q, d, s) for q in run for d, s in run[q].items()]
     ours = {spec: gainful.metric(spec, convention="ir-measures") for spec in IR_MEASURES}
     ours = {spec: m for spec, m in ours.items() if importlib.util.find_spec(NEEDS.get(m.kind, "numpy")) is not None}
     measures = {spec: ir_measures.parse_measure(IR_MEASURES[spec]) for spec in ours}
-    alone = [[measures[spec]] for spec, m in ours.items() if m.kind in NEEDS]  # together, some would have no values
-    groups = [[measures[spec] for spec, m in ours.items() if m.kind not in NEEDS], *alone]
+    alone = [measures[spec] for spec, m in ours.items() if m.kind in ALONE]
+    groups = [[one for one in measures.values() if one not in alone], *([one] for one in alone)]
     found: dict[tuple[Any, str], float] = {
         (one.measure, one.query_id): one.value
         for group in groups
@@ -151,7 +153,9 @@ def compare_with_ir_measures(run: gainful.Run, qrels: gainful.Qrels) -> Iterator
 
 
 def difference(ours: Any, theirs: Any) -> tuple[int, float]:
-    return len(ours), float(np.max(np.abs(np.asarray(ours) - np.asarray(theirs, dtype=np.float64))))
+    """How many values, and the largest difference. trec_eval divides 0 by 0 where a list is empty; ours is 0 then."""
+    theirs = np.nan_to_num(np.asarray(theirs, dtype=np.float64))
+    return len(ours), float(np.max(np.abs(np.asarray(ours) - theirs)))
 
 
 def runs_of(folder: Path) -> tuple[gainful.Qrels, Mapping[str, gainful.Run]]:

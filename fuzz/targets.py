@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import arrays, arrow, binary, checkpoints, csv, letor, models, parquet, scores, server, stores
+from fuzz import arrays, arrow, binary, checkpoints, csv, letor, models, parquet, scores, server, stores, trec
 from fuzz.cases import Target
 
 TARGETS: dict[str, Target] = {
@@ -12,7 +12,8 @@ TARGETS: dict[str, Target] = {
     "parquet": parquet.TARGET,
     "arrow": arrow.TARGET,
     "gnf": binary.TARGET,
-    # TREC runs and qrels go here, once there are readers for them.
+    "run": trec.RUN,
+    "qrels": trec.QRELS,
     "scores": scores.TARGET,
     "models": models.TARGET,
     "checkpoints": checkpoints.TARGET,
