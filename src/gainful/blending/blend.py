@@ -132,6 +132,8 @@ class BlendedRanker(Ranker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         whole = data.whole
         assert whole is not None
+        if monitor.sets is not None and len(monitor.sets.parts) > 1:
+            raise ParameterError(f"{type(self).__name__} trains on the queries of its eval_set, so it takes only one")
         valid = None if monitor.valid is None else monitor.valid.whole
         self._seed = self._restore_seed(monitor)
         if self.folds is None:
