@@ -65,6 +65,17 @@ def compare(
     seed: Annotated[
         int, typer.Option(help="Seed for dividing the data, for the search and for the randomisation test.")
     ] = 0,
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Also test every pair.")] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="D", help="Also test whether rankers are practically the same, within ±D of the baseline."
+        ),
+    ] = None,
+    segments: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also show results by segment: a CSV file with columns query and segment."),
+    ] = None,
     tune: Annotated[
         int | None,
         typer.Option("--tune", metavar="N", help="Tune the parameters: number of trials per ranker and fold."),
@@ -92,7 +103,7 @@ def compare(
     nothing is trained.
     """
     from gainful.cli.console import watch_compilation
-    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, read_segments
     from gainful.cli.jobs import comparison_bars, run_with_progress
     from gainful.comparison import compare as compare_rankers
     from gainful.data.synthetic import make_artificial
@@ -101,8 +112,14 @@ def compare(
 
     if per_query_csv is not None:
         refuse_unwritable(per_query_csv)
+    further = {
+        "all_pairs": all_pairs,
+        "delta": delta,
+        "segments": None if segments is None else read_segments(segments),
+    }
     if qrels is not None:
-        result = _compared_runs(given, qrels, metrics, convention, relevant, queries, tests, baseline, alpha, seed)
+        how = {"queries": queries, "tests": parse_names(tests), "baseline": baseline, "alpha": alpha, "seed": seed}
+        result = _compared_runs(given, qrels, metrics, convention, relevant, how | further)
         if report is not None:
             prepare_folder(report)
         _show(result, report, per_query_csv, json)
@@ -124,6 +141,7 @@ def compare(
         "baseline": baseline,
         "alpha": alpha,
         "seed": seed,
+        **further,
         "tune": tune,
         "tune_seconds": tune_seconds,
         "search": search,
@@ -155,14 +173,10 @@ def _compared_runs(
     metrics: str | None,
     convention: str | None,
     relevant: float | None,
-    queries: str,
-    tests: str,
-    baseline: str | None,
-    alpha: float,
-    seed: int,
+    settings: dict[str, Any],
 ) -> Comparison:
     from gainful.cli.console import status
-    from gainful.cli.inputs import parse_names, parse_run_metrics
+    from gainful.cli.inputs import parse_run_metrics
     from gainful.comparison.judged_runs import compare_runs
     from gainful.errors import ParameterError
 
@@ -170,17 +184,7 @@ def _compared_runs(
         raise ParameterError("there is no run to compare; name TREC run files before --qrels")
     measures = parse_run_metrics(metrics, convention, relevant)
     with status("reading and judging the runs"):
-        return compare_runs(
-            paths,
-            qrels,
-            metrics=measures,
-            convention=convention or "trec",
-            queries=queries,
-            tests=parse_names(tests),
-            baseline=baseline,
-            alpha=alpha,
-            seed=seed,
-        )
+        return compare_runs(paths, qrels, metrics=measures, convention=convention or "trec", **settings)
 
 
 def _refuse_useless_options(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import zipfile
 from pathlib import Path
@@ -15,7 +16,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats import read
-from gainful.formats.files import check_readable
+from gainful.formats.files import check_readable, reason
 from gainful.formats.letor.lines import read_number
 from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
@@ -110,6 +111,29 @@ def read_scores(path: Path, n_rows: int) -> Array:
     if len(scores) != n_rows:
         raise FormatError(f"there are {len(scores)} scores for {n_rows} rows of data", path=path)
     return scores
+
+
+def read_segments(path: Path) -> dict[str, str]:
+    """Query → segment, from a CSV file with these two columns."""
+    check_readable(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            names = rows.fieldnames or []
+            if not {"query", "segment"} <= set(names):
+                raise FormatError(
+                    f"expected the columns query and segment, found {', '.join(names)}", path=path, line=1
+                )
+            found: dict[str, str] = {}
+            for row in rows:
+                query, name = row["query"], row["segment"]
+                if not query or not name:
+                    raise FormatError("expected a query and its segment", path=path, line=rows.line_num)
+                if found.setdefault(query, name) != name:
+                    raise FormatError(f"query {shorten(query)} has two segments", path=path, line=rows.line_num)
+            return found
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"is not CSV text in UTF-8: {reason(error)}", path=path) from None
 
 
 def parse_metrics(text: str, convention: str | None, relevant: float | None = None) -> list[Metric]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
+from gainful.comparison.further import Choices
 from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
@@ -69,6 +70,9 @@ def compare(
     baseline: str | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    all_pairs: bool = False,
+    delta: float | None = None,
+    segments: Any = None,
     tune: int | None = None,
     tune_seconds: float | None = None,
     search: str = "random",
@@ -95,6 +99,9 @@ def compare(
     baseline : label of the ranker that the others are tested against; the first one by default
     alpha : significance level
     seed : for dividing the data, for the search and for the randomisation test
+    all_pairs : also test every pair of rankers, with p-values that hold over all pairs
+    delta : also test whether each ranker is practically the same as the baseline, within ±delta of the first metric
+    segments : also show results by segment: a mapping from query ids to names, or a function of the query id
     tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
         validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
     search, prune, n_jobs : settings of the tuning
@@ -110,6 +117,7 @@ def compare(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
+    choices = Choices(all_pairs, delta, segments)
     if store is not None:
         refuse_storing(measures, "store")
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
@@ -132,6 +140,7 @@ def compare(
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
         divided=division(**how),
+        choices=choices,
     )
     warn_about_data(*first_look(how["data"], how.get("valid")))
     try:
@@ -222,6 +231,7 @@ class ComparisonJob:
         fixed: Mapping[str, Collection[str]] | None = None,
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
+        choices: Choices | None = None,
     ):
         check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
@@ -230,6 +240,7 @@ class ComparisonJob:
         self.plan, self.fixed = plan, fixed or {}
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
+        self.choices = choices or Choices()
         if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
@@ -341,5 +352,6 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
+            choices=self.choices,
             protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.compare import CURVE, check_settings
+from gainful.comparison.further import Choices
 from gainful.comparison.result import Comparison, Documents
 from gainful.comparison.result import Run as Tested
 from gainful.comparison.statistics import TESTS
@@ -33,6 +34,9 @@ def compare_runs(
     baseline: str | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    all_pairs: bool = False,
+    delta: float | None = None,
+    segments: Any = None,
 ) -> Comparison:
     """Compare runs query by query: means, intervals and paired tests, as :func:`gainful.compare` gives for rankers.
 
@@ -45,8 +49,9 @@ def compare_runs(
     convention : whose conventions metrics given as text follow: trec_eval's by default
     queries : "all": every query of the qrels; one that a run lacks counts as an empty list. "run": queries that no run
         has are left out
-    tests, baseline, alpha, seed : as in :func:`gainful.compare`
+    tests, baseline, alpha, seed, all_pairs, delta, segments : as in :func:`gainful.compare`
     """
+    choices = Choices(all_pairs, delta, segments)
     measures = parse_measures(metrics, convention)
     judgments = as_qrels(qrels)
     named = label_runs(runs)
@@ -73,6 +78,7 @@ def compare_runs(
         data=_describe(judged, judgments, first.query_ids.tolist()),
         documents=_documents(judgments, first.query_ids.tolist()),
         remarks=tuple(remarks(judged, measures)),
+        choices=choices,
         protocol={"runs": list(judged), "queries": queries},
     )
 

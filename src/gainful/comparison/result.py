@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.comparison.further import Choices, Equality, PairOfRankers, all_pairs, by_segment, equalities
 from gainful.comparison.statistics import (
     binary_columns,
     detectable,
@@ -111,6 +112,16 @@ class Documents:
             doc_ids=np.concatenate([some.astype(str) for some in ids if some is not None]) if known else None,
         )
 
+    def of_queries(self, kept: Array) -> Documents:
+        """The rows of some queries."""
+        counts = np.diff(self.offsets)
+        rows = np.repeat(kept, counts)
+        return Documents(
+            offsets=np.concatenate([[0], np.cumsum(counts[kept])]),
+            grades=self.grades[rows],
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+        )
+
     def name(self, query: int, place: int) -> str:
         """The id of a document, or its position in the query if there are no ids."""
         return f"#{place + 1}" if self.doc_ids is None else str(self.doc_ids[self.offsets[query] + place])
@@ -137,6 +148,7 @@ class Comparison:
     query_weights: Array | None = None
     remarks: tuple[str, ...] = ()
     protocol: Mapping[str, Any] = field(default_factory=dict)  # how the data was divided and parameters chosen
+    choices: Choices = field(default_factory=Choices)  # what else is shown
 
     @classmethod
     def from_runs(
@@ -391,6 +403,25 @@ class Comparison:
         if self._p_over_metrics.get((label, measure), 1.0) > self.alpha:
             return 0
         return 1 if self.paired_tests[label, measure].difference > 0 else -1
+
+    def all_pairs(self, measure: Metric | str | None = None) -> tuple[PairOfRankers, ...]:
+        """Every pair of rankers on one measure, the headline by default: differences and p-values over all pairs."""
+        return all_pairs(self, self._heading(measure))
+
+    def equalities(self, delta: float, measure: Metric | str | None = None) -> tuple[Equality, ...]:
+        """Whether each ranker is practically the same as the baseline: within ±``delta`` in the mean."""
+        Choices(delta=delta)
+        return equalities(self, self._heading(measure), float(delta))
+
+    def by_segment(self, segments: Any) -> dict[str, Comparison]:
+        """The comparison on the queries of each segment; nothing is trained again.
+
+        ``segments`` maps query ids to names (queries without one are "other"), or is a function of the query id.
+        """
+        return by_segment(self, segments)
+
+    def _heading(self, measure: Metric | str | None) -> str:
+        return self.headings[self._metric(self.headline if measure is None else measure)]
 
     @cached_property
     def _p_over_metrics(self) -> dict[tuple[str, str], float]:

@@ -83,6 +83,101 @@ def differences_table(comparison: Comparison, *, intervals: bool = True) -> Tabl
     return Table(f"Differences from {comparison.baseline}", tuple(head), tuple(rows))
 
 
+def pairs_table(comparison: Comparison) -> Table:
+    """One row per pair, the largest difference first."""
+    heading = comparison.headings[comparison.headline]
+    tests = [test for test in comparison.tests if test == comparison.marking_test]
+    columns = (f"p {TEST_NAMES[test]}, Holm" for test in tests)
+    head = ("pair", f"Δ {heading}", f"{percent(comparison.level)} interval", "p HSD", *columns)
+    rows = []
+    for pair in comparison.all_pairs():
+        verdict = 1 if pair.p_hsd <= comparison.alpha else 0
+        cells = [
+            Cell(f"{pair.first} − {pair.second}", pair.first),
+            Cell(f"{pair.difference:+.4f}", pair.difference, verdict=verdict),
+            Cell(interval_text(*pair.interval, "+"), pair.interval[0]),
+            Cell(p_value(pair.p_hsd), pair.p_hsd),
+        ]
+        rows.append((*cells, *(Cell(p_value(pair.p_holm[test]), pair.p_holm[test]) for test in tests)))
+    return Table("All pairs", head, tuple(rows))
+
+
+def equalities_table(comparison: Comparison, delta: float) -> Table:
+    """One row per ranker except the baseline: is it practically the same?"""
+    head = (
+        f"against {comparison.baseline}",
+        f"Δ {comparison.headings[comparison.headline]}",
+        f"within ±{delta:g}",
+        "p",
+    )
+    rows = [
+        (
+            Cell(one.ranker, one.ranker),
+            Cell(f"{one.difference:+.4f}", one.difference),
+            Cell("yes" if one.equal else "not shown", float(one.equal)),
+            Cell(p_value(one.p_holm), one.p_holm),
+        )
+        for one in comparison.equalities(delta)
+    ]
+    return Table("Practically the same", head, tuple(rows))
+
+
+def segments_table(comparison: Comparison) -> Table:
+    """One row per segment and ranker: the headline's mean and the difference from the baseline."""
+    heading = comparison.headings[comparison.headline]
+    head = ("segment", comparison.noun, "queries", heading, f"{percent(comparison.level)} interval", "Δ", "p")
+    rows = []
+    for name, part in comparison.by_segment(comparison.choices.segments).items():
+        for label in comparison.by_mean:
+            mean, (low, high) = part.mean(label, heading), part.interval(label, heading)
+            t = part.paired_tests.get((label, heading))
+            p = None if t is None or part.marking_test is None else t.p_holm[part.marking_test]
+            rows.append(
+                (
+                    Cell(name, name),
+                    Cell(label, label),
+                    Cell(f"{len(part.query_ids):,}", len(part.query_ids)),
+                    Cell("–" if np.isnan(mean) else f"{mean:.4f}", mean),
+                    Cell(interval_text(low, high), low),
+                    Cell("" if t is None else f"{t.difference:+.4f}", None if t is None else t.difference),
+                    Cell("" if p is None else p_value(p), p),
+                )
+            )
+    return Table("By segment", head, tuple(rows))
+
+
+def further_tables(comparison: Comparison) -> list[Table]:
+    """What was chosen beside means and differences from the baseline."""
+    found, choices = [], comparison.choices
+    if choices.all_pairs and len(comparison.labels) > 1:
+        found.append(pairs_table(comparison))
+    if choices.delta is not None and len(comparison.labels) > 1:
+        found.append(equalities_table(comparison, choices.delta))
+    if choices.segments is not None:
+        found.append(segments_table(comparison))
+    return found
+
+
+def further_notes(comparison: Comparison) -> list[str]:
+    """What these tables say."""
+    lines, choices = [], comparison.choices
+    if choices.all_pairs:
+        lines.append(
+            f"All pairs: p HSD is Tukey's, by {N_FLIPS:,} permutations of each query's values; it holds over all pairs, and "
+            f"▲ marks p HSD ≤ {comparison.alpha:g}. Holm's correction here runs over all pairs."
+        )
+    if choices.delta is not None:
+        lines.append(
+            f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not shown" does not mean different.'
+        )
+    if choices.segments is not None:
+        lines.append(
+            f"By segment: p-values are corrected over the {comparison.noun}s, not over segments: with many of them, some "
+            "difference comes by chance."
+        )
+    return lines
+
+
 def shown_tests(comparison: Comparison) -> list[tuple[str, str]]:
     """(test, measure) of each p-value shown.
 
@@ -126,6 +221,7 @@ def notes(comparison: Comparison, best: str = "bold") -> list[str]:
         lines.append(tuning_note(comparison))
     if compared:
         lines.append(tests_note(comparison))
+    lines += further_notes(comparison)
     return lines + problems(comparison)
 
 

@@ -45,6 +45,7 @@ def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[tuple[str, 
     return [
         ("summary", "Means", sections.summary(comparison)),
         ("differences", "Differences", sections.differences(comparison)),
+        ("further", "Pairs and parts", sections.further(comparison)),
         ("curves", "Down the list", figures.curves(comparison, facts)),
         ("queries", "Query by query", figures.queries(comparison, facts)),
         ("training", "Training", figures.training(comparison, facts)),

@@ -98,6 +98,13 @@ def _size(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{value:.4f}"
 
 
+def further(comparison: Comparison) -> str:
+    """All pairs, practical equality and segments, where they were chosen."""
+    found = [html_table(table, sortable=True) for table in tables.further_tables(comparison)]
+    notes = "".join(f"<p>{escape(line)}</p>" for line in tables.further_notes(comparison)) if found else ""
+    return "".join(found) + notes
+
+
 # -- cost, parameters, about -------------------------------------------------------------------------------------------
 
 
