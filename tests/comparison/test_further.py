@@ -46,8 +46,8 @@ def test_range_tests_equal_all_permutations():
 
 def test_range_tests_keep_their_level_over_all_pairs():
     rng = np.random.default_rng(5)
-    alarms = [range_tests(rng.normal(size=(25, 4)), seed=i).min() <= 0.1 for i in range(150)]
-    assert 0.03 < np.mean(alarms) < 0.19
+    alarms = [range_tests(rng.normal(size=(10, 4)), seed=i).min() <= 0.1 for i in range(60)]
+    assert 0.01 < np.mean(alarms) < 0.22  # six uncorrected tests would raise an alarm in a third of cases
 
 
 def test_range_tests_of_nothing():
