@@ -163,7 +163,7 @@ def further_notes(comparison: Comparison) -> list[str]:
     lines, choices = [], comparison.choices
     if choices.all_pairs:
         lines.append(
-            f"All pairs: p HSD is Tukey's, by {N_FLIPS:,} permutations of each query's values; it holds over all pairs. "
+            f"All pairs: p HSD is Tukey's, by {N_FLIPS:,} permutations of each query's values, for all pairs at once. "
             f"▲ marks p HSD ≤ {comparison.alpha:g}. Holm's correction here runs over all pairs too."
         )
     if choices.delta is not None:
@@ -172,8 +172,8 @@ def further_notes(comparison: Comparison) -> list[str]:
         )
     if choices.segments is not None:
         lines.append(
-            f"By segment: p-values are corrected over the {comparison.noun}s, not over segments; with many segments some "
-            "difference comes by chance."
+            f"By segment: p-values are corrected over the {comparison.noun}s, not over segments; with many segments, "
+            "some difference comes by chance."
         )
     return lines
 
