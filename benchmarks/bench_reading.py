@@ -1,6 +1,7 @@
 """Reading LETOR text: time against scikit-learn's loader, peak memory against the resulting arrays. Converting it to
 binary: time and peak memory against reading and writing the whole file. Reading CSV and JSON Lines beside PyArrow and
-polars. What it costs to check tables and .gnf, and to read text without rows.
+polars. What it costs to check tables and .gnf, and to read text without rows. TREC runs and qrels
+against the readers of pytrec_eval and, if it is installed, ranx.
 
 The file resembles MSLR-WEB: 136 features, of which a third are whole numbers and the rest decimals with six places, a
 few of them tiny. Both readers must give the same values, to the last bit.
@@ -9,6 +10,7 @@ few of them tiny. Both readers must give the same values, to the last bit.
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import shutil
 import tempfile
 import time
@@ -19,10 +21,12 @@ from unittest.mock import patch
 
 import numpy as np
 import polars
+import pytrec_eval
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from sklearn.datasets import load_svmlight_file
 
+import gainful
 from gainful.data.synthetic import make_artificial
 from gainful.formats import read, write
 from gainful.formats.convert import convert
@@ -213,9 +217,42 @@ def _stack(table: Any) -> Any:
     return np.column_stack([column.to_numpy() for column in table.columns])
 
 
+def trec_rows(folder: Path) -> Iterator[Row]:
+    """A run of 500 queries with 1,000 documents each, and qrels of the same size."""
+    rng = np.random.default_rng(0)
+    documents = [f"FBIS3-{i:06d}" for i in rng.integers(0, 10**6, 3000)]
+    documents = list(dict.fromkeys(documents))[:1000]
+    run, qrels = folder / "x.trec", folder / "x.qrels"
+    with run.open("w") as ranked, qrels.open("w") as judged:
+        for query in range(300, 800):
+            for rank, (document, score) in enumerate(zip(documents, rng.normal(size=1000), strict=True), 1):
+                ranked.write(f"{query}\tQ0\t{document}\t{rank}\t{score:.6f}\ttag\n")
+                judged.write(f"{query} 0 {document} {rank % 3}\n")
+    yield from _trec_rows("TREC run", run, lambda: gainful.read_run(run), pytrec_eval.parse_run, "Run")
+    yield from _trec_rows("TREC qrels", qrels, lambda: gainful.read_qrels(qrels), pytrec_eval.parse_qrel, "Qrels")
+
+
+def _trec_rows(what: str, path: Path, ours: Callable[[], Any], peer: Callable[[Any], Any], name: str) -> Iterator[Row]:
+    def theirs() -> Any:
+        with path.open() as file:
+            return peer(file)
+
+    read_back = ours()
+    assert {query: dict(read_back[query]) for query in read_back} == theirs()
+    subject = f"read {what}, 500,000 lines"
+    mine, other = interleaved(ours, theirs, repeat=3)
+    yield Row(subject, "processor time", mine, "pytrec_eval", other, "s", wanted=1.5)
+    if importlib.util.find_spec("ranx") is not None:
+        reader = getattr(importlib.import_module("ranx"), name).from_file
+        mine, other = interleaved(ours, lambda: reader(str(path), kind="trec"), repeat=3)
+        yield Row(subject, "processor time", mine, "ranx", other, "s")
+
+
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         yield from table_rows(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        yield from trec_rows(Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         for suffix in (".arrow", ".parquet"):
             yield checks_row(Path(folder), suffix, wanted=1 / 1.3)

@@ -16,6 +16,7 @@ from fuzz import (
     server,
     sidecars,
     stores,
+    trec,
 )
 from fuzz.cases import Target
 
@@ -28,7 +29,8 @@ TARGETS: dict[str, Target] = {
     "parquet": parquet.TARGET,
     "arrow": arrow.TARGET,
     "gnf": binary.TARGET,
-    # TREC runs and qrels go here, once there are readers for them.
+    "run": trec.RUN,
+    "qrels": trec.QRELS,
     "scores": scores.TARGET,
     "models": models.TARGET,
     "checkpoints": checkpoints.TARGET,

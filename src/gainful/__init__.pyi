@@ -9,11 +9,14 @@ from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid
 from gainful.comparison.compare import CompareProgress as CompareProgress
 from gainful.comparison.compare import compare as compare
+from gainful.comparison.judged_runs import compare_runs as compare_runs
 from gainful.costs.model import Estimate as Estimate
 from gainful.costs.model import estimate as estimate
 from gainful.data.checks import Finding as Finding
 from gainful.data.checks import check_data as check_data
 from gainful.data.dataset import RankingData as RankingData
+from gainful.data.judgments import Qrels as Qrels
+from gainful.data.judgments import Run as Run
 from gainful.data.sharded import ShardedData as ShardedData
 from gainful.data.splits import Split as Split
 from gainful.data.splits import folds as folds
@@ -35,6 +38,10 @@ from gainful.exports import Exported as Exported
 from gainful.exports import export as export
 from gainful.formats import write as write
 from gainful.formats.table.reader import from_frame as from_frame
+from gainful.formats.trec import read_qrels as read_qrels
+from gainful.formats.trec import read_run as read_run
+from gainful.formats.trec import write_qrels as write_qrels
+from gainful.formats.trec import write_run as write_run
 from gainful.inputs.reading import read as read
 from gainful.inputs.shards import open_shards as open_shards
 from gainful.losses import LOSSES as LOSSES
@@ -42,6 +49,8 @@ from gainful.losses import Loss as Loss
 from gainful.losses import loss as loss
 from gainful.metrics import Metric as Metric
 from gainful.metrics import metric as metric
+from gainful.metrics.agreement import kendall_tau as kendall_tau
+from gainful.metrics.agreement import rbo as rbo
 from gainful.metrics.scorer import scorer as scorer
 from gainful.parameters.space import IntRange as IntRange
 from gainful.parameters.space import Range as Range

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gainful.data.dataset import RankingData
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.metrics import CONVENTIONS, Metric, metric
+from gainful.metrics.conventions import KINDS, WITHOUT_AVERAGE
 
 NUMBERS = st.floats(0, 1e300) | st.integers(0, 40).map(float)
 DISCOUNTS = st.lists(NUMBERS, min_size=1, max_size=6).map(lambda d: sorted(d, reverse=True)).filter(lambda d: d[0] > 0)
@@ -21,12 +22,19 @@ DISCOUNTS = st.lists(NUMBERS, min_size=1, max_size=6).map(lambda d: sorted(d, re
 
 @st.composite
 def metrics(draw):
-    kind = draw(st.sampled_from(["ndcg", "dcg", "p", "map", "mrr", "wta", "err", "rbp"]))
-    k = draw(st.none() | st.integers(1, 10**6)) if kind not in ("p", "wta", "rbp") else None
-    k = draw(st.integers(1, 50)) if kind == "p" else k
-    spec = kind if k is None else f"{kind}@{k}"
+    kind = draw(st.sampled_from(list(KINDS)))
+    cuts = {
+        "no": st.none(),
+        "may": st.none() | st.integers(1, 10**6),
+        "must": st.integers(1, 50),
+        "recall": st.floats(0, 1),
+    }
+    cut = draw(cuts[KINDS[kind][0]])
+    spec = kind if cut is None else f"{kind}@{cut!r}"
     if kind == "rbp":
         spec = f"rbp({draw(st.floats(0, 1, exclude_max=True))!r})"
+    if kind == "rprec":
+        spec = f"rprec(times={draw(st.floats(0.1, 9))!r})"
     options = {
         "gain": st.sampled_from(["exp2", "linear"]) | st.lists(NUMBERS, min_size=1, max_size=6),
         "discount": st.sampled_from(["log2", "letor"]) | DISCOUNTS,
@@ -35,9 +43,13 @@ def metrics(draw):
         "relevant": st.floats(0, 1e9, exclude_min=True),
         "short": st.sampled_from(["use", "zero"]),
         "max_grade": st.floats(0.5, 1000),
-        "divisor": st.sampled_from(["min", "k"] if kind == "p" else ["min", "all"]),
+        "divisor": st.sampled_from(["min", "k", "relevant"] if kind == "p" else ["min", "all"]),
+        "alpha": st.floats(0, 1, exclude_max=True),
+        "unjudged": st.sampled_from(["zero", "skip"]),
     }
-    known = [name for name in metric(spec).conventions if name != "p"]
+    if kind in WITHOUT_AVERAGE:
+        options["ties"] = st.sampled_from(["input", "worst", "docid", "docid-rising"])
+    known = [name for name in metric(spec).conventions if name not in ("p", "times")]
     return metric(spec, **{name: draw(options[name]) for name in known if draw(st.booleans())})
 
 
@@ -103,7 +115,9 @@ def test_a_metric_is_changed_by_keywords():
 
 
 @pytest.mark.parametrize("tool", CONVENTIONS)
-@pytest.mark.parametrize("spec", ["ndcg@10", "ndcg", "dcg", "p@5", "map", "map@5", "mrr", "wta", "err@5", "rbp"])
+@pytest.mark.parametrize(
+    "spec", [kind + {"must": "@5", "recall": "@0.5"}.get(cut, "") for kind, (cut, _) in KINDS.items()] + ["map@5"]
+)
 def test_every_convention_covers_every_metric(tool, spec):
     m = metric(spec, convention=tool)
     assert metric(str(m)) == m
@@ -114,7 +128,7 @@ def test_every_convention_covers_every_metric(tool, spec):
     ("spec", "options", "message"),
     [
         ("ncdg@10", {}, "there is no metric 'ncdg'; did you mean 'ndcg'?"),
-        ("quality", {}, "there is no metric 'quality'; choose from ndcg, dcg, p, map, mrr, wta, err, rbp"),
+        ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, p, map, mrr, wta, err, rbp, recall"),
         ("ndcg@0", {}, "k of metric 'ndcg' must be an integer from 1, as in 'ndcg@10', was '0'"),
         ("ndcg@-3", {}, "k of metric 'ndcg' must be an integer from 1"),
         ("ndcg@ten", {}, "k of metric 'ndcg' must be an integer from 1"),

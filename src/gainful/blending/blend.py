@@ -136,6 +136,8 @@ class BlendedRanker(Ranker):
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         whole = data.whole
         assert whole is not None
+        if monitor.sets is not None and len(monitor.sets.parts) > 1:
+            raise ParameterError(f"{type(self).__name__} trains on the queries of its eval_set, so it takes only one")
         valid = None if monitor.valid is None else monitor.valid.whole
         self._seed = self._restore_seed(monitor)
         if self.folds is None:
@@ -414,7 +416,7 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
         raise ParameterError(f"a member of a blend cannot be a blend itself, as {spec!r} is; name its members instead")
     ranker._check_parameters()
     if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
-        ranker = clone(ranker).set_params(eval_metric=str(measure))
+        ranker = clone(ranker).set_params(eval_metric=measure.as_parameter())
     return Candidate(spec, ranker)
 
 

@@ -86,7 +86,7 @@ def distill(
     student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
     goal = metric(measure)
     if "eval_metric" in student.parameters and not (isinstance(into, str) and "eval_metric=" in into):
-        student.set_params(eval_metric=str(goal))
+        student.set_params(eval_metric=goal.as_parameter())
     train = _whole(data, "data")
     if valid is None:
         train, stop = split(train, (1.0 - LEFT_OUT, LEFT_OUT), seed=seed)

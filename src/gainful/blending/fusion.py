@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gainful.data.judgments import Run
 from gainful.data.rows import Array, check_column, group_rows
 from gainful.errors import ParameterError, UnknownNameError
 
-Run = Mapping[Any, Mapping[Any, float]]  # query → document → score
+AnyRun = Mapping[Any, Mapping[Any, float]]  # query → document → score
 METHODS = ("rrf", "combsum", "combmnz", "borda")
 
 
@@ -25,8 +26,9 @@ def fuse(
 ) -> Any:
     """One ranking from several.
 
-    ``rankings`` are arrays of scores, one per row, with ``qid``; or runs, mappings query → document → score, which may
-    hold different documents. The result has the form of the input, higher is better.
+    ``rankings`` are arrays of scores, one per row, with ``qid``; or runs, mappings query → document → score such as
+    :func:`gainful.read_run` returns, which may hold different documents. The result has the form of the input, higher
+    is better.
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ def fuse(
     if all(isinstance(one, Mapping) for one in rankings):
         if qid is not None:
             raise ParameterError("qid of fuse is for arrays of scores; a run has its own queries")
-        return _fuse_runs(rankings, method, float(k), shares)
+        fused_runs = _fuse_runs(rankings, method, float(k), shares)
+        return Run(fused_runs, name=method) if all(isinstance(one, Run) for one in rankings) else fused_runs
     if any(isinstance(one, Mapping) for one in rankings):
         raise ParameterError("rankings of fuse must be all arrays of scores or all runs, not both")
     first = np.atleast_1d(np.asarray(rankings[0]))
@@ -73,15 +76,16 @@ def fuse(
     return restored
 
 
-def _fuse_runs(runs: Sequence[Run], method: str, k: float, weights: Array) -> dict[Any, dict[Any, float]]:
+def _fuse_runs(runs: Sequence[AnyRun], method: str, k: float, weights: Array) -> dict[Any, dict[Any, float]]:
     fused: dict[Any, dict[Any, float]] = {}
     for run in runs:
         for query, held in run.items():
             if not isinstance(held, Mapping):
                 raise ParameterError(f"a run must map each query to its documents' scores; query {query!r} does not")
     for query in dict.fromkeys(query for run in runs for query in run):
-        documents = list(dict.fromkeys(document for run in runs for document in run.get(query, {})))
-        scores = np.array([[run.get(query, {}).get(document, np.nan) for document in documents] for run in runs])
+        lists = [run.get(query, {}) for run in runs]
+        documents = list(dict.fromkeys(document for held in lists for document in held))
+        scores = np.array([[held.get(document, np.nan) for document in documents] for held in lists])
         fused[query] = dict(zip(documents, _fuse_query(scores, method, k, weights).tolist(), strict=True))
     return fused
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.judgments import Run
 from gainful.data.rows import Array
 from gainful.metrics import Metric
 
@@ -18,6 +19,11 @@ BLOCKS_AT_ONCE = 16  # on a cluster, to keep its workers busy
 def scores_by_block(model: Any, rows: Dataset) -> Iterator[tuple[Array, Array]]:
     """Query ids and scores of each block, in the order of its rows."""
     return _by_block(rows, _score, model)
+
+
+def runs_by_block(model: Any, rows: Dataset, tag: str) -> Iterator[Run]:
+    """The run of each block: the documents of its queries with their scores."""
+    return _by_block(rows, _run, model, tag)
 
 
 def values_of_model(model: Any, rows: Dataset, metrics: Sequence[Metric]) -> list[Array]:
@@ -46,6 +52,10 @@ def _concatenate(blocks: Iterator[list[Array]]) -> list[Array]:
 
 def _score(data: RankingData, model: Any) -> tuple[Array, Array]:
     return data.to_input_order(data.qid), data.to_input_order(model.predict(data))
+
+
+def _run(data: RankingData, model: Any, tag: str) -> Run:
+    return Run.from_scores(model.predict(data), data, tag)
 
 
 def _values_of_model(data: RankingData, model: Any, metrics: list[Metric]) -> list[Array]:

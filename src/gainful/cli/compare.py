@@ -18,12 +18,15 @@ DEFAULT_SIZES = "0.6,0.2,0.2"
 
 
 def compare(
-    data: Annotated[
-        Path | None,
+    given: Annotated[
+        list[Path] | None,
         typer.Argument(
-            help="Data file, or folder with train and test files or with Fold1, Fold2, …  Default: artificial data."
+            metavar="[DATA|RUN…]",
+            help="Data file, or folder with train and test files or with Fold1, Fold2, …  Default: artificial data. "
+            "With --qrels: TREC runs.",
         ),
     ] = None,
+    qrels: options.QrelsFile = None,
     rankers: Annotated[
         str,
         typer.Option(
@@ -53,14 +56,26 @@ def compare(
     sizes: Annotated[
         str | None, typer.Option(help=f"Shares of training, validation and test queries. Default: {DEFAULT_SIZES}.")
     ] = None,
-    metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
+    metrics: options.Metrics = None,
     convention: options.Convention = None,
     relevant: options.Relevant = None,
+    queries: options.Queries = "all",
     tests: Annotated[str, typer.Option(help="Paired tests, comma-separated.")] = "wilcoxon,t,randomization",
     alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.05,
     seed: Annotated[
         int, typer.Option(help="Seed for dividing the data, for the search and for the randomisation test.")
     ] = 0,
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="Also test every pair.")] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="D", help="Also test whether rankers are practically the same, within ±D of the baseline."
+        ),
+    ] = None,
+    segments: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also show results by segment: a CSV file with columns query and segment."),
+    ] = None,
     tune: Annotated[
         int | None,
         typer.Option("--tune", metavar="N", help="Tune the parameters: number of trials per ranker and fold."),
@@ -78,20 +93,40 @@ def compare(
     merge: options.Merge = False,
     read: options.Read = None,
     report: Annotated[Path | None, typer.Option(help="Folder for a report as HTML, Markdown, LaTeX and JSON.")] = None,
+    per_query_csv: options.PerQueryFile = None,
     memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
     """Train several rankers on the same queries and show which is better, by how much, and whether it is significant.
 
-    Without DATA, they are compared on artificial data with a known target.
+    Without DATA, they are compared on artificial data with a known target. With --qrels, runs are compared instead, and
+    nothing is trained.
     """
     from gainful.cli.console import watch_compilation
-    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options
+    from gainful.cli.inputs import parse_metrics, parse_names, parse_numbers, read_options, read_segments
     from gainful.cli.jobs import comparison_bars, run_with_progress
     from gainful.comparison import compare as compare_rankers
     from gainful.data.synthetic import make_artificial
-    from gainful.formats.files import prepare_folder
+    from gainful.errors import ParameterError
+    from gainful.formats.files import prepare_folder, refuse_unwritable
 
+    if per_query_csv is not None:
+        refuse_unwritable(per_query_csv)
+    further = {
+        "all_pairs": all_pairs,
+        "delta": delta,
+        "segments": None if segments is None else read_segments(segments),
+    }
+    if qrels is not None:
+        how = {"queries": queries, "tests": parse_names(tests), "baseline": baseline, "alpha": alpha, "seed": seed}
+        result = _compared_runs(given, qrels, metrics, convention, relevant, how | further)
+        if report is not None:
+            prepare_folder(report)
+        _show(result, report, per_query_csv, json)
+        return
+    if given is not None and len(given) > 1:
+        raise ParameterError(f"compare takes one data file or folder, was given {len(given)}; runs need --qrels QRELS")
+    data = given[0] if given else None
     shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
     _refuse_useless_options(data, test, valid, folds, sizes)
     contestants = _contestants(rankers, losses, models, seconds)
@@ -100,12 +135,13 @@ def compare(
         "valid": valid,
         "folds": folds,
         "sizes": shares,
-        "metrics": [str(one) for one in parse_metrics(metrics, convention, relevant)],
+        "metrics": [str(one) for one in parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)],
         "convention": convention,
         "tests": parse_names(tests),
         "baseline": baseline,
         "alpha": alpha,
         "seed": seed,
+        **further,
         "tune": tune,
         "tune_seconds": tune_seconds,
         "search": search,
@@ -127,8 +163,28 @@ def compare(
     run_with_progress(
         lambda progress: compare_rankers(contestants, rows, progress=progress, **settings),
         lambda bars: comparison_bars(bars, "" if data is None else f"reading {data}", begin),
-        lambda result: _show(result, report, json),
+        lambda result: _show(result, report, per_query_csv, json),
     )
+
+
+def _compared_runs(
+    paths: list[Path] | None,
+    qrels: Path,
+    metrics: str | None,
+    convention: str | None,
+    relevant: float | None,
+    settings: dict[str, Any],
+) -> Comparison:
+    from gainful.cli.console import status
+    from gainful.cli.inputs import parse_run_metrics
+    from gainful.comparison.judged_runs import compare_runs
+    from gainful.errors import ParameterError
+
+    if not paths:
+        raise ParameterError("there is no run to compare; name TREC run files before --qrels")
+    measures = parse_run_metrics(metrics, convention, relevant)
+    with status("reading and judging the runs"):
+        return compare_runs(paths, qrels, metrics=measures, convention=convention or "trec", **settings)
 
 
 def _refuse_useless_options(
@@ -188,7 +244,7 @@ def _contestants(rankers: str, losses: str | None, models: str | None, seconds: 
     return loss_grid("all" if losses is None else losses, models)
 
 
-def _show(result: Comparison, report: Path | None, json: bool) -> None:
+def _show(result: Comparison, report: Path | None, per_query_csv: Path | None, json: bool) -> None:
     from gainful.cli.console import has_compiled, print_json, say, stdout
     from gainful.comparison.render import renderable
 
@@ -197,8 +253,10 @@ def _show(result: Comparison, report: Path | None, json: bool) -> None:
             print_json(result.to_dict())
         else:
             stdout().print(renderable(result))
-            if has_compiled():
+            if result.trained and has_compiled():
                 say("times include compiling kernels, which the next run will not need")
     finally:  # after the table, so that it is shown even if writing fails; and even if nobody reads the table
+        if per_query_csv is not None:
+            result.to_csv(per_query_csv)
         if report is not None:
             say(f"report: {result.to_report(report)}")

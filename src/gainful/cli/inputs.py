@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import zipfile
 from pathlib import Path
@@ -14,12 +15,13 @@ from gainful.data.checks import check_data
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats.files import check_readable
+from gainful.formats.files import check_readable, reason
 from gainful.formats.letor.lines import read_number
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
 from gainful.inputs.shards import open_shards
 from gainful.metrics import Metric, metric
+from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
@@ -122,6 +124,29 @@ def read_scores(path: Path, n_rows: int) -> Array:
     return scores
 
 
+def read_segments(path: Path) -> dict[str, str]:
+    """Query → segment, from a CSV file with these two columns."""
+    check_readable(path)
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            names = rows.fieldnames or []
+            if not {"query", "segment"} <= set(names):
+                raise FormatError(
+                    f"expected the columns query and segment, found {', '.join(names)}", path=path, line=1
+                )
+            found: dict[str, str] = {}
+            for row in rows:
+                query, name = row["query"], row["segment"]
+                if not query or not name:
+                    raise FormatError("expected a query and its segment", path=path, line=rows.line_num)
+                if found.setdefault(query, name) != name:
+                    raise FormatError(f"query {shorten(query)} has two segments", path=path, line=rows.line_num)
+            return found
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"is not CSV text in UTF-8: {reason(error)}", path=path) from None
+
+
 def parse_metrics(text: str, convention: str | None, relevant: float | None = None) -> list[Metric]:
     """``"ndcg@10,map"`` as metrics."""
     found = [
@@ -132,6 +157,13 @@ def parse_metrics(text: str, convention: str | None, relevant: float | None = No
     if not found:
         raise ParameterError("no metric given; name at least one, as in ndcg@10,map")
     return found
+
+
+def parse_run_metrics(text: str | None, convention: str | None, relevant: float | None = None) -> list[Metric]:
+    """Metrics for TREC runs, by trec_eval's conventions unless others are named."""
+    specs = RUN_METRICS if text is None else split_outside_brackets(text, ",")
+    official = [one for spec in specs if spec for one in (TREC_METRICS if spec == "trec" else (spec,))]
+    return parse_metrics(",".join(official), convention or "trec", relevant)
 
 
 def _is_binary(spec: str) -> bool:

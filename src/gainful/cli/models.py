@@ -126,6 +126,12 @@ def predict(
     model: Model,
     data: options.DataOrShards,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the scores. Default: stdout.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Write a TREC run with this tag instead of scores; the data needs document ids."
+        ),
+    ] = None,
     cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
@@ -134,16 +140,25 @@ def predict(
     json: options.Json = False,
 ) -> None:
     """Score every row of the data: one score per line, in the order of the rows; higher is better."""
-    from gainful.cli.blockwise import scores_by_block
+    from gainful.cli.blockwise import runs_by_block, scores_by_block
     from gainful.cli.inputs import load_model, open_data, read_options
+    from gainful.errors import ParameterError
     from gainful.formats.files import atomic_write, refuse_unwritable
+    from gainful.formats.trec import run_lines
 
+    if run is not None and json:
+        raise ParameterError("--run writes TREC's lines and --json JSON; leave out one of them")
     if output is not None:
         refuse_unwritable(output)
     fitted = load_model(model)
     rows = open_data(data, read_options(format, merge, read, memory_limit), fitted, cluster)
+    texts: Iterator[str]
     blocks = scores_by_block(fitted, rows)
-    texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
+    if run is not None:
+        parts = runs_by_block(fitted, rows, run)
+        texts = (text.decode() for part in parts for text in run_lines(part, run, output or "the run"))
+    else:
+        texts = _scores_as_json(blocks) if json else ("".join(f"{one!r}\n" for one in s.tolist()) for _, s in blocks)
     if output is None:
         for text in texts:
             sys.stdout.write(text)
@@ -157,14 +172,22 @@ def evaluate(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL|SCORES", help="Model file, or text file with one score per row.", show_default=False
+            metavar="MODEL|SCORES|RUN",
+            help="Model file, or text file with one score per row; with --qrels a TREC run.",
+            show_default=False,
         ),
     ],
-    data: options.DataOrShards,
-    metrics: options.Metrics = "ndcg@10,ndcg@1,ndcg@5,map",
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Data file, or a folder of shards; nothing with --qrels.", show_default=False),
+    ] = None,
+    qrels: options.QrelsFile = None,
+    metrics: options.Metrics = None,
     convention: options.Convention = None,
     relevant: options.Relevant = None,
+    queries: options.Queries = "all",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also show the value of every query.")] = False,
+    per_query_csv: options.PerQueryFile = None,
     cluster: options.Cluster = None,
     format: options.Format = None,
     merge: options.Merge = False,
@@ -172,14 +195,23 @@ def evaluate(
     memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
-    """Evaluate a model, or scores from any source, on data with grades."""
+    """Evaluate a model, or scores from any source, on data with grades; or a TREC run by qrels."""
     from gainful.cli.blockwise import values_of_model, values_of_scores
-    from gainful.cli.console import print_json, stdout
     from gainful.cli.inputs import is_model, load_model, open_data, parse_metrics, read_options, read_scores
+    from gainful.errors import ParameterError
+    from gainful.formats.files import refuse_unwritable
     from gainful.metrics import headings
-    from gainful.metrics.value import mean_over_queries
 
-    measures = parse_metrics(metrics, convention, relevant)
+    if per_query_csv is not None:
+        refuse_unwritable(per_query_csv)
+    if qrels is not None:
+        if data is not None:
+            raise ParameterError(f"--qrels judges a run without other data; leave out {data}")
+        _evaluate_run(model, qrels, metrics, convention, relevant, queries, per_query, per_query_csv, json)
+        return
+    if data is None:
+        raise ParameterError("DATA is missing; name a data file after the model, or judge a run by --qrels QRELS")
+    measures = parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)
     fitted = load_model(model) if is_model(model) else None
     rows = open_data(data, read_options(format, merge, read, memory_limit), fitted, cluster)
     names = headings(measures)
@@ -187,20 +219,76 @@ def evaluate(
         found = values_of_model(fitted, rows, list(names))
     else:
         found = values_of_scores(read_scores(model, rows.n_rows), rows, list(names))
-    values = dict(zip(names.values(), found, strict=True))
-    means = {name: mean_over_queries(of_queries, rows.query_weights) for name, of_queries in values.items()}
-    values = values if per_query else {}
-    if json:
+    note = f"{rows.n_queries:,} queries, {rows.n_rows:,} documents"
+    figures = _Figures(names, found, rows.query_ids, rows.query_weights, [note])
+    figures.show(per_query, per_query_csv, json)
+
+
+def _evaluate_run(
+    path: Path,
+    qrels: Path,
+    metrics: str | None,
+    convention: str | None,
+    relevant: float | None,
+    queries: str,
+    per_query: bool,
+    per_query_csv: Path | None,
+    json: bool,
+) -> None:
+    """Evaluate a TREC run by qrels."""
+    from gainful.cli.console import say, status
+    from gainful.cli.inputs import parse_run_metrics
+    from gainful.comparison.judged_runs import remarks
+    from gainful.formats.trec import read_qrels, read_run
+    from gainful.metrics import headings, metric
+
+    measures = parse_run_metrics(metrics, convention, relevant)
+    with status(f"reading {path}"):
+        run = read_run(path)
+        judged = read_qrels(qrels).judge(run, queries=queries)
+    for line in remarks({run.name: judged}, measures):
+        say(f"note: {line}")
+    counted = ["num-ret", "num-rel", "num-rel-ret"]
+    totals = {name: int(metric(name).per_query(judged).sum()) for name in counted}
+    note = (
+        f"{run.name}: {judged.n_queries:,} queries, {totals['num-ret']:,} documents, {totals['num-rel']:,} relevant, "
+        f"{totals['num-rel-ret']:,} of them in the run"
+    )
+    names = headings(measures)
+    figures = _Figures(names, [m.per_query(judged) for m in names], judged.query_ids, None, [note])
+    figures.show(per_query, per_query_csv, json)
+
+
+class _Figures:
+    """The values of metrics on every query, to be shown as a table, as JSON or in a CSV file."""
+
+    def __init__(self, names: dict[Metric, str], values: Any, query_ids: Any, weights: Any, notes: list[str]):
+        from gainful.metrics.value import mean_over_queries
+
+        self.names, self.query_ids, self.notes = names, query_ids, notes
+        self.values = dict(zip(names.values(), values, strict=True))
+        self.means = {name: mean_over_queries(of_queries, weights) for name, of_queries in self.values.items()}
+
+    def show(self, per_query: bool, csv: Path | None, json: bool) -> None:
+        from gainful.cli.console import print_json, stdout
+        from gainful.comparison.result import csv_text
+        from gainful.formats.files import atomic_write
+
+        if csv is not None:
+            rows = zip(self.query_ids.tolist(), *(values.tolist() for values in self.values.values()), strict=True)
+            with atomic_write(csv) as file:
+                file.write(csv_text(["query", *self.values], rows).encode())
+        if not json:
+            stdout().print(_metric_table(self, per_query))
+            return
         result: dict[str, Any] = {
-            "queries": rows.n_queries,
-            "means": means,
-            "metrics": {names[m]: str(m) for m in names},
+            "queries": len(self.query_ids),
+            "means": self.means,
+            "metrics": {self.names[m]: str(m) for m in self.names},
         }
         if per_query:
-            result["per_query"] = {"qid": rows.query_ids, **values}
+            result["per_query"] = {"qid": self.query_ids, **self.values}
         print_json(result)
-        return
-    stdout().print(_metric_table(names, means, rows, values))
 
 
 def _budget(ranker: str, **given: float | None) -> list[str]:
@@ -337,18 +425,19 @@ def _is_same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other) or (both_exist and one.samefile(other))
 
 
-def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: Any, values: dict[str, Any]) -> Any:
+def _metric_table(figures: _Figures, per_query: bool) -> Any:
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    if values:
+    values, means = figures.values, figures.means
+    if per_query:
         table.add_column("query")
         for name in values:
             table.add_column(name, justify="right")
-        for q, query in enumerate(rows.query_ids):
+        for q, query in enumerate(figures.query_ids):
             table.add_row(Text(str(query)), *(f"{values[name][q]:.4f}" for name in values))
         table.add_section()
         table.add_row("mean", *(f"{means[name]:.4f}" for name in values), style="bold")
@@ -356,9 +445,9 @@ def _metric_table(names: dict[Metric, str], means: dict[str, float], rows: Any, 
         table.add_column("metric")
         table.add_column("mean", justify="right")
         table.add_column("conventions", style="dim")
-        for m, name in names.items():
+        for m, name in figures.names.items():
             table.add_row(name, f"{means[name]:.4f}", str(m))
-    return Group(table, Text(f"{rows.n_queries:,} queries, {rows.n_rows:,} documents", style="dim"))
+    return Group(table, *(Text(note, style="dim") for note in figures.notes))
 
 
 def _metric_name(model: Ranker) -> str:

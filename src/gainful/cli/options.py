@@ -19,15 +19,42 @@ Read = Annotated[
     list[str] | None,
     typer.Option("--read", metavar="NAME=VALUE", help="Option of the format, such as qid=query_id. Repeatable."),
 ]
-Metrics = Annotated[str, typer.Option("--metrics", help="Comma-separated metrics; the first is the headline.")]
+DEFAULT_METRICS = "ndcg@10,ndcg@1,ndcg@5,map"
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        help="Comma-separated metrics; the first is the headline. With --qrels also trec, those that trec_eval prints.",
+        show_default=f"{DEFAULT_METRICS}; with --qrels map,ndcg@10,p@10,recall@1000,rprec,bpref,mrr,judged@10",
+    ),
+]
 Convention = Annotated[
     str | None,
     typer.Option(
-        "--convention", help="Follow a tool's conventions: letor3, letor4, trec, lightgbm, xgboost, catboost, sklearn."
+        "--convention",
+        help="Follow a tool's conventions: letor3, letor4, trec, ir-measures, lightgbm, xgboost, catboost, sklearn. "
+        "Default with --qrels: trec.",
+        show_default=False,
     ),
 ]
+QrelsFile = Annotated[
+    Path | None, typer.Option("--qrels", metavar="QRELS", help="TREC qrels: judge TREC runs by them, without DATA.")
+]
+Queries = Annotated[
+    str,
+    typer.Option(
+        "--queries",
+        help="With --qrels: all (every query of the qrels; one that a run lacks is an empty list) or run (queries that "
+        "no run has are left out, as in trec_eval).",
+    ),
+]
+PerQueryFile = Annotated[
+    Path | None,
+    typer.Option("--per-query-csv", metavar="FILE", help="Write the value of every query to this CSV file."),
+]
 Relevant = Annotated[
-    float | None, typer.Option("--relevant", help="Lowest grade that counts as relevant in p, map, mrr, wta and rbp.")
+    float | None,
+    typer.Option("--relevant", help="Lowest grade that counts as relevant, for metrics such as p, map, mrr, recall."),
 ]
 Data = Annotated[Path, typer.Argument(help="Data file, or a folder or pattern of files.", show_default=False)]
 DataOrShards = Annotated[Path, typer.Argument(help="Data file, or a folder or pattern of shards.", show_default=False)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
+from gainful.comparison.further import Choices
 from gainful.comparison.protocol import as_splits, division
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
@@ -21,7 +22,7 @@ from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
-from gainful.metrics import Metric, metric
+from gainful.metrics import Metric, metric, refuse_storing
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
@@ -63,12 +64,15 @@ def compare(
     valid: Any = None,
     test: Any = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
-    metrics: str | Sequence[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Sequence[Any] = DEFAULT_METRICS,
     convention: str | None = None,
     tests: Sequence[str] = tuple(TESTS),
     baseline: str | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    all_pairs: bool = False,
+    delta: float | None = None,
+    segments: Any = None,
     tune: int | None = None,
     tune_seconds: float | None = None,
     search: str = "random",
@@ -88,12 +92,16 @@ def compare(
     data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
         and test files
     folds : number of folds for cross-validation; without it, one split by ``sizes``, or ``valid`` and ``test``
-    metrics : the first one is the headline: it sorts the table, and differences are reported on it
+    metrics : what :func:`gainful.metric` takes, functions included. The first one is the headline: it sorts the table,
+        and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
     tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
     alpha : significance level
     seed : for dividing the data, for the search and for the randomisation test
+    all_pairs : also test every pair of rankers, with p-values that hold over all pairs
+    delta : also test whether each ranker is practically the same as the baseline, within ±delta of the first metric
+    segments : also show results by segment: a mapping from query ids to names, or a function of the query id
     tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
         validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
     search, prune, n_jobs : settings of the tuning
@@ -109,6 +117,9 @@ def compare(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
+    choices = Choices(all_pairs, delta, segments)
+    if store is not None:
+        refuse_storing(measures, "store")
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
     entered = resolve_rankers(rankers)
@@ -129,6 +140,7 @@ def compare(
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
         divided=division(**how),
+        choices=choices,
     )
     warn_about_data(*first_look(how["data"], how.get("valid")))
     try:
@@ -174,19 +186,31 @@ def check_comparison(
     seed: int = 0,
 ) -> None:
     """Refuse wrong settings before any data is read."""
+    check_settings(models, metrics, tests, baseline, alpha, seed)
+    for model in models.values():
+        model._check_parameters()
+
+
+def check_settings(
+    labels: Collection[str],
+    metrics: Sequence[Metric],
+    tests: Sequence[str],
+    baseline: str | None,
+    alpha: float,
+    seed: int,
+) -> None:
+    """Refuse wrong settings of any comparison."""
     if not metrics:
         raise ParameterError("no metric to compare by; name at least one")
     for name in tests:
         if name not in TESTS:
             raise UnknownNameError.among("test", name, TESTS)
-    if baseline is not None and baseline not in models:
-        raise UnknownNameError.among("ranker", baseline, models, owner="this comparison")
+    if baseline is not None and baseline not in labels:
+        raise UnknownNameError.among("ranker", baseline, labels, owner="this comparison")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < 1:
         raise ParameterError.of("compare", "alpha", "a number in (0, 1)", alpha)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ParameterError.of("compare", "seed", "an integer ≥ 0", seed)
-    for model in models.values():
-        model._check_parameters()
 
 
 class ComparisonJob:
@@ -207,6 +231,7 @@ class ComparisonJob:
         fixed: Mapping[str, Collection[str]] | None = None,
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
+        choices: Choices | None = None,
     ):
         check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
@@ -215,6 +240,7 @@ class ComparisonJob:
         self.plan, self.fixed = plan, fixed or {}
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
+        self.choices = choices or Choices()
         if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
@@ -326,5 +352,6 @@ class ComparisonJob:
             baseline=self.baseline,
             alpha=self.alpha,
             seed=self.seed,
+            choices=self.choices,
             protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

@@ -13,7 +13,16 @@ from rich.text import Text
 
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import Cell, Table, differences_table, legend, means_table, notes, percent
+from gainful.comparison.tables import (
+    Cell,
+    Table,
+    differences_table,
+    further_tables,
+    legend,
+    means_table,
+    notes,
+    percent,
+)
 from gainful.errors.terminal import make_console
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
@@ -30,7 +39,7 @@ def tables_of(comparison: Comparison, *, intervals: bool = True) -> list[Table]:
     found.append(means_table(comparison, intervals=intervals))
     if len(comparison.labels) > 1:
         found.append(differences_table(comparison, intervals=intervals))
-    return found
+    return found + further_tables(comparison)
 
 
 # -- terminal ----------------------------------------------------------------------------------------------------------

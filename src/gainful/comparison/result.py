@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.comparison.further import Choices, Equality, PairOfRankers, all_pairs, by_segment, equalities
 from gainful.comparison.statistics import (
     binary_columns,
     detectable,
@@ -109,6 +112,16 @@ class Documents:
             doc_ids=np.concatenate([some.astype(str) for some in ids if some is not None]) if known else None,
         )
 
+    def of_queries(self, kept: Array) -> Documents:
+        """The rows of some queries."""
+        counts = np.diff(self.offsets)
+        rows = np.repeat(kept, counts)
+        return Documents(
+            offsets=np.concatenate([[0], np.cumsum(counts[kept])]),
+            grades=self.grades[rows],
+            doc_ids=None if self.doc_ids is None else self.doc_ids[rows],
+        )
+
     def name(self, query: int, place: int) -> str:
         """The id of a document, or its position in the query if there are no ids."""
         return f"#{place + 1}" if self.doc_ids is None else str(self.doc_ids[self.offsets[query] + place])
@@ -135,6 +148,7 @@ class Comparison:
     query_weights: Array | None = None
     remarks: tuple[str, ...] = ()
     protocol: Mapping[str, Any] = field(default_factory=dict)  # how the data was divided and parameters chosen
+    choices: Choices = field(default_factory=Choices)  # what else is shown
 
     @classmethod
     def from_runs(
@@ -226,6 +240,16 @@ class Comparison:
     def fit_seconds(self, label: str) -> float:
         """Training time of all folds, without tuning."""
         return sum(run.fit_seconds for run in self.runs[label])
+
+    @property
+    def trained(self) -> bool:
+        """Whether rankers were trained for the comparison; runs from files were not."""
+        return "runs" not in self.protocol
+
+    @property
+    def noun(self) -> str:
+        """What is compared."""
+        return "ranker" if self.trained else "run"
 
     @property
     def tuned(self) -> bool:
@@ -320,8 +344,14 @@ class Comparison:
         key = measure if measure == CURVE_SUM else self.headings[self._metric(measure)]
         if key not in self._intervals:
             values = np.column_stack([self.per_query(name, key) for name in self.labels])
-            highest = self._highest(key)
-            ends = mean_intervals(values, self.query_weights, level=self.level, highest=highest, seed=self.seed)
+            ends = mean_intervals(
+                values,
+                self.query_weights,
+                level=self.level,
+                lowest=self._lowest(key),
+                highest=self._highest(key),
+                seed=self.seed,
+            )
             pairs = zip(*(end.tolist() for end in ends), strict=True)
             self._intervals[key] = dict(zip(self.labels, pairs, strict=True))
         return self._intervals[key][label]
@@ -335,7 +365,10 @@ class Comparison:
         """The highest value that the measure can have."""
         if measure == CURVE_SUM:
             return float(len(self.curve))
-        return np.inf if self._metric(measure).kind == "dcg" else 1.0
+        return self._metric(measure).bounds[1]
+
+    def _lowest(self, measure: Metric | str) -> float:
+        return 0.0 if measure == CURVE_SUM else self._metric(measure).bounds[0]
 
     @cached_property
     def _intervals(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -370,6 +403,25 @@ class Comparison:
         if self._p_over_metrics.get((label, measure), 1.0) > self.alpha:
             return 0
         return 1 if self.paired_tests[label, measure].difference > 0 else -1
+
+    def all_pairs(self, measure: Metric | str | None = None) -> tuple[PairOfRankers, ...]:
+        """Every pair of rankers on one measure, the headline by default: differences and p-values over all pairs."""
+        return all_pairs(self, self._heading(measure))
+
+    def equalities(self, delta: float, measure: Metric | str | None = None) -> tuple[Equality, ...]:
+        """Whether each ranker is practically the same as the baseline: within ±``delta`` in the mean."""
+        Choices(delta=delta)
+        return equalities(self, self._heading(measure), float(delta))
+
+    def by_segment(self, segments: Any) -> dict[str, Comparison]:
+        """The comparison on the queries of each segment; nothing is trained again.
+
+        ``segments`` maps query ids to names (queries without one are "other"), or is a function of the query id.
+        """
+        return by_segment(self, segments)
+
+    def _heading(self, measure: Metric | str | None) -> str:
+        return self.headings[self._metric(self.headline if measure is None else measure)]
 
     @cached_property
     def _p_over_metrics(self) -> dict[tuple[str, str], float]:
@@ -427,6 +479,16 @@ class Comparison:
         """Means, intervals, tests and per-query values as JSON, also written to ``path`` if given."""
         return _write(json.dumps(self.to_dict(), indent=1), path)
 
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The value of every metric on every query as CSV, one line per ranker and query, also written to ``path``."""
+        names = [self.headings[m] for m in self.metrics]
+        lines = []
+        for label in self.labels:
+            values = [self.per_query(label, name).tolist() for name in names]
+            folds = (self.fold_of_query + 1).tolist()
+            lines += list(zip([label] * len(folds), folds, self.query_ids.tolist(), *values, strict=True))
+        return _write(csv_text([self.noun, "fold", "query", *names], lines), path)
+
     def to_markdown(self, path: str | Path | None = None) -> str:
         """The tables and notes as Markdown, also written to ``path`` if given."""
         from gainful.comparison.render import markdown
@@ -454,6 +516,15 @@ class Comparison:
         self.to_latex(folder / "table.tex")
         self.to_html(folder / "report.html")
         return folder / "report.html"
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV; numbers read back as they were, NaN is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(["" if isinstance(cell, float) and cell != cell else cell for cell in row] for row in rows)
+    return text.getvalue()
 
 
 def _write(text: str, path: str | Path | None) -> str:

@@ -104,6 +104,49 @@ TESTS: MappingProxyType[str, Callable[[Array, int], float]] = MappingProxyType(
 )
 
 
+def range_tests(values: Array, seed: int = 0) -> Array:
+    """Tukey's HSD by randomisation: p-values of all pairs of the columns of (n_queries, k), (k, k).
+
+    If all k are the same, each query's values may stand in any order. So they are permuted in each query, 10,000 times;
+    p is how often the largest difference of any two means is at least as large as that of the pair. It keeps the level
+    over all pairs (Carterette, "Multiple testing in statistical analysis of systems-based information retrieval
+    experiments", 2012). Queries that a metric skips are left out.
+    """
+    values = values[~np.isnan(values).any(axis=1)]
+    n, k = values.shape
+    if n == 0 or k < 2:
+        return np.ones((k, k))
+    means = values.mean(axis=0)
+    gaps = np.abs(means[:, None] - means[None, :])
+    random = np.random.default_rng(seed)
+    at_once = max(1, BLOCK_VALUES // (n * k))
+    ranges = []
+    for first in range(0, N_FLIPS, at_once):
+        draws = min(at_once, N_FLIPS - first)
+        mixed = random.permuted(np.broadcast_to(values, (draws, n, k)), axis=2).mean(axis=1)
+        ranges.append(mixed.max(axis=1) - mixed.min(axis=1))
+    drawn = np.sort(np.concatenate(ranges))
+    bound = gaps - ROUNDING * np.abs(values).mean(axis=0).max()  # sums in another order differ by rounding
+    as_far = N_FLIPS - np.searchsorted(drawn, bound, side="left")
+    return np.asarray((as_far + 1) / (N_FLIPS + 1))
+
+
+def equivalence(differences: Array, delta: float) -> float:
+    """Two one-sided t tests: the p-value of "the mean difference is not between −delta and delta".
+
+    Small means practically the same (Schuirmann, 1987). With fewer than two queries, 1.
+    """
+    from scipy import stats
+
+    n = len(differences)
+    if n < 2:
+        return 1.0
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
+    if error <= ROUNDING * max(abs(mean), delta):
+        return 0.0 if abs(mean) < delta else 1.0
+    return float(stats.t.sf((delta - abs(mean)) / error, n - 1))
+
+
 def p_values(test: str, columns: Sequence[Array], seed: int) -> list[float]:
     """The p-value of each column of differences (NaN for skipped queries)."""
     if test == "randomization" and columns:
@@ -131,9 +174,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mean_intervals(
-    values: Array, weights: Array | None = None, *, level: float = 0.95, highest: float = math.inf, seed: int = 0
+    values: Array,
+    weights: Array | None = None,
+    *,
+    level: float = 0.95,
+    lowest: float = 0.0,
+    highest: float = math.inf,
+    seed: int = 0,
 ) -> tuple[Array, Array]:
-    """Lower and upper ends of an interval for the mean of each column of a metric between 0 and ``highest``.
+    """Lower and upper ends of an interval for the mean of each column of a metric from ``lowest`` to ``highest``.
 
     Exact for a column whose values are all 0 or 1 if ``highest`` is 1, otherwise by the bootstrap. ``values`` is
     (n_queries, k), NaN if skipped; ``weights`` (n_queries,) makes the means weighted. With fewer than two queries an
@@ -142,7 +191,8 @@ def mean_intervals(
     exact = binary_columns(values) & (highest == 1)
     ends = np.empty((2, values.shape[1]))
     ends[:, exact] = exact_intervals(values[:, exact], weights, level=level)
-    ends[:, ~exact] = np.clip(bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed), 0.0, highest)
+    drawn = bootstrap_intervals(values[:, ~exact], weights, level=level, seed=seed)
+    ends[:, ~exact] = np.clip(drawn, lowest, highest)
     return ends[0], ends[1]
 
 

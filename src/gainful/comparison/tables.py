@@ -9,6 +9,7 @@ import numpy as np
 
 from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
 from gainful.comparison.statistics import N_FLIPS
+from gainful.errors import plural
 from gainful.metrics import Metric
 
 TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
@@ -43,7 +44,8 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     """One row per ranker, best first: means with marks, the interval of the headline metric, times."""
     names = [comparison.headings[m] for m in comparison.metrics]
     best = {name: _highest([comparison.mean(label, name) for label in comparison.labels]) for name in names}
-    head = ["ranker", *names, *(["tuning"] if comparison.tuned else []), "fit"]
+    spending = (["tuning"] if comparison.tuned else []) + (["fit"] if comparison.trained else [])
+    head = [comparison.noun, *names, *spending]
     if intervals:
         head.insert(2, f"{percent(comparison.level)} interval")
     rows = []
@@ -57,7 +59,8 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
             low, high = comparison.interval(label, names[0])
             cells.insert(2, Cell(interval_text(low, high), low))
         spent = [comparison.tuning_seconds(label)] if comparison.tuned else []
-        spent.append(comparison.fit_seconds(label))
+        if comparison.trained:
+            spent.append(comparison.fit_seconds(label))
         rows.append((*cells, *(Cell(seconds(value), value) for value in spent)))
     return Table("Means over the test queries", tuple(head), tuple(rows))
 
@@ -78,6 +81,101 @@ def differences_table(comparison: Comparison, *, intervals: bool = True) -> Tabl
             cells.append(Cell(f"{t.wins}/{t.ties}/{t.losses}", t.wins - t.losses))
             rows.append((*cells, *(_p_cell(comparison, label, *one) for one in shown_tests(comparison))))
     return Table(f"Differences from {comparison.baseline}", tuple(head), tuple(rows))
+
+
+def pairs_table(comparison: Comparison) -> Table:
+    """One row per pair, the largest difference first."""
+    heading = comparison.headings[comparison.headline]
+    tests = [test for test in comparison.tests if test == comparison.marking_test]
+    columns = (f"p {TEST_NAMES[test]}, Holm" for test in tests)
+    head = ("pair", f"Δ {heading}", f"{percent(comparison.level)} interval", "p HSD", *columns)
+    rows = []
+    for pair in comparison.all_pairs():
+        verdict = 1 if pair.p_hsd <= comparison.alpha else 0
+        cells = [
+            Cell(f"{pair.first} − {pair.second}", pair.first),
+            Cell(f"{pair.difference:+.4f}", pair.difference, verdict=verdict),
+            Cell(interval_text(*pair.interval, "+"), pair.interval[0]),
+            Cell(p_value(pair.p_hsd), pair.p_hsd),
+        ]
+        rows.append((*cells, *(Cell(p_value(pair.p_holm[test]), pair.p_holm[test]) for test in tests)))
+    return Table("All pairs", head, tuple(rows))
+
+
+def equalities_table(comparison: Comparison, delta: float) -> Table:
+    """One row per ranker except the baseline: is it practically the same?"""
+    head = (
+        f"against {comparison.baseline}",
+        f"Δ {comparison.headings[comparison.headline]}",
+        f"within ±{delta:g}",
+        "p",
+    )
+    rows = [
+        (
+            Cell(one.ranker, one.ranker),
+            Cell(f"{one.difference:+.4f}", one.difference),
+            Cell("yes" if one.equal else "not shown", float(one.equal)),
+            Cell(p_value(one.p_holm), one.p_holm),
+        )
+        for one in comparison.equalities(delta)
+    ]
+    return Table("Practically the same", head, tuple(rows))
+
+
+def segments_table(comparison: Comparison) -> Table:
+    """One row per segment and ranker: the headline's mean and the difference from the baseline."""
+    heading = comparison.headings[comparison.headline]
+    head = ("segment", comparison.noun, "queries", heading, f"{percent(comparison.level)} interval", "Δ", "p")
+    rows = []
+    for name, part in comparison.by_segment(comparison.choices.segments).items():
+        for label in comparison.by_mean:
+            mean, (low, high) = part.mean(label, heading), part.interval(label, heading)
+            t = part.paired_tests.get((label, heading))
+            p = None if t is None or part.marking_test is None else t.p_holm[part.marking_test]
+            rows.append(
+                (
+                    Cell(name, name),
+                    Cell(label, label),
+                    Cell(f"{len(part.query_ids):,}", len(part.query_ids)),
+                    Cell("–" if np.isnan(mean) else f"{mean:.4f}", mean),
+                    Cell(interval_text(low, high), low),
+                    Cell("" if t is None else f"{t.difference:+.4f}", None if t is None else t.difference),
+                    Cell("" if p is None else p_value(p), p),
+                )
+            )
+    return Table("By segment", head, tuple(rows))
+
+
+def further_tables(comparison: Comparison) -> list[Table]:
+    """What was chosen beside means and differences from the baseline."""
+    found, choices = [], comparison.choices
+    if choices.all_pairs and len(comparison.labels) > 1:
+        found.append(pairs_table(comparison))
+    if choices.delta is not None and len(comparison.labels) > 1:
+        found.append(equalities_table(comparison, choices.delta))
+    if choices.segments is not None:
+        found.append(segments_table(comparison))
+    return found
+
+
+def further_notes(comparison: Comparison) -> list[str]:
+    """What these tables say."""
+    lines, choices = [], comparison.choices
+    if choices.all_pairs:
+        lines.append(
+            f"All pairs: p HSD is Tukey's, by {N_FLIPS:,} permutations of each query's values, for all pairs at once. "
+            f"▲ marks p HSD ≤ {comparison.alpha:g}. Holm's correction here runs over all pairs too."
+        )
+    if choices.delta is not None:
+        lines.append(
+            f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not shown" does not mean different.'
+        )
+    if choices.segments is not None:
+        lines.append(
+            f"By segment: p-values are corrected over the {comparison.noun}s, not over segments; with many segments, "
+            "some difference comes by chance."
+        )
+    return lines
 
 
 def shown_tests(comparison: Comparison) -> list[tuple[str, str]]:
@@ -123,6 +221,7 @@ def notes(comparison: Comparison, best: str = "bold") -> list[str]:
         lines.append(tuning_note(comparison))
     if compared:
         lines.append(tests_note(comparison))
+    lines += further_notes(comparison)
     return lines + problems(comparison)
 
 
@@ -135,15 +234,15 @@ def legend(comparison: Comparison, best: str = "bold") -> str:
     )
     return (
         f"▲ better, ▼ worse than {comparison.baseline} at level {comparison.alpha:g} ({mark} test, Holm-corrected over "
-        f"the rankers{only if others else ''}); {best}: best mean."
+        f"the {comparison.noun}s{only if others else ''}); {best}: best mean."
     )
 
 
 def tests_note(comparison: Comparison) -> str:
     names = ", ".join(f"{FULL_NAMES[test]} on {measure}" for test, measure in shown_tests(comparison))
     return (
-        f"p-values: {names}; Holm-corrected over the rankers. Intervals: {interval_method(comparison)}, not corrected. "
-        "Effect: mean difference divided by its standard deviation."
+        f"p-values: {names}; Holm-corrected over the {comparison.noun}s. Intervals: {interval_method(comparison)}, not "
+        "corrected. Effect: mean difference divided by its standard deviation."
     )
 
 
@@ -170,6 +269,9 @@ def tuning_note(comparison: Comparison) -> str:
 
 def data_note(comparison: Comparison) -> str:
     data = comparison.data
+    if not comparison.trained:
+        judged = f"{data['test_documents']:,} judgments"
+        return f"{plural(len(comparison.query_ids), 'query', 'queries')}, {judged}, {data['listed']} documents per run."
     folds = f"{data['folds']} folds, " if data["folds"] > 1 else ""
     return (
         f"{folds}{len(comparison.query_ids):,} test queries, {data['test_documents']:,} documents, "
@@ -190,8 +292,9 @@ def conventions(metrics: Sequence[Metric]) -> list[str]:
     """The conventions of the metrics, grouped: ``ndcg@10, ndcg@5 (gain=exp2, …)``."""
     together: dict[str, list[str]] = {}
     for m in metrics:
-        together.setdefault(str(m).partition("(")[2].rstrip(")"), []).append(m.name)
-    return [f"{', '.join(names)} ({words})" for words, names in together.items()]
+        words = "a Python function" if m.kind == "function" else str(m).partition("(")[2].rstrip(")")
+        together.setdefault(words, []).append(m.name)
+    return [f"{', '.join(names)} ({words})" if words else ", ".join(names) for words, names in together.items()]
 
 
 # -- figures as text ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +55,33 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
         "rankers": {label: _ranker(comparison, label, per_query) for label in comparison.labels},
         "against_baseline": [_test_to_dict(comparison, t) for t in comparison.paired_tests.values()],
         "best_two": best_two(comparison),
+        **_further(comparison),
     }
     grid = LossMatrix.of(comparison)
     if grid is not None:
         result["grid"] = grid.to_dict()
     return plain(result)  # type: ignore[no-any-return]
+
+
+def _further(comparison: Comparison) -> dict[str, Any]:
+    """What was chosen beside the usual; nothing otherwise."""
+    choices = comparison.choices
+    found: dict[str, Any] = {}
+    if choices.all_pairs:
+        found["all_pairs"] = [asdict(pair) for pair in comparison.all_pairs()]
+    if choices.delta is not None:
+        found["equalities"] = [asdict(one) for one in comparison.equalities(choices.delta)]
+    if choices.segments is not None:
+        heading = comparison.headings[comparison.headline]
+        found["segments"] = {
+            name: {
+                "queries": part.query_ids,
+                "means": {label: part.mean(label, heading) for label in part.labels},
+                "against_baseline": [_test_to_dict(part, t) for (_, m), t in part.paired_tests.items() if m == heading],
+            }
+            for name, part in comparison.by_segment(choices.segments).items()
+        }
+    return found
 
 
 def _exact_intervals(comparison: Comparison) -> dict[str, list[str]]:

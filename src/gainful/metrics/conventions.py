@@ -11,33 +11,68 @@ import numpy as np
 
 from gainful.errors import ParameterError, UnknownNameError
 
-#: Metric → (whether it is cut at a rank: "no", "may", "must"; the conventions it has, in the order they print).
+#: Metric → (what may follow @: "no", "may", "must" be a rank, or "recall", a level; its conventions, in printed order).
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "ndcg": ("may", ("gain", "discount", "ties", "empty", "short")),
-    "dcg": ("may", ("gain", "discount", "ties", "empty")),
-    "p": ("must", ("ties", "empty", "relevant", "divisor")),
-    "map": ("may", ("ties", "empty", "relevant", "divisor")),
-    "mrr": ("may", ("ties", "empty", "relevant")),
-    "wta": ("no", ("ties", "empty", "relevant")),
-    "err": ("may", ("max_grade", "ties", "empty")),
-    "rbp": ("no", ("p", "ties", "empty", "relevant")),
+    "ndcg": ("may", ("gain", "discount", "ties", "empty", "short", "unjudged")),
+    "dcg": ("may", ("gain", "discount", "ties", "empty", "unjudged")),
+    "p": ("must", ("ties", "empty", "relevant", "divisor", "unjudged")),
+    "map": ("may", ("ties", "empty", "relevant", "divisor", "unjudged")),
+    "mrr": ("may", ("ties", "empty", "relevant", "unjudged")),
+    "wta": ("no", ("ties", "empty", "relevant", "unjudged")),
+    "err": ("may", ("max_grade", "ties", "empty", "unjudged")),
+    "rbp": ("no", ("p", "ties", "empty", "relevant", "unjudged")),
+    "recall": ("may", ("ties", "empty", "relevant", "unjudged")),
+    "hit": ("must", ("ties", "empty", "relevant", "unjudged")),
+    "rprec": ("no", ("times", "ties", "empty", "relevant", "unjudged")),
+    "iprec": ("recall", ("ties", "empty", "relevant", "unjudged")),
+    "iprec-avg": ("no", ("ties", "empty", "relevant", "unjudged")),
+    "bpref": ("no", ("ties", "empty", "relevant")),
+    "infap": ("no", ("ties", "empty", "relevant")),
+    "judged": ("may", ("ties",)),
+    "set-p": ("no", ("empty", "relevant", "unjudged")),
+    "set-recall": ("no", ("empty", "relevant", "unjudged")),
+    "set-f1": ("no", ("empty", "relevant", "unjudged")),
+    "set-map": ("no", ("empty", "relevant", "unjudged")),
+    "set-relative-p": ("no", ("empty", "relevant", "unjudged")),
+    "alpha-ndcg": ("must", ("alpha", "ties", "empty", "relevant", "unjudged")),
+    "err-ia": ("must", ("alpha", "ties", "empty", "relevant", "unjudged")),
+    "g": ("no", ("ties", "empty", "unjudged")),
+    "bin-g": ("no", ("ties", "empty", "relevant", "unjudged")),
+    "r-ndcg": ("no", ("ties", "empty", "unjudged")),
+    "ndcg-rel": ("no", ("ties", "empty", "unjudged")),
+    "utility": ("no", ("relevant", "unjudged")),
+    "num-ret": ("no", ()),
+    "num-rel": ("no", ("relevant",)),
+    "num-rel-ret": ("no", ("relevant",)),
+    "num-nonrel-judged-ret": ("no", ("relevant",)),
+}
+#: Their expectation over the orders of tied documents has no simple form, so ties are broken.
+WITHOUT_AVERAGE = ("iprec", "iprec-avg", "infap", "alpha-ndcg", "err-ia", "g", "bin-g", "r-ndcg", "ndcg-rel")
+#: Metric → its least and highest value; the others lie between 0 and 1.
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "utility": (-math.inf, math.inf),
+    **dict.fromkeys(("dcg", "num-ret", "num-rel", "num-rel-ret", "num-nonrel-judged-ret"), (0.0, math.inf)),
 }
 CHOICES: Mapping[str, tuple[Any, ...]] = {
     "gain": ("exp2", "linear"),
     "discount": ("log2", "letor"),
-    "ties": ("average", "input", "worst", "docid"),
+    "ties": ("average", "input", "worst", "docid", "docid-rising"),
     "empty": (0, 1, "skip"),
     "short": ("use", "zero"),
-    "divisor": ("min", "all", "k"),
+    "divisor": ("min", "all", "k", "relevant"),
+    "unjudged": ("zero", "skip"),
 }
-DIVISORS: Mapping[str, tuple[str, ...]] = {"p": ("k", "min"), "map": ("min", "all")}
+DIVISORS: Mapping[str, tuple[str, ...]] = {"p": ("k", "min", "relevant"), "map": ("min", "all")}
 RANGES: Mapping[str, tuple[float, float, str]] = {
     "p": (0.0, math.nextafter(1.0, 0.0), "a number from 0, below 1"),
     "relevant": (math.ulp(0.0), sys.float_info.max, "a number above 0"),
     "max_grade": (math.ulp(0.0), 1000.0, "a number above 0, at most 1000"),
+    "recall": (0.0, 1.0, "a number from 0 to 1"),
+    "alpha": (0.0, math.nextafter(1.0, 0.0), "a number from 0, below 1"),
+    "times": (math.ulp(0.0), 1e6, "a number above 0"),
 }
 ONLY_WITH_K = ("short", "divisor")  # without a cut-off they change nothing
-PRINTED_IF_CHANGED = ("short", "divisor")
+PRINTED_IF_CHANGED = ("short", "divisor", "unjudged", "times")
 #: The defaults.
 DEFAULTS: Mapping[str, Any] = {
     "p": 0.8,
@@ -49,6 +84,9 @@ DEFAULTS: Mapping[str, Any] = {
     "short": "use",
     "max_grade": 4.0,
     "divisor": "min",
+    "unjudged": "zero",
+    "alpha": 0.5,
+    "times": 1.0,
 }
 
 _ALL = "all metrics"
@@ -59,11 +97,29 @@ CONVENTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "letor3": {_ALL: {"ties": "input", "discount": "letor"}},
     "letor4": {_ALL: {"ties": "input", "discount": "letor", "short": "zero"}},
     "trec": {_ALL: {"ties": "docid", "gain": "linear"}, "map": {"divisor": "all"}},
+    "ir-measures": {
+        _ALL: {"ties": "docid", "gain": "linear"},
+        "map": {"divisor": "all"},
+        "rbp": {"ties": "input"},
+        **{kind: {"ties": "docid-rising"} for kind in ("judged", "alpha-ndcg", "err-ia")},
+    },
     "lightgbm": {_ALL: {"ties": "input"}, "ndcg": {"empty": 1}, "map": {"empty": 1}},
     "xgboost": {_ALL: {"ties": "input"}, "ndcg": {"empty": 1}, "map": {"empty": 1}, "p": {"divisor": "min"}},
     "catboost": {_ALL: {"ties": "worst", "gain": "linear"}, "ndcg": {"empty": 1}, "p": {"divisor": "min"}},
     "sklearn": {_ALL: {"ties": "average", "gain": "linear"}},
 }
+
+#: For runs, unless others are named.
+RUN_METRICS = ("map", "ndcg@10", "p@10", "recall@1000", "rprec", "bpref", "mrr", "judged@10")
+#: What trec_eval prints, without counts.
+TREC_METRICS = (
+    "map",
+    "rprec",
+    "bpref",
+    "mrr",
+    *(f"iprec@{i / 10:g}" for i in range(11)),
+    *(f"p@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
+)
 
 
 def options_of(kind: str, k: int | None) -> tuple[str, ...]:
@@ -73,7 +129,8 @@ def options_of(kind: str, k: int | None) -> tuple[str, ...]:
 
 def defaults_of(kind: str) -> dict[str, Any]:
     """The default conventions of the metric ``kind``."""
-    return {**DEFAULTS, "divisor": "k"} if kind == "p" else dict(DEFAULTS)
+    own = {"divisor": "k"} if kind == "p" else {"ties": "worst"} if kind in WITHOUT_AVERAGE else {}
+    return {**DEFAULTS, **own}
 
 
 def conventions_of(tool: str, kind: str) -> dict[str, Any]:
@@ -82,7 +139,10 @@ def conventions_of(tool: str, kind: str) -> dict[str, Any]:
     if name not in CONVENTIONS:
         raise UnknownNameError.among("convention", tool, CONVENTIONS)
     table = CONVENTIONS[name]
-    return {**defaults_of(kind), **table[_ALL], **table.get(kind, {})}
+    found = {**defaults_of(kind), **table[_ALL], **table.get(kind, {})}
+    if kind in WITHOUT_AVERAGE and found["ties"] == "average":
+        found["ties"] = "worst"
+    return found
 
 
 # -- one choice --------------------------------------------------------------------------------------------------------
@@ -95,6 +155,8 @@ def parse_convention(owner: str, kind: str, name: str, value: Any) -> Any:
     if name in RANGES:
         return _number(owner, name, value)
     options = DIVISORS[kind] if name == "divisor" else CHOICES[name]
+    if name == "ties" and kind in WITHOUT_AVERAGE:
+        options = tuple(option for option in options if option != "average")
     wanted = value.strip().lower() if isinstance(value, str) else value
     for option in options:
         if np.ndim(wanted) == 0 and (wanted == option or wanted == str(option)):

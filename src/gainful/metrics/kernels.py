@@ -39,8 +39,13 @@ NEGLIGIBLE = 1e-18
 LN2 = math.log(2.0)
 
 
-def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, ties: int, *rest: Any) -> Any:
-    """One value per query, by the kernel ``metric``; each thread takes a run of queries."""
+def over_queries(
+    metric: Any, scores: Any, y: Any, offsets: Any, depth: int, ties: int, *rest: Any, listed: Any = None
+) -> Any:
+    """One value per query, by the kernel ``metric``; each thread takes a run of queries.
+
+    With ``listed``, only that many rows of each query, those with the highest scores, have a rank.
+    """
     n_queries, n_rows = len(offsets) - 1, len(y)
     out = np.empty(n_queries)
     if ties == WORST:  # the stable ranking leaves equal scores in the order of the rows
@@ -58,23 +63,15 @@ def over_queries(metric: Any, scores: Any, y: Any, offsets: Any, depth: int, tie
             rank_top(scores, offsets, first, last, depth, ties, order, counts, np.empty(INSERTION_DEPTH))
         else:
             rank_all(scores, offsets, first, last, order, np.empty(counts.max(), np.int64))
+        if listed is not None:
+            np.minimum(counts, listed[first:last], out=counts)
         metric(scores, y, offsets, first, last, depth, ties, order, counts, *rest, out)
 
     run_in_threads(offsets, threads_for(n_rows, per_thread=ROWS_PER_THREAD), measure)
     return out
 
 
-def normalised_gain(scores: Any, y: Any, offsets: Any, ties: int, discounts: Any, exp2: bool) -> Any:
-    """Discounted gain over that of the best order; NaN where no document has a gain."""
-    best = over_queries(discounted_gain, y, y, offsets, len(discounts), INPUT, discounts, exp2)
-    if np.isinf(best).any():
-        return normalised_gain(scores, _shifted_gains(y, offsets), offsets, ties, discounts, False)
-    values = over_queries(discounted_gain, scores, y, offsets, len(discounts), ties, discounts, exp2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(best > 0.0, np.minimum(1.0, values / best), np.nan)
-
-
-def _shifted_gains(y: Any, offsets: Any) -> Any:
+def shifted_gains(y: Any, offsets: Any) -> Any:
     """2^grade − 1, divided by a power of two for each query whose gains would leave the range of numbers."""
     counts = np.diff(offsets)
     highest = np.zeros(len(counts))

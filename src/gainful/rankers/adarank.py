@@ -93,7 +93,7 @@ class AdaRank(LinearScores, Ranker):
 
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         measure = metric(self.metric)
-        if measure.kind == "dcg":
+        if measure.bounds != (0.0, 1.0):
             raise ParameterError.of(type(self).__name__, "metric", "a measure between 0 and 1", str(self.metric))
         measure._refuse_grades(data.y)
         monitor.total = self.n_rounds

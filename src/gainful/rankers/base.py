@@ -38,6 +38,7 @@ from gainful.rankers.memory import check_memory
 from gainful.rankers.scorers import Linear, Scorer
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
+from gainful.training.validation import NamedSets
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -104,7 +105,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group : instead of qid, the number of rows of each query, if rows of a query are adjacent
         sample_weight : one weight per row, equal within a query
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
-            or a ShardedData; or a path or paths as for X
+            or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
+            training stops; ``history_`` has the metric on each
         progress : called after each iteration with a ``Progress``; returning True stops training
         checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
@@ -117,15 +119,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data = self._as_data(X, y, qid, sample_weight, "X", group)
+        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group), group is not None
+        sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
         monitor = Monitor(
             metric=self._validation_metric(),
-            valid=self._validation_data(eval_set, data, by_group=group is not None),
+            valid=self._validation_data(eval_set, data, by_group) if sets is None else sets.joined,
             callback=progress,
+            sets=sets,
         )
+        if sets is not None and checkpoint is not None:
+            raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
-        warn_about_data(data, monitor.valid)
+        warn_about_data(data, monitor.valid if sets is None else sets.first)
         try:
             with memory_limit(max_bytes):  # for trainings inside this one
                 self._fit(data, monitor)
@@ -368,17 +374,32 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"all queries of {what} have weight 0; at least one weight must be positive")
         return data
 
-    def _validation_data(self, eval_set: Any, data: Dataset, by_group: bool = False) -> Dataset | None:
+    def _validation_data(
+        self, eval_set: Any, data: Dataset, by_group: bool = False, what: str = "eval_set"
+    ) -> Dataset | None:
         if eval_set is None:
             return None
         valid = self._in_one_block(as_validation_data(eval_set, by_group, data.feature_names))
         if valid.n_features != data.n_features:
-            raise DataError(f"eval_set has {valid.n_features} features, the training data has {data.n_features}")
+            raise DataError(f"{what} has {valid.n_features} features, the training data has {data.n_features}")
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
-            raise DataError("the feature names of eval_set differ from those of the training data")
+            raise DataError(f"the feature names of {what} differ from those of the training data")
         if valid.whole is not None:
-            valid = valid.whole.with_categories(data.categories, "eval_set")
-        return self._check_values(valid, "eval_set")
+            valid = valid.whole.with_categories(data.categories, what)
+        return self._check_values(valid, what)
+
+    def _named_sets(self, eval_sets: Mapping[str, Any], data: Dataset, by_group: bool = False) -> NamedSets:
+        """Several validation sets by name."""
+        if not eval_sets or not all(isinstance(name, str) for name in eval_sets):
+            raise ParameterError.of("fit", "eval_set", "a mapping from names to data, at least one", eval_sets)
+        found: dict[str, RankingData] = {}
+        for name, given in eval_sets.items():
+            part = self._validation_data(given, data, by_group, f"eval_set {name!r}")
+            if part is None or part.whole is None:
+                kind = "nothing" if part is None else "in shards"
+                raise DataError(f"eval_set {name!r} is {kind}; several sets must each be in one piece")
+            found[name] = part.whole
+        return NamedSets.of(found)
 
     def _in_one_block(self, data: Dataset) -> Dataset:
         """The data as one RankingData, unless the ranker accepts shards."""
@@ -427,8 +448,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     # -- model files ---------------------------------------------------------------------------------------------------
 
     def _file_params(self) -> dict[str, Any]:
-        """Parameters as a model file stores them."""
-        return dict(self.get_params(deep=False))
+        """Parameters as a model file stores them; of a metric that is a function, the name."""
+        found = dict(self.get_params(deep=False))
+        for name in ("metric", "eval_metric"):
+            if callable(found.get(name)):
+                found[name] = str(metric(found[name]))
+        return found
 
     def _preprocessing(self) -> dict[str, Any]:
         """What ``predict`` does to features before scoring: name → formula, for readers of a model file."""
@@ -493,7 +518,7 @@ def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
     if monitor.valid is not None:
         facts["validation"] = {
             "metric": str(monitor.metric),
-            "queries": monitor.valid.n_queries,
+            "queries": (monitor.valid if monitor.sets is None else monitor.sets.first).n_queries,
             "best": float(monitor.best_value) if np.isfinite(monitor.best_value) else None,
             "iteration": monitor.best_iteration,
         }

@@ -23,7 +23,8 @@ class LineMeasure:
 
     def __init__(self, data: RankingData, measure: Metric):
         self._data, self._measure = data, measure
-        self._compiled = measure.kind in COMPILED and measure.ties != "docid"
+        by_id = measure.ties in ("docid", "docid-rising")
+        self._compiled = measure.kind in COMPILED and not by_id and measure.divisor != "relevant"
         if self._compiled:
             self._prepare()
 

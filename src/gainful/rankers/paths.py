@@ -40,6 +40,8 @@ def validation_of(w: Array, monitor: Monitor) -> float | None:
         return None
 
     def measure() -> float:
+        if monitor.sets is not None:
+            return monitor.evaluate(linear_scores_of(valid, w))
         return measure_blocks(monitor.metric, valid, linear_scores_of, w)
 
     found: float = measure() if monitor.journal is None else monitor.journal.number(w, measure)
@@ -153,7 +155,7 @@ class PathOverC(FitsPath, LinearScores):
                "iterations": len(monitor.history) - before, "seconds": monitor.elapsed() - began}  # fmt: skip
         if state.certificate is not None:
             row |= {"objective": state.certificate.primal, "relative_gap": state.certificate.relative_gap}
-        monitor.history[-1]["validation"] = scored
+        monitor.validate_last(scored)
         if scored is None or all(scored > other["validation"] for other in self.path_):
             state.kept = len(monitor.history)
             self._keep(state, C)

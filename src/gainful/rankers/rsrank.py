@@ -263,7 +263,8 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         """Finish the run: add its validation metric, which a path measures at the end."""
         if run.row["validation"] is None and monitor.valid is not None:
             scored = self._validation(run.kept / risk.scales, monitor)
-            run.row["validation"] = monitor.history[-1]["validation"] = scored
+            run.row["validation"] = scored
+            monitor.validate_last(scored)
         return run
 
     def _descent(self, risk: FrozenRisk, run: Run) -> Iterator[Iterate]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.metrics import Metric
+from gainful.metrics import Metric, mean_over_queries
 from gainful.training.checkpoint import Checkpoint
+from gainful.training.validation import NamedSets
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Monitor:
     started: float = field(default_factory=time.perf_counter)
     checkpoint: Checkpoint | None = None  # from which a solver resumes, and to which it saves
     journal: Any = None  # a gainful.linear.journal.Journal, for solvers that keep one
+    sets: NamedSets | None = None  # if several validation sets were given by name: ``valid`` holds them all
+    _means: dict[str, float] = field(default_factory=dict)  # of the sets, at the last evaluation
 
     def __enter__(self) -> Monitor:
         return self
@@ -132,7 +135,11 @@ class Monitor:
         """The validation metric of these scores, one per validation row."""
         if self.valid is None:
             raise ValueError("this fit has no validation data")
-        return self.metric(scores, self.valid)
+        if self.sets is None:
+            return self.metric(scores, self.valid)
+        values = self.metric.per_query(scores, self.valid)
+        self._means = self.sets.means(values)
+        return mean_over_queries(values, self.valid.query_weights)
 
     def step(
         self,
@@ -146,6 +153,9 @@ class Monitor:
         iteration = len(self.history) + 1
         seconds = self.elapsed()
         row = {"iteration": iteration, "objective": objective, "gap": gap, "validation": validation, "seconds": seconds}
+        if validation is not None:
+            row |= self._means
+        self._means = {}
         self.history.append(row | more)
         # Without validation data, or while its metric is undefined, the newest model is the best one.
         if validation is None or np.isnan(validation) or validation > self.best_value:
@@ -157,6 +167,13 @@ class Monitor:
             self._interrupt()
             return True
         return self.out_of_patience
+
+    def validate_last(self, validation: float | None) -> None:
+        """Set the validation metric of the last iteration, for solvers that measure after their last step."""
+        row = self.history[-1]
+        if row["validation"] is None and validation is not None:
+            row |= self._means
+        row["validation"], self._means = validation, {}
 
     @property
     def out_of_patience(self) -> bool:

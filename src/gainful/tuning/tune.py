@@ -18,7 +18,7 @@ from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
-from gainful.metrics import Metric, metric
+from gainful.metrics import Metric, metric, refuse_storing
 from gainful.parameters.space import Dimension, Space
 from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
@@ -45,7 +45,7 @@ def tune(
     search: str = "random",
     trials: int | None = 20,
     seconds: float | None = None,
-    metric: str | Metric = "ndcg@10",
+    metric: Any = "ndcg@10",
     refit: bool | str = True,
     n_jobs: int = 1,
     prune: bool = True,
@@ -69,7 +69,8 @@ def tune(
     fixed : parameters of that space to leave unchanged
     search : "random" (evenly spread draws), "grid", or "optuna" (TPE; needs the extra ``tune``)
     trials, seconds : budget; the search ends at whichever comes first. ``trials=None`` for seconds alone
-    metric : what is compared on the validation data; the ranker's early stopping uses it too
+    metric : what is compared on the validation data, a function too (see :func:`gainful.metric`); the ranker's early
+        stopping uses it as well
     refit : train a final model with the best parameters on the training part, with the validation part as ``eval_set``;
         "all" to train on both parts together; False for no model
     n_jobs : trials run at once, in threads. A ranker without its own ``n_jobs`` uses one thread per trial
@@ -95,6 +96,8 @@ def tune(
         seed=seed,
         store=None if store is None else Path(store),
     )
+    if store is not None:
+        refuse_storing([plan.metric], "store")
     job = TuningJob(plan, label or name, model, space=space, fixed={*fixed, *set_by_name})
     given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
@@ -416,7 +419,7 @@ def _settle(model: Ranker, found: TuneResult) -> Ranker:
     return model
 
 
-def _metric(spec: str | Metric) -> Metric:
+def _metric(spec: Any) -> Metric:
     return metric(spec)
 
 

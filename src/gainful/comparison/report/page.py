@@ -29,7 +29,7 @@ def page(comparison: Comparison) -> str:
         for name, title, html in shown
     )
     return Template(_asset("report.html")).substitute(
-        title=escape(f"Comparison of {plural(len(comparison.labels), 'ranker')}"),
+        title=escape(f"Comparison of {plural(len(comparison.labels), comparison.noun)}"),
         created=escape(f"{comparison.created[:10]}, {comparison.created[11:16]} UTC"),
         answer=sections.answer(comparison),
         links=links,
@@ -45,6 +45,7 @@ def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[tuple[str, 
     return [
         ("summary", "Means", sections.summary(comparison)),
         ("differences", "Differences", sections.differences(comparison)),
+        ("further", "Pairs and parts", sections.further(comparison)),
         ("curves", "Down the list", figures.curves(comparison, facts)),
         ("queries", "Query by query", figures.queries(comparison, facts)),
         ("training", "Training", figures.training(comparison, facts)),

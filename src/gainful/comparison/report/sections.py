@@ -98,11 +98,20 @@ def _size(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{value:.4f}"
 
 
+def further(comparison: Comparison) -> str:
+    """All pairs, practical equality and segments, where they were chosen."""
+    found = [html_table(table, sortable=True) for table in tables.further_tables(comparison)]
+    notes = "".join(f"<p>{escape(line)}</p>" for line in tables.further_notes(comparison)) if found else ""
+    return "".join(found) + notes
+
+
 # -- cost, parameters, about -------------------------------------------------------------------------------------------
 
 
 def cost(comparison: Comparison, facts: Facts) -> str:
     entries = facts["rankers"]
+    if not comparison.trained:
+        return ""
     longest = max(r["fit_seconds"] for r in entries.values()) or 1.0
     largest = max((r["memory_bytes"] or 0 for r in entries.values()), default=0) or 1
     rows = [
@@ -137,6 +146,8 @@ def _bar(share: float) -> str:
 def parameters(comparison: Comparison, facts: Facts) -> str:
     """The parameters of each ranker, and how they were found."""
     entries = facts["rankers"]
+    if not comparison.trained:
+        return ""
     rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]))) for label in comparison.by_mean]
     tuned = [
         (label, fold, trials)

@@ -1,0 +1,125 @@
+"""The formula of each metric: from the lists of all queries to one value per query, NaN where nothing is relevant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gainful.data.rows import Array
+from gainful.metrics import lists
+from gainful.metrics.lists import Lists
+
+if TYPE_CHECKING:
+    from gainful.metrics.value import Metric
+
+
+def _kernels() -> Any:
+    from gainful.metrics import kernels  # imports the compiler, which most metrics of this module need and some do not
+
+    return kernels
+
+
+@lru_cache(maxsize=64)
+def rank_discounts(discount: str | tuple[float, ...], depth: int) -> Array:
+    """Discounts of the ranks 1…depth, fewer if a table is shorter."""
+    ranks = np.arange(1.0, depth + 1.0)
+    if isinstance(discount, tuple):
+        return np.array(discount[:depth])
+    logarithms = np.log2(1.0 + ranks) if discount == "log2" else np.maximum(1.0, np.log2(ranks))
+    return np.asarray(1.0 / logarithms)
+
+
+def _by_kernel(name: str, m: Metric, given: Lists, y: Array, depth: int, *rest: Any) -> Array:
+    kernels = _kernels()
+    ties = {"average": kernels.AVERAGE, "worst": kernels.WORST}.get(m.ties, kernels.INPUT)
+    kernel = getattr(kernels, name)
+    return np.asarray(
+        kernels.over_queries(kernel, given.scores, y, given.offsets, depth, ties, *rest, listed=given.listed)
+    )
+
+
+def _gains(m: Metric, given: Lists, depth: int) -> Array:
+    y, exp2 = given.grades, m.gain == "exp2"
+    if isinstance(m.gain, tuple):
+        y = np.asarray(m.gain)[y.astype(np.int64)]
+    weights = rank_discounts(m.discount or "log2", depth)
+    values = _by_kernel("discounted_gain", m, given, y, len(weights), weights, exp2)
+    return values if m.kind == "dcg" else _normalised(m, given, y, weights, exp2, values)
+
+
+def _normalised(m: Metric, given: Lists, y: Array, weights: Array, exp2: bool, values: Array) -> Array:
+    """Discounted gain over that of the best order of all documents; NaN where no document has a gain."""
+    kernels = _kernels()
+    best = kernels.over_queries(
+        kernels.discounted_gain, y, y, given.offsets, len(weights), kernels.INPUT, weights, exp2
+    )
+    if np.isinf(best).any():
+        shifted = kernels.shifted_gains(y, given.offsets)
+        values = _by_kernel("discounted_gain", m, given, shifted, len(weights), weights, False)
+        return _normalised(m, given, shifted, weights, False, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(best > 0.0, np.minimum(1.0, values / best), np.nan)
+
+
+def _weighted_hits(m: Metric, given: Lists, weights: Array) -> Array:
+    return _by_kernel("discounted_gain", m, given, lists.hits(m, given), len(weights), weights, False)
+
+
+def _precision(m: Metric, given: Lists, depth: int) -> Array:
+    found = _weighted_hits(m, given, np.ones(depth))
+    if m.divisor == "k":
+        return found / float(m.k or 1)
+    most = given.sum(lists.hits(m, given)) if m.divisor == "relevant" else given.counts
+    return found / np.maximum(1.0, np.minimum(float(m.k or 1), most))
+
+
+def _first(m: Metric, given: Lists, depth: int) -> Array:
+    return _weighted_hits(m, given, np.ones(min(1, depth)))
+
+
+def _biased(m: Metric, given: Lists, depth: int) -> Array:
+    p = m.p or 0.0
+    return _weighted_hits(m, given, (1.0 - p) * p ** np.arange(depth))
+
+
+def _average_precision(m: Metric, given: Lists, depth: int) -> Array:
+    kernels = _kernels()
+    divisor = kernels.BY_ALL if m.divisor in (None, "all") else kernels.BY_MIN
+    return _by_kernel("average_precision", m, given, lists.hits(m, given), depth, float(depth), divisor)
+
+
+def _reciprocal_rank(m: Metric, given: Lists, depth: int) -> Array:
+    return _by_kernel("reciprocal_rank", m, given, lists.hits(m, given), depth)
+
+
+def _expected_reciprocal_rank(m: Metric, given: Lists, depth: int) -> Array:
+    stops = (np.exp2(given.grades) - 1.0) / 2.0 ** (m.max_grade or 0.0)
+    return _by_kernel("expected_reciprocal_rank", m, given, stops, depth)
+
+
+#: Kind of metric → its formula.
+FORMULAS: Mapping[str, Any] = {
+    "ndcg": _gains,
+    "dcg": _gains,
+    "p": _precision,
+    "map": _average_precision,
+    "mrr": _reciprocal_rank,
+    "wta": _first,
+    "err": _expected_reciprocal_rank,
+    "rbp": _biased,
+    "recall": lists.recall,
+    "hit": lists.hit,
+    "rprec": lists.r_precision,
+    "iprec": lists.interpolated_precision,
+    "iprec-avg": lists.interpolated_precision,
+    "bpref": lists.preference,
+    "infap": lists.inferred_precision,
+    "judged": lists.judged,
+    **dict.fromkeys(("set-p", "set-recall", "set-f1", "set-map", "set-relative-p"), lists.of_sets),
+    **dict.fromkeys(("num-ret", "num-rel", "num-rel-ret", "num-nonrel-judged-ret", "utility"), lists.count),
+    **dict.fromkeys(("g", "bin-g", "r-ndcg", "ndcg-rel"), lists.by_query),
+    **dict.fromkeys(("alpha-ndcg", "err-ia"), lists.of_subtopics),
+}

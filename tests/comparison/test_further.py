@@ -1,0 +1,166 @@
+"""All pairs, practical equality and segments."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import gainful
+from gainful.comparison.statistics import equivalence, holm, range_tests
+from gainful.errors import ParameterError
+
+QUERIES = [f"q{i}" for i in range(40)]
+
+
+def made_up(seed, quality):
+    rng = np.random.default_rng(seed)
+    return {q: {f"d{i}": quality * (i % 4 == 0) + float(rng.normal()) for i in range(20)} for q in QUERIES}
+
+
+QRELS = {query: {f"d{i}": int(i % 4 == 0) for i in range(20)} for query in QUERIES}
+RUNS = {"a": made_up(1, 0.5), "b": made_up(2, 0.5), "c": made_up(3, 3.0)}
+COMPARED = gainful.compare_runs(RUNS, QRELS, metrics=["map", "p@5"])
+
+
+# -- statistics --------------------------------------------------------------------------------------------------------
+
+
+def test_range_tests_equal_all_permutations():
+    """With three queries and three systems every combination of orders can be counted."""
+    values = np.random.default_rng(0).normal(size=(3, 3))
+    orders = [np.array(order) for order in permutations(range(3))]
+    ranges = []
+    for first in orders:
+        for second in orders:
+            for third in orders:
+                means = np.mean([values[0][first], values[1][second], values[2][third]], axis=0)
+                ranges.append(means.max() - means.min())
+    gaps = np.abs(values.mean(axis=0)[:, None] - values.mean(axis=0)[None, :])
+    exact = np.array([[np.mean(np.array(ranges) >= gap - 1e-12) for gap in row] for row in gaps])
+    np.testing.assert_allclose(range_tests(values, seed=3), exact, atol=0.02)
+
+
+def test_range_tests_keep_their_level_over_all_pairs():
+    rng = np.random.default_rng(5)
+    alarms = [range_tests(rng.normal(size=(10, 4)), seed=i).min() <= 0.1 for i in range(60)]
+    assert 0.01 < np.mean(alarms) < 0.22  # six uncorrected tests would raise an alarm in a third of cases
+
+
+def test_range_tests_of_nothing():
+    assert range_tests(np.full((4, 2), np.nan)).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    values = np.random.default_rng(1).normal(size=(20, 3))
+    skipped = np.vstack([values, [np.nan, 0.0, 1.0]])
+    np.testing.assert_array_equal(range_tests(skipped), range_tests(values))
+
+
+def test_equivalence_is_two_one_sided_tests():
+    d = np.random.default_rng(2).normal(0.01, 0.05, 60)
+    low = stats.ttest_1samp(d, -0.03, alternative="greater").pvalue
+    high = stats.ttest_1samp(d, 0.03, alternative="less").pvalue
+    assert equivalence(d, 0.03) == pytest.approx(max(low, high))
+    assert equivalence(np.zeros(5), 0.01) == 0.0
+    assert equivalence(np.full(5, 0.02), 0.01) == 1.0
+    assert equivalence(np.zeros(1), 0.01) == 1.0
+
+
+# -- a comparison ------------------------------------------------------------------------------------------------------
+
+
+def test_all_pairs():
+    pairs = COMPARED.all_pairs()
+    assert len(pairs) == 3
+    assert {frozenset((pair.first, pair.second)) for pair in pairs} == {frozenset(p) for p in ("ab", "ac", "bc")}
+    assert all(pair.difference >= 0 for pair in pairs)
+    for pair in pairs:
+        expected = COMPARED.mean(pair.first, "map") - COMPARED.mean(pair.second, "map")
+        assert pair.difference == pytest.approx(expected)
+        assert pair.interval[0] < pair.difference < pair.interval[1]
+        assert (pair.p_hsd <= 0.05) == ("c" in (pair.first, pair.second))
+    for test in COMPARED.tests:
+        assert [pair.p_holm[test] for pair in pairs] == pytest.approx(holm([pair.p[test] for pair in pairs]))
+    assert COMPARED.all_pairs("p@5")[0].measure == "p@5"
+
+
+def test_practical_equality():
+    found = {one.ranker: one for one in COMPARED.equalities(0.1)}
+    assert found.keys() == {"b", "c"}
+    assert found["b"].equal
+    assert not found["c"].equal
+    assert COMPARED.equalities(1e-6)[0].p == pytest.approx(1.0, abs=0.51)
+    with pytest.raises(ParameterError, match="delta of compare must be a number above 0, was 0"):
+        COMPARED.equalities(0)
+
+
+def test_segments_are_comparisons_of_their_own():
+    head = set(QUERIES[:10])
+    parts = COMPARED.by_segment(lambda query: "head" if query in head else "tail")
+    assert [(name, len(part.query_ids)) for name, part in parts.items()] == [("tail", 30), ("head", 10)]
+    kept = {query: QRELS[query] for query in QUERIES[:10]}
+    alone = gainful.compare_runs(RUNS, kept, metrics=["map", "p@5"])
+    for label in RUNS:
+        assert parts["head"].mean(label, "map") == alone.mean(label, "map")
+        assert parts["head"].interval(label, "map") == alone.interval(label, "map")
+    assert parts["head"].paired_tests["c", "map"].p == alone.paired_tests["c", "map"].p
+    by_name = COMPARED.by_segment({"q0": "one"})
+    assert [(name, len(part.query_ids)) for name, part in by_name.items()] == [("other", 39), ("one", 1)]
+    with pytest.raises(ParameterError, match="segments of compare must be a mapping from query ids to names"):
+        COMPARED.by_segment(3)
+
+
+def test_segments_of_folds_and_weights():
+    data = gainful.make_artificial(30, n_docs=8, n_features=4, seed=1)
+    weighted = gainful.RankingData.from_rows(data.X, data.y, data.qid, sample_weight=np.repeat(np.arange(1.0, 31.0), 8))
+    found = gainful.compare(["regression", "ranksvm"], weighted, folds=3, segments=lambda query: f"part {query % 2}")
+    parts = found.by_segment(found.choices.segments)
+    odd = found.query_ids % 2 == 1
+    assert parts["part 1"].mean("ranksvm", "map") == pytest.approx(
+        np.average(found.per_query("ranksvm", "map")[odd], weights=found.query_weights[odd])
+    )
+    assert "part 1" in str(found)
+
+
+def test_tables_reports_and_json(tmp_path):
+    segments = dict.fromkeys(QUERIES[:10], "head")
+    found = gainful.compare_runs(RUNS, QRELS, metrics=["map"], all_pairs=True, delta=0.1, segments=segments)
+    text = found.table()
+    for words in ("c − a", "p HSD", "within ±0.1", "head", "Tukey's"):
+        assert words in text
+    page = found.to_report(tmp_path).read_text()
+    assert 'id="further"' in page
+    stored = json.loads((tmp_path / "comparison.json").read_text())
+    assert len(stored["all_pairs"]) == 3
+    assert stored["segments"]["head"]["means"]["c"] == pytest.approx(
+        found.by_segment(segments)["head"].mean("c", "map")
+    )
+    assert {one["ranker"] for one in stored["equalities"]} == {"b", "c"}
+    assert "all_pairs" not in COMPARED.to_dict()
+    assert 'id="further"' not in COMPARED.to_html()
+
+
+def test_the_command_line(tmp_path, capsys):
+    from gainful.cli import run
+
+    gainful.write_qrels(QRELS, tmp_path / "x.qrels")
+    paths = []
+    for name, scores in RUNS.items():
+        paths.append(str(tmp_path / f"{name}.run"))
+        gainful.write_run(scores, paths[-1], name=name)
+    (tmp_path / "s.csv").write_text("query,segment\nq0,head\nq1,head\nq3,tail\n")
+    how = ["--qrels", str(tmp_path / "x.qrels"), "--segments", str(tmp_path / "s.csv")]
+    assert run(["compare", *paths, *how, "--all-pairs", "--delta", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "c − a" in out
+    assert "within ±0.05" in out
+    assert "other" in out
+    for text, message in {
+        "q,s\n": "line 1: expected the columns query and segment, found q, s",
+        "query,segment\nq1,\n": "line 2: expected a query and its segment",
+        "query,segment\nq1,a\nq1,b\n": "line 3: query 'q1' has two segments",
+    }.items():
+        (tmp_path / "s.csv").write_text(text)
+        assert run(["compare", *paths, *how]) == 2
+        assert message in capsys.readouterr().err
