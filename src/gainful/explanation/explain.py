@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import Array
 from gainful.errors import DataError, ParameterError, UnknownNameError
@@ -92,7 +91,7 @@ class PairExplanation:
 def explain(model: Ranker, X: Any) -> list[Explanation]:
     """One explanation per row of X, in row order."""
     _check_model(model, "explain")
-    matrix = X.X if isinstance(X, RankingData) else as_features(X)[0]
+    matrix = model._features_to_score(X)
     parts, scores = model.contributions(X), model.predict(X)
     names = feature_names(model)
     return [row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i])) for i in range(len(scores))]

@@ -232,13 +232,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _features_to_score(self, X: Any) -> Any:
         """The feature matrix of rows to score, checked."""
-        if isinstance(X, Dataset) and X.whole is not None:
-            matrix, names, facts = X.whole.X, X.feature_names, X.feature_facts
-        else:
-            matrix, names = as_features(X)
-            facts = scan_features(matrix)
-        self._check_columns(matrix.shape[1], names)
-        refuse_large_features(facts, names, "X")
+        whole = X.whole if isinstance(X, Dataset) else None
+        given, names = as_features(X) if whole is None else (whole.X, whole.feature_names)
+        matrix = self._choose_columns(given, names)
+        facts = scan_features(matrix) if whole is None or matrix is not given else whole.feature_facts
+        refuse_large_features(facts, names if matrix is given else None, "X")
         self._refuse_missing(facts, "X")
         return matrix if self.accepts_codes else without_codes(matrix)
 
@@ -321,6 +319,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet; call fit first")
+
+    def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
+        """The columns of X that the model uses: all, which must be those of training."""
+        self._check_columns(X.shape[1], names)
+        return X
 
     def _check_columns(self, n_features: int, names: tuple[str, ...] | None) -> None:
         if n_features != self.n_features_in_:
