@@ -66,8 +66,8 @@ def _model(described: Described, ensemble: Ensemble) -> dict[str, Any]:
     trees = [_tree(tree, place, ensemble.n_features) for place, tree in enumerate(ensemble.trees)]
     booster = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(n)},
-        "iteration_indptr": np.arange(n + 1, dtype=np.int32),
-        "tree_info": np.zeros(n, dtype=np.int32),
+        "iteration_indptr": list(range(n + 1)),
+        "tree_info": [0] * n,
         "trees": trees,
     }
     learner = {
