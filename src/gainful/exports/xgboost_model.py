@@ -25,6 +25,7 @@ from gainful.rankers.ensembles import Ensemble, Tree
 VERSION = [2, 0, 0]  # of the format; later versions read it too
 NO_PARENT = 2**31 - 1
 MOST_CATEGORIES = 1 << 24
+LEAST_COVER = 1e-6  # of a leaf, as a share of its tree
 NOT_IN_NAMES = re.compile(r"[\[\]<]")
 ZERO_BASED = re.compile(r"f[0-9]+")
 READERS = {".json": read_json, ".ubj": read_ubjson}
@@ -106,6 +107,7 @@ def _tree(tree: Tree, place: int, n_features: int) -> dict[str, Any]:
     sets = [np.array(tree.categories[split], dtype=np.int32) for split in by_category]
     sizes = np.array([len(inside) for inside in sets], dtype=np.int64)
     counts = np.ones(len(tree.leaves)) if tree.cover is None else tree.cover
+    counts = np.maximum(counts, LEAST_COVER * counts.sum())  # XGBoost divides by it
     return {
         "base_weights": column(0.0, tree.leaves, np.float32),
         "categories": np.concatenate([np.zeros(0, dtype=np.int32), *sets]),

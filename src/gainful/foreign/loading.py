@@ -7,6 +7,7 @@ as its maker does is refused as well.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from gainful.rankers.base import Ranker
 
 HEAD = 4096  # bytes that tell a maker's file from another's
 OBJECT_BYTES = 40  # a number of JSON in Python, with its place in a list
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, ExpatError)
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, ExpatError, csv.Error)
 MAKERS = "LightGBM (text), XGBoost (JSON, UBJSON), CatBoost (JSON), RankLib, SVMrank, LIBLINEAR, or a list of weights"
 
 # How files begin that their makers can write in another form: what they are, and what to do

@@ -68,11 +68,11 @@ class Nodes:
 
 
 def usable_cover(cover: Array | None) -> Array | None:
-    """The cover of leaves if it gives each a share; otherwise None, and all count the same."""
+    """The cover of leaves if it gives them shares; otherwise None, and all count the same."""
     if cover is None:
         return None
     cover = cover.astype(np.float64)
-    return cover if bool(np.isfinite(cover).all()) and bool((cover > 0.0).all()) else None
+    return cover if bool((cover >= 0.0).all()) and 0.0 < cover.sum() < np.inf else None
 
 
 def less_than(conditions: Array) -> Array:

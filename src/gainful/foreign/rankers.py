@@ -226,6 +226,8 @@ def _unpack_ensemble(state: Mapping[str, Any], n_features: int) -> Ensemble:
     per_split["threshold"] = stored_array(state, "threshold", (n_splits,), np.float32)
     per_split["nan_left"] = stored_array(state, "nan_left", (n_splits,), np.bool_)
     leaves, cover = (stored_array(state, name, (int(n_leaves.sum()),)) for name in ("leaves", "cover"))
+    if (cover < 0.0).any():
+        raise ValueError("a leaf has less than no cover")
     categories = _unpack_categories(state, len(n_leaves))
     trees, split, leaf = [], 0, 0
     for t, n in enumerate(n_leaves.tolist()):
@@ -235,7 +237,7 @@ def _unpack_ensemble(state: Mapping[str, Any], n_features: int) -> Ensemble:
             **own,
             leaves=leaves[leaf : leaf + n],
             categories=categories[t],
-            cover=held if (held > 0.0).all() else None,
+            cover=held if held.any() else None,
         )
         check_tree(tree, n_features)
         trees.append(tree)

@@ -81,7 +81,7 @@ def add_contributions(
                 n, up, below, base = 0, above_leaf[leaf], cover[leaf], leaves[leaf]
                 while up >= 0:
                     split = up // 2
-                    share = below / held[split]
+                    share = below / held[split] if held[split] > 0.0 else 0.5
                     takes = 1.0 if went_left[split] == (up % 2 == 0) else 0.0
                     base *= share
                     j = 0
@@ -102,5 +102,5 @@ def add_contributions(
                         product *= (1.0 - points[q]) * unknown[j] + points[q] * known[j]
                     for j in range(n):
                         factor = (1.0 - points[q]) * unknown[j] + points[q] * known[j]
-                        if factor > 0.0:  # a product of very many small shares may be 0
+                        if factor > 0.0:  # a share may be 0
                             out[i, s, on_path[j]] += (known[j] - unknown[j]) * product / factor
