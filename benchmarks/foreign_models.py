@@ -140,6 +140,8 @@ def of_lightgbm(rng: Random, folder: Path) -> Made:
         "boost_from_average": True,
         "linear_tree": bool(rng.random() < 0.1) and boosting == "gbdt" and objective not in RENEWED,
     }
+    if params["linear_tree"]:  # which LightGBM has for plain numbers only
+        params["linear_tree"] = not problem.categorical and not params["zero_as_missing"]
     y = problem.y
     if boosting == "rf":
         params |= {"bagging_freq": 1, "bagging_fraction": 0.7}
@@ -152,8 +154,6 @@ def of_lightgbm(rng: Random, folder: Path) -> Made:
     train = lgb.Dataset(problem.X, y, group=problem.group, categorical_feature=problem.categorical, params=params)
     if objective == "none":
         params["objective"] = lambda scores, data: (scores - data.get_label(), np.ones_like(scores))
-    if params["linear_tree"] and problem.categorical:
-        params["linear_tree"] = False
     booster = lgb.train(params, train, int(rng.integers(1, 15)))
     path = folder / "model.txt"
     booster.save_model(path)

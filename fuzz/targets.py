@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import arrays, arrow, binary, checkpoints, csv, letor, models, parquet, scores, server, stores
+from fuzz import arrays, arrow, binary, checkpoints, csv, foreign, letor, models, parquet, scores, server, stores
 from fuzz.cases import Target
 
 TARGETS: dict[str, Target] = {
@@ -15,6 +15,7 @@ TARGETS: dict[str, Target] = {
     # TREC runs and qrels go here, once there are readers for them.
     "scores": scores.TARGET,
     "models": models.TARGET,
+    "foreign-models": foreign.TARGET,
     "checkpoints": checkpoints.TARGET,
     "tune-store": stores.TUNE,
     "compare-store": stores.COMPARE,

@@ -1,4 +1,4 @@
-"""Small models of other makers, as files, for several test modules; those of RankLib and SVMrank are written by hand."""
+"""Small models of other makers, as files, for several test modules; those of RankLib and SVMrank by hand."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_file_is_recognised_by_its_content_and_becomes_a_ranker(kind, home, tm
     info = gainful.model_info(home / kind)
     assert info["class"] == cls.__name__
     assert info["training"]["maker"] == gainful.model_info(tmp_path / "m.gainful")["training"]["maker"] == model.maker
-    with pytest.raises(gainful.GainfulError, match="was trained by .* and gainful cannot train it"):
+    with pytest.raises(gainful.GainfulError, match=r"was trained by .* and gainful cannot train it"):
         model.fit(X, scores)
 
 
@@ -75,7 +75,7 @@ def test_a_damaged_file_is_refused_in_one_line_or_still_scores(kind, home, tmp_p
     raw = (home / kind).read_bytes()
     rng = np.random.default_rng(0)
     path = tmp_path / "damaged"
-    refused = 0
+    refused = []
     for _ in range(60):
         damaged = bytearray(raw)
         for _ in range(int(rng.integers(1, 4))):
@@ -87,9 +87,9 @@ def test_a_damaged_file_is_refused_in_one_line_or_still_scores(kind, home, tmp_p
             if model.n_features_in_ < 1000:
                 model.predict(np.ones((2, model.n_features_in_)))
         except gainful.GainfulError as error:
-            refused += 1
-            assert "\n" not in str(error)
-    assert refused > 5
+            refused.append(str(error))
+    assert len(refused) > 5
+    assert not [text for text in refused if "\n" in text or len(text) > 1000]
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_named_features_are_found_by_name_in_any_order_among_others(home):
     assert done.checks["data"].swapped == 0
     with pytest.raises(gainful.DataError, match="X has no feature 'clicks', which the model from XGBoost"):
         model.predict(frame.drop(columns="clicks"))
-    with pytest.raises(gainful.DataError, match="X has 5 features, but the model from XGBoost .* has 4"):
+    with pytest.raises(gainful.DataError, match=r"X has 5 features, but the model from XGBoost .* has 4"):
         model.predict(np.ones((2, 5)))
 
 
@@ -291,7 +291,7 @@ def test_other_content_is_refused_in_one_line(content, message, tmp_path):
 def test_lightgbm_text_is_checked_before_lightgbm_reads_it(home, tmp_path):
     text = (home / "lightgbm").read_text()
     (tmp_path / "m").write_text(text.replace("left_child=", "left_child=9", 1))
-    with pytest.raises(FormatError, match="cannot be read|damaged"):
+    with pytest.raises(FormatError, match=r"cannot be read|damaged"):
         gainful.load(tmp_path / "m")
     (tmp_path / "m").write_text(text.replace("objective=lambdarank", "objective=multiclassova num_class:1 sigmoid:1"))
     with pytest.raises(FormatError, match="multiclassova has one model per class"):
