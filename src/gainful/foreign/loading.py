@@ -22,6 +22,7 @@ from gainful.formats.files import UTF8_MARK, check_readable, reason
 from gainful.formats.limits import MemoryLimit
 from gainful.rankers import model_file
 from gainful.rankers.base import Ranker
+from gainful.trees.booster_text import BadBoosterText
 
 HEAD = 4096  # bytes that tell a maker's file from another's
 OBJECT_BYTES = 40  # a number of JSON in Python, with its place in a list
@@ -105,7 +106,7 @@ def _import(path: Path, maker: str, max_bytes: int) -> Ranker:
     limit.check(size + OBJECT_BYTES * (raw.count(b",") + raw.count(b" ")), "the model")
     try:
         return READERS[maker](raw)
-    except BadModelError as error:
+    except (BadModelError, BadBoosterText) as error:
         raise FormatError(f"this {_called(maker)} cannot be read: {error}", path=path) from error
     except UNREADABLE as error:
         cause = shorten(reason(error), 120)

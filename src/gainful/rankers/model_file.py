@@ -40,7 +40,13 @@ from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import IMPORTED, RANKERS, RankerEntry
 
-KIND = Kind("gainful-model", 1, "model file", advice="; pass max_bytes= if you trust it")
+KIND = Kind(
+    "gainful-model",
+    1,
+    "model file",
+    advice="; pass max_bytes= if you trust it",
+    others=", nor a model of another library that gainful knows",
+)
 MAX_BYTES = 1 << 30  # unpacked, all members together
 MOST_FEATURES = 10_000_000  # a row of them is 80 MB
 
