@@ -12,9 +12,9 @@ import pytest
 
 HOME = Path(__file__).parents[2] / "benchmarks"
 FILES = sorted(path.stem for path in HOME.glob("bench_*.py"))
-# Imported, not run: they start servers or clusters, or need the size of their data.
+# Imported, not run: they keep all cores busy, start servers or clusters, or need the size of their data.
 IMPORTED = {
-    *("bench_cluster", "bench_cluster_trees", "bench_serve"),
+    *("bench_busy", "bench_cluster", "bench_cluster_trees", "bench_serve"),
     *("bench_binning", "bench_nets", "bench_out_of_core", "bench_reading", "bench_trees"),
 }
 

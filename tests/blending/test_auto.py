@@ -14,6 +14,7 @@ import gainful
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending.folds import Clock
+from gainful.blending.growth import Growth, Pace
 from gainful.blending.portfolio import ORDER, DataFacts, draw, families, first_guess, tree_space
 
 FACTS = DataFacts(50_000, 46, 3, 300, missing=False, blockwise=False)
@@ -40,10 +41,35 @@ def test_trees_grow_with_the_data():
     assert sizes[0] < sizes[-1]
 
 
+def test_trees_fit_into_the_time():
+    pace = Pace(start=1.0, tree=0.1)
+    plenty, some, little = (Growth.within(seconds, pace) for seconds in (10_000.0, 300.0, 60.0))
+    assert plenty == Growth()
+    assert (some.n_trees, some.rate, some.roomy) == (490, 1.0, False)
+    assert little.n_trees == 90
+    assert 6 * pace.seconds(little.n_trees) == pytest.approx(60.0)
+    assert little.settings(0.06)["learning_rate"] == pytest.approx(0.2)  # 300 / 90 times as much
+    assert Growth.within(0.1, pace).settings(0.06) == {"learning_rate": 0.3, "n_trees": 30, "early_stopping": 30}
+    assert "mcrank" not in [family.name for family in families(FACTS, None, little)]
+    assert "mcrank" in [family.name for family in families(FACTS, ["mcrank"], little)]
+
+
+def test_larger_steps_where_early_stopping_played_no_part(parts):
+    capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=2, n_jobs=1).fit(parts[0])
+    assert Growth().after(capped.members_).rate == 2.0
+    few = "tree-regression:n_trees=300:early_stopping=5"
+    stopped = gainful.Blend(["regression", few], folds=2, n_jobs=1).fit(parts[0])
+    assert Growth().after(stopped.members_).rate == 1.0
+    assert Growth().after([]).rate == 1.0
+
+
 @pytest.mark.parametrize("family", ORDER, ids=lambda family: family.key)
 def test_settings_are_those_of_the_ranker(family):
     generator = np.random.default_rng(0)
-    for settings in (first_guess(family, FACTS), draw(family, FACTS, generator), draw(family, FACTS, generator)):
+    for settings in (
+        first_guess(family, FACTS, Growth()),
+        *(draw(family, FACTS, Growth(), generator) for _ in range(2)),
+    ):
         gainful.ranker(family.name, **settings)._check_parameters()
 
 
@@ -118,6 +144,7 @@ def test_a_drawn_seed_is_kept_in_the_checkpoint(parts, tmp_path):
     assert again._seed == first._seed
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_gives_the_blend_so_far(parts):
     def press(event):
         if event.iteration == 4:

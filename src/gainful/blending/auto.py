@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of
-from gainful.blending.folds import Clock, is_large
+from gainful.blending.folds import Clock, QueryFolds, is_large, worker_count
+from gainful.blending.growth import USUAL_TREES, Growth, Pace, measure_pace
 from gainful.blending.leaderboard import family_of
 from gainful.blending.members import Member
 from gainful.blending.portfolio import (
     MANY_GRADES,
     ORDER,
+    TREE_PER_GRADE,
     DataFacts,
     Family,
     draw,
@@ -31,6 +33,7 @@ from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Name,
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.specs import spec_text
+from gainful.rankers.trees import TreeRanker
 from gainful.training.monitor import Monitor
 
 SECONDS = 600.0  # unless the user says otherwise
@@ -97,24 +100,40 @@ class Auto(BlendedRanker):
         seconds = SECONDS if self.seconds is None and self.trials is None else self.seconds
         return Clock(None if seconds is None else monitor.started + float(seconds))  # a resumed training has less left
 
-    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+    def _batches(
+        self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock
+    ) -> Iterator[list[Candidate]]:
+        data = folds.data
         facts = DataFacts.of(data, is_mapped(data.X) and is_large(data))
-        chosen = families(facts, self.rankers)
-        if not chosen:
+        if not families(facts, self.rankers):
             raise DataError("none of the rankers to choose from suits this data")
+        pace, growth = self._growth(folds, clock)
+        chosen = families(facts, self.rankers, growth)
         while self.trials is None or len(members) < self.trials:
             start = len(members)
             if start >= len(chosen) and start - monitor.best_iteration >= PATIENCE:
                 return
             n = BATCH if self.trials is None else min(BATCH, self.trials - start)
-            below = _standing(members, data)
-            proposed = (self._propose(start + i, facts, chosen, below, self._seed) for i in range(n))
+            below, now = _standing(members, data), growth.after(members)
+            proposed = (self._propose(start + i, facts, chosen, below, now) for i in range(n))
             batch = [one for one in proposed if one is not None]
+            if pace is not None and members:  # the first ones are tried in any case
+                batch = [replace(one, seconds=_expected(one, pace, facts)) for one in batch]
             if not batch:  # every ranker has been tried, and none has settings to draw
                 return
             yield batch
             if len(members) == start:  # the clock stopped the batch before it began
                 return
+
+    def _growth(self, folds: QueryFolds, clock: Clock) -> tuple[Pace | None, Growth]:
+        """What trees cost here, if time is limited, and how far to grow them."""
+        if clock.deadline is None:
+            return None, Growth()
+        workers, threads = worker_count(folds.data, self.n_jobs, folds.n)
+        pace = measure_pace(folds, threads)
+        if pace is None:
+            return None, Growth()
+        return pace, Growth.within(workers * clock.left, pace)
 
     def _candidate_ranker(self, i: int, spec: str) -> Ranker:
         if self.trials is not None and i >= self.trials:
@@ -122,18 +141,28 @@ class Auto(BlendedRanker):
         return candidate_of(spec, None).ranker
 
     def _propose(
-        self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], seed: int
+        self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], growth: Growth
     ) -> Candidate | None:
         """Trial ``i``; it depends on the seed, the trial's number and the members of earlier batches."""
-        generator = np.random.default_rng([seed, i])
-        family = chosen[i] if i < len(chosen) else next_family(chosen, below, generator)
+        generator = np.random.default_rng([self._seed, i])
+        first = i < len(chosen)
+        family = chosen[i] if first else next_family(chosen, below, generator)
         if family is None:
             return None
-        settings = first_guess(family, facts) if i < len(chosen) else draw(family, facts, generator)
+        settings = first_guess(family, facts, growth) if first else draw(family, facts, growth, generator)
         known = RANKERS[family.name].cls.parameters
         if "random_state" in known:
-            settings["random_state"] = (seed + i) % 2**31
+            settings["random_state"] = (self._seed + i) % 2**31
         return candidate_of(spec_text(family.name, settings), self._validation_metric())
+
+
+def _expected(candidate: Candidate, pace: Pace, facts: DataFacts) -> float:
+    """Seconds of one fit, as far as can be known."""
+    ranker = candidate.ranker
+    if not isinstance(ranker, TreeRanker):
+        return 0.0
+    per_step = facts.n_grades if candidate.spec.partition(":")[0] in TREE_PER_GRADE else 1
+    return pace.seconds(per_step * min(USUAL_TREES, ranker.n_trees))
 
 
 def _standing(members: Sequence[Member], data: RankingData) -> dict[str, float]:

@@ -77,6 +77,7 @@ class Candidate:
 
     spec: str
     ranker: Ranker
+    seconds: float = 0.0  # of one fit, where that is known beforehand
 
 
 @dataclass(repr=False, eq=False)
@@ -100,7 +101,9 @@ class BlendedRanker(Ranker):
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
-    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+    def _batches(
+        self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock
+    ) -> Iterator[list[Candidate]]:
         """What to train next, given all members so far; ``monitor.history`` has the blend's value after each."""
         raise TypeError(f"{type(self).__name__} must say which members it has")
 
@@ -159,7 +162,7 @@ class BlendedRanker(Ranker):
         self.out_of_fold_scores_ = scores
 
     def _train(self, folds: QueryFolds, members: list[Member], clock: Clock, monitor: Monitor) -> None:
-        for batch in self._batches(folds.data, members, monitor):
+        for batch in self._batches(folds, members, monitor, clock):
             if clock.over:
                 break
             for member in self._train_batch(folds, batch, members, clock):
@@ -181,7 +184,12 @@ class BlendedRanker(Ranker):
         first = min(FIRST_FOLDS, folds.n) if self.drops else folds.n
         for chosen in (range(first), range(first, folds.n)):
             jobs = [(i, fold) for fold in chosen for i in range(len(batch)) if not failures[i]]
-            results = fit_folds(folds, [Job(batch[i].ranker, fold) for i, fold in jobs], clock, self.n_jobs)
+            expected = [
+                np.mean([fit.seconds for fit in mine]) if mine else one.seconds
+                for one, mine in zip(batch, fits, strict=True)
+            ]
+            todo = [Job(batch[i].ranker, fold, float(expected[i])) for i, fold in jobs]
+            results = fit_folds(folds, todo, clock, self.n_jobs)
             for (i, _), result in zip(jobs, results, strict=True):
                 if isinstance(result, Exception):
                     if not self.drops:
@@ -353,7 +361,9 @@ class Blend(BlendedRanker):
         ("regression", "listnet", "mcrank", "lambdamart"), Members(help="the rankers to blend: names, specs, rankers")
     )
 
-    def _batches(self, data: RankingData, members: list[Member], monitor: Monitor) -> Iterator[list[Candidate]]:
+    def _batches(
+        self, folds: QueryFolds, members: list[Member], monitor: Monitor, clock: Clock
+    ) -> Iterator[list[Candidate]]:
         todo = [candidate_of(one, self._validation_metric()) for one in self.members]
         for start in range(len(members), len(todo), BATCH):
             yield todo[start : start + BATCH]

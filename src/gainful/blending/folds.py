@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from queue import Empty, SimpleQueue
@@ -26,6 +26,7 @@ from gainful.training.monitor import Progress, part_of_a_fit
 KEPT_SHARE = 0.05  # of the free memory, for copies of the training parts that all members share
 BYTES_PER_VALUE = 12  # of one fit: a copy of the rows, and LightGBM's bins
 LARGE = 50_000_000  # values; below, every fit has one thread, so that the result depends on no number of cores
+WORTH = 0.7  # share of the expected time that must be left for a fit to begin
 GRACE = 3.0  # seconds for running fits to notice that they are to end
 
 
@@ -94,14 +95,24 @@ class FoldFit:
 
 @dataclass
 class Clock:
-    """When to stop: at the deadline (of ``time.perf_counter``), or when ``stop`` is set."""
+    """When to stop: at the deadline, or when ``stop`` is set."""
 
     deadline: float | None = None
     stop: Event = field(default_factory=Event)
+    now: Callable[[], float] = time.perf_counter
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return float("inf") if self.deadline is None else self.deadline - self.now()
 
     @property
     def over(self) -> bool:
-        return self.stop.is_set() or (self.deadline is not None and time.perf_counter() >= self.deadline)
+        return self.stop.is_set() or self.left <= 0.0
+
+    def too_late_for(self, seconds: float) -> bool:
+        """Whether a fit that is expected to take this long would be cut well before its end."""
+        return self.over or self.left <= WORTH * seconds
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,7 @@ class Job:
 
     ranker: Ranker
     fold: int
+    seconds: float = 0.0  # expected; 0 if unknown
 
 
 def fit_folds(
@@ -165,7 +177,7 @@ def worker_count(data: RankingData, n_jobs: int | None, n_tasks: int) -> tuple[i
 
 
 def _fit_one(folds: QueryFolds, job: Job, clock: Clock, n_threads: int) -> FoldFit | Exception | None:
-    if clock.over:
+    if clock.too_late_for(job.seconds):
         return None
     began = time.perf_counter()
     model = clone(job.ranker)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.blending.growth import Growth
 from gainful.data.dataset import RankingData
 from gainful.parameters.space import IntRange, Range, Space
 from gainful.rankers.registry import RANKERS
@@ -85,12 +86,14 @@ ORDER = (
     _family("adarank-ndcg"),
     _family("coordinate-ascent"),
 )
-GROWTH = {"n_trees": 600, "early_stopping": 40}  # of all trees
 SETTLED = ("rsrank", "adarank-ndcg", "coordinate-ascent")  # tried once: nothing worth drawing is left to choose
 
 
-def families(facts: DataFacts, names: Sequence[str] | None = None) -> list[Family]:
-    """The families that suit the data, in the order of trial; of these ``names`` only, if given."""
+TREE_PER_GRADE = ("mcrank", "mcrank-ordinal")
+
+
+def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growth | None = None) -> list[Family]:
+    """The families that suit the data and the time, in the order of trial; of these ``names`` only, if given."""
     found = []
     for family in ORDER:
         entry = RANKERS[family.name]
@@ -100,7 +103,8 @@ def families(facts: DataFacts, names: Sequence[str] | None = None) -> list[Famil
             or (facts.missing and not entry.cls.accepts_missing)
             or (facts.blockwise and not entry.cls.accepts_shards)
             or (family.name == "lambdamart" and facts.longest > LONG_QUERY)
-            or (family.name in ("mcrank", "mcrank-ordinal") and facts.n_grades > MANY_GRADES)
+            or (family.name in TREE_PER_GRADE and facts.n_grades > MANY_GRADES)
+            or (family.name in TREE_PER_GRADE and names is None and growth is not None and not growth.roomy)
             or too_slow
         ):
             continue
@@ -125,15 +129,15 @@ def tree_space(facts: DataFacts) -> Space:
     }
 
 
-def first_guess(family: Family, facts: DataFacts) -> dict[str, Any]:
+def first_guess(family: Family, facts: DataFacts, growth: Growth) -> dict[str, Any]:
     """Settings to try first: the middle of the range for trees, the defaults for others."""
     if not family.trees:
         return dict(family.settings)
     middle = {name: dimension.at(0.5) for name, dimension in tree_space(facts).items()}
-    return {**middle, **GROWTH, **family.settings}
+    return {**middle, **growth.settings(middle["learning_rate"]), **family.settings}
 
 
-def draw(family: Family, facts: DataFacts, generator: np.random.Generator) -> dict[str, Any]:
+def draw(family: Family, facts: DataFacts, growth: Growth, generator: np.random.Generator) -> dict[str, Any]:
     """Random settings."""
     space = (
         tree_space(facts)
@@ -145,7 +149,7 @@ def draw(family: Family, facts: DataFacts, generator: np.random.Generator) -> di
         }
     )
     drawn = {name: dimension.at(float(generator.random())) for name, dimension in space.items()}
-    return {**drawn, **(GROWTH if family.trees else {}), **family.settings}
+    return {**drawn, **(growth.settings(drawn["learning_rate"]) if family.trees else {}), **family.settings}
 
 
 def next_family(

@@ -211,7 +211,7 @@ def _short(value: Any) -> str:
 def blends(comparison: Comparison, facts: Facts) -> str:
     """The leaderboard of each blend, fold by fold."""
     several = comparison.data["folds"] > 1
-    blocks = []
+    blocks: list[str] = []
     for label in comparison.by_mean:
         for fold, found in enumerate(facts["rankers"][label]["facts"], start=1):
             if "leaderboard" in found:

@@ -1,0 +1,92 @@
+"""How far boosted trees are grown: by the time there is, and by whether early stopping ended earlier ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gainful.blending.folds import QueryFolds
+from gainful.blending.members import Member
+from gainful.compute.threads import limit_threads
+from gainful.data.checks import skip_checks
+from gainful.errors import GainfulError
+from gainful.rankers.registry import RANKERS
+from gainful.rankers.trees import TreeRanker
+from gainful.training.monitor import Progress, part_of_a_fit
+
+MOST_TREES, PATIENCE = 600, 40  # of one model
+USUAL_TREES = 300  # what early stopping leaves of them
+ENOUGH_FITS = 24  # with time for fewer, models get smaller and rankers with a tree per grade are left out
+FEWEST_FITS = 6  # with time for fewer, models get smaller still
+FEWEST_TREES, FASTEST = 30, 0.3  # of one model, and its learning rate
+CAPPED = 0.95  # share of the trees allowed beyond which early stopping played no part
+PROBE = "tree-regression"
+PROBE_TREES = 6
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds for a boosted model: until its first tree, and per tree."""
+
+    start: float
+    tree: float
+
+    def seconds(self, n_trees: float) -> float:
+        return self.start + n_trees * self.tree
+
+
+@dataclass(frozen=True)
+class Growth:
+    """At most ``n_trees`` per model, with learning rates ``rate`` times the usual ones."""
+
+    n_trees: int = MOST_TREES
+    rate: float = 1.0
+    roomy: bool = True  # whether there is time for rankers with a tree per grade
+
+    @classmethod
+    def within(cls, seconds: float, pace: Pace) -> Growth:
+        """What fits into ``seconds``, one model after the other.
+
+        A model that is cut short is worse than one with fewer trees and larger steps.
+        """
+        if seconds >= ENOUGH_FITS * pace.seconds(USUAL_TREES):
+            return cls()
+        most = (seconds / FEWEST_FITS - pace.start) / max(pace.tree, 1e-9)
+        n_trees = int(min(max(most, FEWEST_TREES), MOST_TREES))
+        return cls(n_trees, max(1.0, USUAL_TREES / n_trees), roomy=False)
+
+    def after(self, members: Sequence[Member]) -> Growth:
+        """Larger steps, where most models so far reached the last tree allowed and could have learned more."""
+        models = [
+            model for member in members if member.complete for model in member.models if isinstance(model, TreeRanker)
+        ]
+        capped = sum(model.n_iter_ >= CAPPED * model.n_trees for model in models)
+        return replace(self, rate=2.0 * self.rate) if 2 * capped > len(models) else self
+
+    def settings(self, learning_rate: float) -> dict[str, Any]:
+        rate = min(FASTEST, learning_rate * self.rate)
+        return {"learning_rate": rate, "n_trees": self.n_trees, "early_stopping": min(PATIENCE, self.n_trees)}
+
+
+def measure_pace(folds: QueryFolds, n_threads: int) -> Pace | None:
+    """The pace on the training part of a fold, from a few trees on the part left out; None if they cannot be grown."""
+    part = folds.valid(0)
+    assert part is not None
+    began, times = time.process_time(), []  # what others do meanwhile says nothing about the next minutes
+
+    def note(_: Progress) -> bool:
+        times.append(time.process_time())
+        return False
+
+    try:
+        with limit_threads(n_threads), skip_checks(), part_of_a_fit():
+            RANKERS[PROBE].create(n_trees=PROBE_TREES).fit(part, progress=note)
+    except GainfulError:
+        return None
+    if not times:
+        return None
+    rows = (folds.data.n_rows - part.n_rows) / part.n_rows / n_threads  # times those of the part left out
+    tree = (times[-1] - times[0]) / max(1, len(times) - 1)
+    return Pace(max(0.0, times[0] - began - tree) * rows, tree * rows)
