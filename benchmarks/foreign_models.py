@@ -220,7 +220,7 @@ def of_xgboost(rng: Random, folder: Path) -> Made:
             "subsample": pick(rng, 1.0, 0.7),
         }
         params["max_bin"] = pick(rng, 4, 256)
-        if rng.random() < 0.2 and not objective.startswith(("multi", "rank")):
+        if rng.random() < 0.2 and not objective.startswith(("multi", "rank", "reg:abs")):
             params["num_parallel_tree"] = 3
     if booster_kind == "dart":
         params["rate_drop"] = 0.4

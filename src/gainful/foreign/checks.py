@@ -83,12 +83,8 @@ def feature_names(values: Any, n_features: int, *defaults: str) -> tuple[str, ..
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON without NaN and infinity, which it does not have, and without a name twice in an object."""
-    return json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
-
-
-def _refuse_constant(name: str) -> float:
-    raise BadModelError(f"it holds the number {name}")
+    """JSON, no name twice in an object. XGBoost may write NaN and infinity where they do not count."""
+    return json.loads(raw.decode(), object_pairs_hook=_refuse_twice)
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -138,9 +138,9 @@ def _tree(tree: Any, n_features: int) -> Tree:
         raise BadModelError("its leaves hold several values (multi_output_tree); a ranker has one score")
     right = numbers(member(tree, "right_children"), "right_children", np.int64, n)
     feature = numbers(member(tree, "split_indices"), "split_indices", np.int64, n)
-    conditions = _singles(member(tree, "split_conditions"), n)
+    conditions = _singles(member(tree, "split_conditions"), "split_conditions", n)
     nan_left = numbers(member(tree, "default_left"), "default_left", np.int64, n) != 0
-    cover = numbers(member(tree, "sum_hessian"), "sum_hessian", np.float32, n)
+    cover = _singles(member(tree, "sum_hessian"), "sum_hessian", n)
     inner = left != -1
     if (feature[inner] < 0).any() or (feature[inner] >= n_features).any():
         raise BadModelError("a tree splits a feature that is not there")
@@ -149,9 +149,11 @@ def _tree(tree: Any, n_features: int) -> Tree:
     if (right[inner] != left[inner] + 1).any():
         raise BadModelError("the children of a split are not neighbours, as XGBoost takes for granted")
     categories = _categories(tree, inner)
+    conditions[list(categories)] = 0.0  # they have none; older versions write NaN
+    if np.isnan(conditions).any():
+        raise BadModelError("split_conditions holds missing numbers")
     thresholds = np.where(inner, less_than(conditions), np.float32(0.0))
     for node in categories:  # XGBoost's right is our left
-        thresholds[node] = 0.0
         nan_left[node] = not nan_left[node]
         left[node], right[node] = right[node], left[node]
     nodes = Nodes(left.tolist(), right.tolist(), feature, thresholds, nan_left, conditions, cover, categories)
@@ -159,16 +161,13 @@ def _tree(tree: Any, n_features: int) -> Tree:
     return nodes.tree()
 
 
-def _singles(values: Any, n: int) -> Array:
-    """Float32, of which conditions may be infinite: UBJSON can hold that."""
+def _singles(values: Any, name: str, n: int) -> Array:
+    """Float32, which may be infinite or missing."""
     found = np.asarray(values)
     if found.ndim != 1 or len(found) != n or (n and found.dtype.kind not in "iuf"):
-        raise BadModelError("split_conditions is not a list of as many numbers as there are nodes")
+        raise BadModelError(f"{name} is not a list of as many numbers as there are nodes")
     with np.errstate(over="ignore"):
-        made = found.astype(np.float32)
-    if np.isnan(made).any():
-        raise BadModelError("split_conditions holds missing numbers")
-    return made
+        return found.astype(np.float32)
 
 
 def _categories(tree: Mapping[str, Any], inner: Array) -> dict[int, list[int]]:
