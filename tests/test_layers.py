@@ -30,6 +30,7 @@ LAYERS = [
     "linear",
     "trees",
     "rankers",
+    "foreign",
     "tuning",
     "blending",
     "comparison",

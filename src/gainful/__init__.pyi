@@ -36,6 +36,10 @@ from gainful.explanation.explain import explain as explain
 from gainful.explanation.explain import explain_pair as explain_pair
 from gainful.exports import Exported as Exported
 from gainful.exports import export as export
+from gainful.foreign.loading import load as load
+from gainful.foreign.loading import model_info as model_info
+from gainful.foreign.rankers import ImportedLinear as ImportedLinear
+from gainful.foreign.rankers import ImportedTrees as ImportedTrees
 from gainful.formats import write as write
 from gainful.formats.table.reader import from_frame as from_frame
 from gainful.formats.trec import read_qrels as read_qrels
@@ -67,8 +71,6 @@ from gainful.rankers.lambdamart import LambdaMART as LambdaMART
 from gainful.rankers.linear import LinearRanker as LinearRanker
 from gainful.rankers.linear import RankSVM as RankSVM
 from gainful.rankers.mcrank import McRank as McRank
-from gainful.rankers.model_file import load as load
-from gainful.rankers.model_file import model_info as model_info
 from gainful.rankers.model_file import save as save
 from gainful.rankers.ndcg_reduction import NDCGReduction as NDCGReduction
 from gainful.rankers.neural import NeuralRanker as NeuralRanker

@@ -148,3 +148,17 @@ def plain(text, row):
         return sum(o * r for o, r in zip(odds, relevance, strict=True)) / sum(odds)
     at_least = [1 / (1 + math.exp(-(s + b))) for s, b in zip(sums, model["link"]["start"], strict=True)]
     return relevance[0] + sum(p * (b - a) for p, a, b in zip(at_least, relevance, relevance[1:], strict=False))
+
+
+def xgboost_model(text, row):
+    """XGBoost's model file: float32, x < condition goes to the left child and else to the node after it."""
+    learner = json.loads(text)["learner"]
+    total = F(float(learner["learner_model_param"]["base_score"]))
+    for tree in learner["gradient_booster"]["model"]["trees"]:
+        node = 0
+        while tree["left_children"][node] != -1:
+            x = F(row[tree["split_indices"][node]])
+            left = tree["default_left"][node] if math.isnan(x) else x < F(tree["split_conditions"][node])
+            node = tree["left_children"][node] + (not left)
+        total = F(total + F(tree["split_conditions"][node]))
+    return total

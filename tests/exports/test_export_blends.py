@@ -11,7 +11,7 @@ import gainful
 from gainful import Blend
 from gainful.errors import ExportError
 from gainful.exports.describe import Mixture, describe
-from gainful.exports.trees import Ensemble
+from gainful.rankers.ensembles import Ensemble
 from gainful.rankers.scorers import Linear
 
 SMALL = "n_trees=6:n_leaves=5:min_docs_in_leaf=3:n_jobs=1"

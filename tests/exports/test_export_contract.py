@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lightgbm
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -13,7 +14,16 @@ import gainful
 import gainful.exports
 from gainful import GainfulError
 
-TARGETS = {"onnx": {}, "elasticsearch": {}, "opensearch": {"format": "ranklib"}, "solr": {}, "json": {}}
+TARGETS = {
+    "onnx": {},
+    "elasticsearch": {},
+    "opensearch": {"format": "ranklib"},
+    "solr": {},
+    "json": {},
+    "lightgbm": {},
+    "xgboost": {},
+}
+SUFFIXES = {"xgboost": ".json"}
 # What each kind of ranker goes to; the rest refuse it.
 HELD = {
     "linear": {"onnx", "elasticsearch", "solr", "json"},
@@ -66,6 +76,10 @@ def one_by_one(to, files, names, rows):
         return None if b'"kind": "net"' in content or b'"kind": "kernel"' in content else [
             plain_readers.plain(content, row) for row in rows
         ]  # fmt: skip
+    if to == "xgboost":
+        return [plain_readers.xgboost_model(content, row) for row in rows]
+    if to == "lightgbm":
+        return lightgbm.Booster(model_str=content.decode()).predict(rows)
     assert to in ("elasticsearch", "opensearch"), f"{to} has no plain reader; write one and call it here"
     return [plain_readers.plugin(files[1].read_bytes(), names, row) for row in rows]
 
@@ -89,7 +103,7 @@ def test_scores_survive(name, tmp_path, monkeypatch):
         expected = model.predict(rows)
         names = list(X.columns) if isinstance(X, pd.DataFrame) else [f"f{j + 1}" for j in range(X.shape[1])]
         for to, options in TARGETS.items():
-            path = tmp_path / f"{shape}-{to}.model"
+            path = tmp_path / f"{shape}-{to}{SUFFIXES.get(to, '.model')}"
             if to not in held:
                 with pytest.raises(GainfulError, match=r"cannot be exported to .*; (use|leave)"):
                     gainful.export(model, path, to=to, **options)

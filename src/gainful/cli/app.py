@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from gainful.cli import compare, data, distill, experiments, explain, export, models, rankers, serve, tune
+from gainful.cli import (
+    compare,
+    convert_model,
+    data,
+    distill,
+    experiments,
+    explain,
+    export,
+    models,
+    rankers,
+    serve,
+    tune,
+)
 from gainful.errors import ParameterError, UnknownNameError
 
 TRUTH = ("true", "false", "yes", "no", "on", "off")
@@ -44,6 +56,7 @@ app.command("train")(models.train)
 app.command("predict")(models.predict)
 app.command("evaluate")(models.evaluate)
 app.command("distill")(distill.distill)
+app.command("convert-model")(convert_model.convert_model)
 app.command("export")(export.export)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)

@@ -45,10 +45,10 @@ def explain(
     fitted = load_model(model)
     fitted._check_fitted()
     rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
-    fitted._check_columns(rows.n_features, rows.feature_names)
+    X = fitted._features_to_score(rows)
     if pair is not None:
         places = [_row_of(rows, name, query) for name in pair]
-        found = _pair(fitted, rows, places)
+        found = _pair(fitted, X, places)
         a, b = (rows.qid[place] for place in places)
         if a != b:
             say(
@@ -60,7 +60,7 @@ def explain(
             stdout().print(_pair_view(found, pair, top))
         return
     chosen = 0 if query is None else _query_number(rows, query)
-    explained = _best_documents(fitted, rows, chosen, documents)
+    explained = _best_documents(fitted, X, rows, chosen, documents)
     if json:
         shown = [{**_label(rows, row), "rank": r, **explanation.to_dict(top)} for r, row, explanation in explained]
         print_json({"query": rows.query_ids[chosen], "documents": shown})
@@ -68,27 +68,27 @@ def explain(
         stdout().print(_query_view(rows, chosen, explained, top))
 
 
-def _best_documents(model: Ranker, rows: RankingData, query: int, most: int) -> list[tuple[int, int, Any]]:
+def _best_documents(model: Ranker, X: Any, rows: RankingData, query: int, most: int) -> list[tuple[int, int, Any]]:
     """(rank, row, explanation) of the best documents of a query."""
     import numpy as np
 
     from gainful.explanation.explain import explain as explain_rows
 
     start, end = int(rows.offsets[query]), int(rows.offsets[query + 1])
-    order = np.argsort(-model.predict(rows.X[start:end]), kind="stable")[:most]
-    explained = explain_rows(model, rows.X[start + order])
+    order = np.argsort(-model.predict(X[start:end]), kind="stable")[:most]
+    explained = explain_rows(model, X[start + order])
     return [(r + 1, start + int(order[r]), explanation) for r, explanation in enumerate(explained)]
 
 
-def _pair(model: Ranker, rows: RankingData, places: list[int]) -> PairExplanation:
+def _pair(model: Ranker, X: Any, places: list[int]) -> PairExplanation:
     from gainful.explanation.explain import explain_pair
 
-    a, b = (_values(rows, place) for place in places)
+    a, b = (_values(X, place) for place in places)
     return explain_pair(model, a, b)
 
 
-def _values(rows: RankingData, row: int) -> Array:
-    return rows.X[row] if not rows.is_sparse else rows.X[[row]].toarray()[0]  # type: ignore[no-any-return]
+def _values(X: Any, row: int) -> Array:
+    return X[row] if hasattr(X, "__array__") else X[[row]].toarray()[0]  # type: ignore[no-any-return]
 
 
 # -- which query, which row --------------------------------------------------------------------------------------------

@@ -13,7 +13,12 @@ from gainful.cli.models import Model
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option("--to", help="onnx, elasticsearch, opensearch, solr or json.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="onnx, elasticsearch, opensearch, solr, json, lightgbm or xgboost.", show_default=False
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
     format: Annotated[
         str | None,

@@ -96,11 +96,14 @@ def print_data_warnings(data: Dataset, valid: Dataset | None = None) -> None:
 
 def is_model(path: Path) -> bool:
     """Whether a file is a model rather than a list of scores."""
-    return path.suffix == ".gainful" or (path.is_file() and zipfile.is_zipfile(path))
+    from gainful.foreign.loading import recognise
+
+    is_own = path.suffix == ".gainful" or (path.is_file() and zipfile.is_zipfile(path))
+    return is_own or recognise(path) is not None
 
 
 def load_model(path: Path) -> Ranker:
-    from gainful.rankers.model_file import load
+    from gainful.foreign.loading import load
 
     return load(path)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
     from gainful.training.checkpoint import Checkpoint
 
-Model = Annotated[Path, typer.Argument(help="Model file written by gainful train.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="Model file of gainful or of another library.", show_default=False)]
 
 
 def train(

@@ -22,6 +22,7 @@ from gainful.losses.structured.ndcg_kernels import INSERTION_DEPTH
 from gainful.metrics import metric
 from gainful.rankers.boosted import BoostedRanker
 from gainful.rankers.coordinate_ascent import CoordinateAscent
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.linear import LinearRanker
 from gainful.rankers.mcrank import McRank
 from gainful.rankers.ndcg_reduction import NDCGReduction
@@ -53,6 +54,7 @@ def warm_kernels(progress: Callable[[str, int, int], object] = lambda name, done
 def warm_steps() -> dict[str, Callable[[], object]]:
     """Name → function that uses some kernels."""
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
+    steps["trees of other libraries"] = _walk_trees
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
     steps["rare cases"] = _meet_rare_cases
@@ -107,6 +109,12 @@ def _losses() -> dict[str, Callable[[], object]]:
             loss(name)(-crowded, crowded)
 
     return {f"loss {name}": partial(use, name) for name in LOSSES}
+
+
+def _walk_trees() -> None:
+    ensemble = Ensemble((Tree.constant(1.0),), 1)
+    ensemble.scores(np.zeros((1, 1)))
+    ensemble.contributions(np.zeros((1, 1)))
 
 
 def _store_otherwise() -> None:

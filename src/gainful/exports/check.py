@@ -19,7 +19,8 @@ from gainful.errors import DataError
 from gainful.exports.describe import Described, Form, Mixture
 from gainful.exports.floats import FARTHEST, below
 from gainful.exports.formats import Written
-from gainful.exports.trees import Ensemble, Tree
+from gainful.foreign.rankers import Imported
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
 
 MADE_UP = 2000
@@ -226,7 +227,10 @@ def data_rows(data: Any, described: Described) -> tuple[Array, Array, Array]:
         offsets = np.array([0, min(X.shape[0], MOST_ROWS)])
     if offsets[-1] == 0:
         raise DataError("the data to check on has no rows")
-    _check_names(names, described)
+    if isinstance(described.ranker, Imported):  # finds its features by name
+        X = described.ranker._choose_columns(X, names)
+    else:
+        _check_names(names, described)
     rows = X[: int(offsets[-1])]
     values = np.asarray(rows if isinstance(rows, np.ndarray) else rows.toarray(), dtype=np.float64)
     with np.errstate(over="ignore"):

@@ -12,9 +12,10 @@ from gainful.data.rows import Array
 from gainful.errors import ExportError, ParameterError
 from gainful.exports.floats import FARTHEST
 from gainful.exports.lightgbm_text import trees_of
-from gainful.exports.trees import Ensemble, Tree
 from gainful.rankers.base import Ranker
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Constant, Inputs, Kernel, Linear, Net, Scorer, Steps, Sum, Trees
+from gainful.trees.grow import is_average
 
 Simple = Linear | Ensemble | Net | Kernel
 
@@ -89,7 +90,7 @@ def _feature_names(first: Any) -> tuple[str, ...]:
 def portable_form(scorer: Scorer, ranker: Ranker) -> Form:
     """The scorer of a fitted ranker in a form that formats can hold."""
     match scorer:
-        case Linear() | Net():
+        case Linear() | Net() | Ensemble():
             return scorer
         case Constant():
             return Linear(np.zeros(ranker.n_features_in_), scorer.value)
@@ -142,8 +143,10 @@ def _stump(feature: int, threshold: float, weight: float) -> Tree:
 
 
 def _ensemble(scorer: Trees, n_features: int) -> Ensemble:
-    trees = trees_of(scorer.booster.model_to_string(num_iteration=scorer.iterations))
-    scaled = tuple(replace(tree, leaves=tree.leaves * scorer.factor) for tree in trees)
+    text = scorer.booster.model_to_string(num_iteration=scorer.iterations)
+    # a random forest of LightGBM's is the mean of its trees
+    factor = scorer.factor / scorer.iterations if is_average(text) else scorer.factor
+    scaled = tuple(replace(tree, leaves=tree.leaves * factor) for tree in trees_of(text))
     n_sums = scorer.booster.num_model_per_iteration()
     return Ensemble(scaled, n_features, n_sums, scorer.link)
 

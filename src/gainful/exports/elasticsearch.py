@@ -20,8 +20,8 @@ from gainful.exports.describe import Described
 from gainful.exports.engines import OWN_SIDE, RIGHT, ZERO, choose_form
 from gainful.exports.floats import above, below, single
 from gainful.exports.formats import Settings, Written, check_trees, nest, refuse, setting, shift_words
-from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Linear
 
 REQUEST = ".request"

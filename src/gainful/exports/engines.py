@@ -15,7 +15,7 @@ import numpy as np
 from gainful.errors import ParameterError
 from gainful.exports.describe import Described
 from gainful.exports.formats import refuse, setting, setting_of_export
-from gainful.exports.trees import Ensemble
+from gainful.rankers.ensembles import Ensemble
 
 ZERO, RIGHT, OWN_SIDE = "is read as 0", "goes right in every split", "goes to the side its split names"
 TITLES = {"elasticsearch": "Elasticsearch", "opensearch": "OpenSearch", "solr": "Solr"}

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import ExportError, ParameterError, UnknownNameError, shorten, wording
-from gainful.exports import elasticsearch, onnx_graph, plain_json, solr
+from gainful.exports import elasticsearch, lightgbm_model, onnx_graph, plain_json, solr, xgboost_model
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
 from gainful.exports.describe import Described, Mixture, describe
 from gainful.exports.engines import TITLES, parse_version
 from gainful.exports.formats import Settings, Written, setting_of_export, shift_words
-from gainful.exports.trees import Ensemble
 from gainful.formats.files import atomic_write, refuse_unwritable
+from gainful.rankers.ensembles import Ensemble
 
 TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
     "onnx": onnx_graph.write,
@@ -24,6 +24,8 @@ TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
     "opensearch": elasticsearch.write,
     "solr": solr.write,
     "json": plain_json.write,
+    "lightgbm": lightgbm_model.write,
+    "xgboost": xgboost_model.write,
 }
 PLUGINS = ("elasticsearch", "opensearch")
 
@@ -68,8 +70,9 @@ def export(
     Parameters
     ----------
     model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
-    path : file to write; nothing is written if the check fails
-    to : a name of ``gainful.exports.TARGETS``: "onnx", "elasticsearch", "opensearch", "solr", "json"
+    path : file to write; nothing is written if the check fails. For XGBoost its suffix chooses the form: .json or .ubj
+    to : a name of ``gainful.exports.TARGETS``: "onnx", "elasticsearch", "opensearch", "solr", "json",
+        "lightgbm", "xgboost"
     format : of trees for Elasticsearch and OpenSearch: "xgboost" or "ranklib"; by default the one that is right in
         ``engine_version``, or "xgboost"
     check_on : data to check as well, at most 10,000 rows: a RankingData, array or frame
@@ -103,7 +106,10 @@ def export(
     described = describe(model)
     if missing == "zero" and isinstance(described.form, (Ensemble, Mixture)):
         described = replace(described, form=described.form.with_missing_as_zero())
-    written = TARGETS[to](described, Settings(to, format, name, feature_set or "features", store, engine_version))
+    suffix = Path(path).suffix.lower()
+    written = TARGETS[to](
+        described, Settings(to, format, name, feature_set or "features", store, engine_version, suffix)
+    )
     checks, notes = _check(described, model, written, check_on, missing == "zero", to)
     files = []
     for suffix, content in written.files.items():

@@ -11,7 +11,7 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.errors import ExportError, wording
 from gainful.exports.describe import Described, Mixture
-from gainful.exports.trees import Ensemble, Tree
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Kernel, Linear, Net
 
 DEEPEST = 400  # splits above a leaf in nested text: JSON readers refuse a thousand levels, and a split takes two
@@ -29,6 +29,7 @@ class Settings:
     feature_set: str = "features"
     store: str | None = None
     engine_version: str | None = None
+    suffix: str = ""  # of the file to write
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def _takers(form: Any) -> str:
     return " or ".join(setting("to", name) for name in names)
 
 
-def check_trees(described: Described, where: str) -> Ensemble:
-    """The trees of a model, at least one, if a search engine's format can hold them."""
+def plain_trees(described: Described, where: str) -> Ensemble:
+    """The trees of a model, at least one, if its score is their sum."""
     form = described.form
     if not isinstance(form, Ensemble):
         raise refuse(described, where, f"it is {kind_of(form)}", f"use {_takers(form)}")
@@ -98,6 +99,12 @@ def check_trees(described: Described, where: str) -> Ensemble:
             described, where, "its score is an expectation over grades, not a sum of trees",
             f'use {setting("to", "onnx")}, or train mode="regression"',
         )  # fmt: skip
+    return form if form.trees else constant_trees(form.n_features)
+
+
+def check_trees(described: Described, where: str) -> Ensemble:
+    """The trees of a model, at least one, if a search engine's format can hold them."""
+    form = plain_trees(described, where)
     if form.categorical:
         why = "it has splits by category, the format only thresholds"
         raise refuse(described, where, why, f"use {setting('to', 'onnx')}")
@@ -106,7 +113,7 @@ def check_trees(described: Described, where: str) -> Ensemble:
             described, where, f"a tree is more than {DEEPEST} splits deep, and the format nests them",
             f'use {setting("to", "onnx")}, or train with engine_params={{"max_depth": 60}}',
         )  # fmt: skip
-    return form if form.trees else constant_trees(form.n_features)
+    return form
 
 
 def note_on_words(described: Described, where: str) -> tuple[str, ...]:
@@ -119,9 +126,16 @@ def note_on_words(described: Described, where: str) -> tuple[str, ...]:
 
 def constant_trees(n_features: int) -> Ensemble:
     """One tree that adds 0, for formats that need at least one."""
-    none = np.zeros(0, dtype=np.int64)
-    tree = Tree(none, np.zeros(0), np.zeros(0, dtype=bool), none, none, np.zeros(1))
-    return Ensemble((tree,), n_features)
+    return Ensemble((Tree.constant(0.0),), n_features)
+
+
+def split_cover(tree: Tree, leaf_cover: Array) -> Array:
+    """The cover of each split: the sum over the leaves below it. Children come after their parents."""
+    inner = np.zeros(tree.n_splits, dtype=leaf_cover.dtype)
+    for split in range(tree.n_splits - 1, -1, -1):
+        for child in (int(tree.left[split]), int(tree.right[split])):
+            inner[split] += inner[child] if child >= 0 else leaf_cover[-child - 1]
+    return inner
 
 
 def nest(tree: Tree, leaf: Callable[[int], Any], split: Callable[[int, Any, Any], Any]) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.errors import ExportError
 from gainful.exports.floats import FARTHEST, ZERO_BAND
-from gainful.exports.trees import Tree
+from gainful.rankers.ensembles import Tree
 
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 ZERO, NAN = 1, 2  # what a split counts as missing
@@ -49,6 +49,7 @@ def _tree(lines: dict[str, str]) -> Tree:
             "use NaN for missing values"
         )
     categories = _categories(threshold, categorical, numbers("cat_boundaries"), numbers("cat_threshold", np.uint32))
+    counts, leaves = numbers("leaf_count", np.float64), numbers("leaf_value", np.float64)
     # NaN is 0 if training saw none, and categories are never missing
     nan_left = np.where(missing == NAN, (decision & DEFAULT_LEFT) > 0, threshold >= 0.0) & ~categorical
     return Tree(
@@ -57,8 +58,9 @@ def _tree(lines: dict[str, str]) -> Tree:
         nan_left=nan_left,
         left=numbers("left_child"),
         right=numbers("right_child"),
-        leaves=numbers("leaf_value", np.float64),
+        leaves=leaves,
         categories=categories,
+        cover=counts if len(counts) == len(leaves) and (counts > 0).all() else None,
     )
 
 

@@ -17,7 +17,7 @@ from gainful.errors import MissingExtraError
 from gainful.exports.describe import Described, Mixture
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, note_on_words, refuse, setting
-from gainful.exports.trees import Ensemble, Tree
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 # Old enough for the runtimes of recent years; we use nothing newer.
@@ -215,7 +215,8 @@ def _tree(columns: dict[str, list[Any]], number: int, target: int, tree: Tree) -
         after += len(inside) - 1
         for link, category in enumerate(inside):
             otherwise = chain[link + 1] if link + 1 < len(chain) else right
-            node = (chain[link], feature, "BRANCH_EQ", float(category), left, otherwise, False)
+            missing = bool(tree.nan_left[split])
+            node = (chain[link], feature, "BRANCH_EQ", float(category), left, otherwise, missing)
             extra.append(node) if link else add(*node)
     for leaf, weight in enumerate(tree.leaves):
         node_id = n_splits + leaf

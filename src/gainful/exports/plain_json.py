@@ -11,8 +11,8 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.describe import Described, Mixture
 from gainful.exports.formats import Settings, Written, note_on_words
-from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 FORMAT, VERSION = "gainful-scorer", 1

@@ -15,8 +15,8 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.floats import below, text
 from gainful.exports.formats import nest
-from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.ensembles import Ensemble, Tree
 
 
 def text_of(ensemble: Ensemble) -> str:

@@ -32,8 +32,8 @@ from gainful.exports.formats import (
     refuse,
     setting,
 )
-from gainful.exports.trees import Ensemble, Tree
 from gainful.exports.walk import Nodes, Split, flatten
+from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
 
 MODELS, NORMS = "org.apache.solr.ltr.model", "org.apache.solr.ltr.norm"

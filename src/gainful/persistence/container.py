@@ -60,6 +60,7 @@ class Kind:
     version: int
     name: str  # its name in messages
     advice: str = ""  # what to do about a file that is too large
+    others: str = ""  # what else such a file might have been
     level: int | None = None  # of compression
 
 
@@ -136,7 +137,7 @@ def _check_archive(kind: Kind, file: Any, path: Path, max_bytes: int) -> None:
     file.seek(max(0, info.st_size - 42))
     end = file.read(42)
     if end[-22:-18] != END_OF_DIRECTORY or end[-2:] != b"\0\0":
-        raise FormatError(f"not a readable gainful {kind.name} (not a zip file, or cut short)", path=path)
+        raise FormatError(f"not a readable gainful {kind.name} (not a zip file, or cut short{kind.others})", path=path)
     members, length = struct.unpack("<HI", end[-12:-6])
     large = info.st_size >= 2**32 - 1  # only such a file needs the zip64 directory
     if members > MOST_MEMBERS or length > LONGEST_DIRECTORY or (end[:4] == b"PK\x06\x07" and not large):

@@ -245,16 +245,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _features_to_score(self, X: Any, what: str = "X") -> Any:
         """The feature matrix of rows to score, checked."""
         trained = getattr(self, "categories_", None)
-        if isinstance(X, Dataset) and X.whole is not None:
-            self._check_columns(X.n_features, X.feature_names)
-            data = X.whole.with_categories(trained, what)
-            matrix, names, facts = data.X, data.feature_names, data.feature_facts
+        whole = X.whole if isinstance(X, Dataset) else None
+        if whole is not None:
+            self._check_columns(whole.n_features, whole.feature_names)
+            whole = whole.with_categories(trained, what)
+            given, names = whole.X, whole.feature_names
         else:
-            matrix, names, categories = features_of(X, what)
-            self._check_columns(matrix.shape[1], names)
-            matrix = recode(matrix, self._own_categories(categories, names), trained, what, names)
-            facts = scan_features(matrix)
-        refuse_large_features(facts, names, what)
+            given, names, categories = features_of(X, what)
+            self._check_columns(given.shape[1], names)
+            given = recode(given, self._own_categories(categories, names), trained, what, names)
+        matrix = self._choose_columns(given, names)
+        facts = scan_features(matrix) if whole is None or matrix is not given else whole.feature_facts
+        refuse_large_features(facts, names if matrix is given else None, what)
         self._refuse_missing(facts, what)
         return matrix if self.accepts_codes else without_codes(matrix)
 
@@ -350,6 +352,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet; call fit first")
+
+    def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
+        """The columns of X that the model uses: all, which must be those of training."""
+        self._check_columns(X.shape[1], names)
+        return X
 
     def _check_columns(self, n_features: int, names: tuple[str, ...] | None) -> None:
         if n_features != self.n_features_in_:

@@ -16,7 +16,8 @@ Every version up to the one of ``KIND`` is read; keys of the manifest that are n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,15 @@ from gainful.persistence.container import (
 )
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
-from gainful.rankers.registry import RANKERS
+from gainful.rankers.registry import IMPORTED, RANKERS, RankerEntry
 
-KIND = Kind("gainful-model", 1, "model file", advice="; pass max_bytes= if you trust it")
+KIND = Kind(
+    "gainful-model",
+    1,
+    "model file",
+    advice="; pass max_bytes= if you trust it",
+    others=", nor a model of another library that gainful knows",
+)
 MAX_BYTES = 1 << 30  # unpacked, all members together
 MOST_FEATURES = 10_000_000  # a row of them is 80 MB
 
@@ -64,9 +71,14 @@ def save(model: Ranker, path: str | Path, *, metrics: Mapping[str, float] | None
     write_container(KIND, path, members)
 
 
+def _classes() -> Iterator[RankerEntry]:
+    """What a model file can hold."""
+    return chain(RANKERS.values(), IMPORTED.values())
+
+
 def _refuse_strangers(model: Ranker) -> None:
     cls = type(model)
-    if all((entry.class_name, entry.module) != (cls.__name__, cls.__module__) for entry in RANKERS.values()):
+    if all((entry.class_name, entry.module) != (cls.__name__, cls.__module__) for entry in _classes()):
         raise ParameterError(
             f"{cls.__name__} is not one of gainful's rankers, and a model file can hold no other class; save it with "
             "joblib or cloudpickle instead"
@@ -141,6 +153,15 @@ def load(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Ranker:
 def model_info(path: str | Path) -> dict[str, Any]:
     """The description in a model file: class, parameters, features, training and metrics. The model is not loaded."""
     manifest, _ = _contents(Path(path), MAX_BYTES, whole=False)
+    return _selected(manifest)
+
+
+def describe_model(model: Ranker) -> dict[str, Any]:
+    """What :func:`model_info` would say if the model were in a file."""
+    return _selected(_description(model, None))
+
+
+def _selected(manifest: Mapping[str, Any]) -> dict[str, Any]:
     kept = ("version", "gainful", "class", "params", "n_features", "feature_names", "categories", "preprocessing",
             "eval_metric", "training", "metrics", "interrupted", "n_iter")  # fmt: skip
     return {name: manifest.get(name) for name in kept}
@@ -167,7 +188,7 @@ def _rebuild(manifest: Mapping[str, Any], state: dict[str, Any], path: Path) -> 
 
 def _create_unfitted(manifest: Mapping[str, Any], path: Path) -> Ranker:
     name, params = manifest.get("class"), manifest.get("params")
-    entry = next((entry for entry in RANKERS.values() if entry.class_name == name), None)
+    entry = next((entry for entry in _classes() if entry.class_name == name), None)
     if entry is None:
         raise FormatError(
             f"this gainful {gainful.__version__} has no ranker class {shorten(name)}{writer_note(manifest)}", path=path

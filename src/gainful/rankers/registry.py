@@ -426,6 +426,24 @@ RANKERS = Registry(
 )
 """Every ranker by name, a read-only mapping; an entry has its class, kind, preset parameters and paper."""
 
+IMPORTED = Registry(
+    RankerEntry(
+        "imported-trees",
+        "gainful.foreign.rankers",
+        "ImportedTrees",
+        "Trees that another library trained.",
+        kind="trees",
+    ),
+    RankerEntry(
+        "imported-linear",
+        "gainful.foreign.rankers",
+        "ImportedLinear",
+        "Linear model that another library trained.",
+        kind="linear",
+    ),
+)
+"""Rankers that only :func:`gainful.load` makes: they cannot be trained, so they have no name for comparisons."""
+
 USEFUL_FEW = (
     "regression",
     "ranksvm",

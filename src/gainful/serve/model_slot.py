@@ -13,8 +13,8 @@ import numpy as np
 
 from gainful.errors import FormatError, GainfulError
 from gainful.explanation.explain import feature_names
+from gainful.foreign.loading import load
 from gainful.rankers.base import Ranker
-from gainful.rankers.model_file import load
 from gainful.serve.monitoring import log_event
 
 Stamp = tuple[int, int, int]  # inode, time of change, size

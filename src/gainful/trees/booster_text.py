@@ -27,7 +27,7 @@ DEEPEST = 4_096  # LightGBM walks down by recursion, and its SHAP values take me
 LARGEST = 2**31 - 1
 
 INTEGER_LETTERS, NUMBER_LETTERS, LONGEST_NUMBER = b"-0123456789 ", b"+-.0123456789e ", 40
-OBJECTIVE = re.compile(rb"[a-z_]{1,40}(?: [a-z_]{1,40}:[-+.0-9e]{1,30}| sqrt)*")
+OBJECTIVE = re.compile(rb"[a-z0-9_]{1,40}(?: [a-z_]{1,40}:[-+.0-9e]{1,30}| sqrt)*")
 NAME = re.compile(rb"[^\x00-\x20\x7f]+")
 INFO = re.compile(rb"none|\[[-+.0-9einfa]{1,40}:[-+.0-9einfa]{1,40}\]|-?[0-9]{1,10}(?::-?[0-9]{1,10})*")
 IMPORTANCE = re.compile(rb"[!-~]{1,200}=[-+.0-9e]{1,40}")
@@ -148,12 +148,12 @@ def _check_tree(block: bytes, place: int, n_features: int) -> None:
     features = arrays[b"split_feature"]
     if len(features) and not 0 <= features.min() <= features.max() < n_features:
         raise BadBoosterText(f"tree {place} splits a feature that is not there")
-    _check_shape(arrays[b"left_child"], arrays[b"right_child"], n_leaves, place)
+    check_children(arrays[b"left_child"], arrays[b"right_child"], n_leaves, f"tree {place}")
     _check_decisions(tree, arrays[b"decision_type"], thresholds, n_cat, place)
     _check_linear(tree, n_leaves, n_features, place)
 
 
-def _check_shape(left: Ints, right: Ints, n_leaves: int, place: int) -> None:
+def check_children(left: Ints, right: Ints, n_leaves: int, tree: str) -> None:
     """Children come after their parents, and everything but the root is a child once: then there are no circles."""
     if n_leaves == 1:
         return
@@ -161,9 +161,9 @@ def _check_shape(left: Ints, right: Ints, n_leaves: int, place: int) -> None:
     inner = children >= 0
     wanted = np.concatenate([np.arange(-n_leaves, 0), np.arange(1, n_leaves - 1)])
     if (children[inner] <= parents[inner]).any() or not np.array_equal(np.sort(children), wanted):
-        raise BadBoosterText(f"the nodes of tree {place} do not make a tree")
+        raise BadBoosterText(f"the nodes of {tree} do not make a tree")
     if n_leaves > DEEPEST and _depth(left.tolist(), right.tolist()) > DEEPEST:
-        raise BadBoosterText(f"tree {place} is deeper than {DEEPEST:,}")
+        raise BadBoosterText(f"{tree} is deeper than {DEEPEST:,}")
 
 
 def _depth(left: list[int], right: list[int]) -> int:

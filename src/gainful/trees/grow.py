@@ -395,7 +395,8 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
     """SHAP values of the first iterations, (n_rows, models · (n_features + 1)), base last; dense."""
     from gainful.trees.lightgbm_library import lgb
 
-    if "\nis_linear=1\n" in booster.model_to_string(num_iteration=1):  # LightGBM would print before it raises
+    text = booster.model_to_string(num_iteration=1)
+    if "\nis_linear=1\n" in text:  # LightGBM would print before it raises
         raise GainfulError(
             "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
         )
@@ -406,7 +407,13 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
         found = booster.predict(rows, num_iteration=iterations, pred_contrib=True, num_threads=threads)
     except lgb.basic.LightGBMError as error:
         raise GainfulError(f"LightGBM: {error}") from error
-    return np.asarray(found, dtype=np.float64)
+    sums = np.asarray(found, dtype=np.float64)
+    return sums / iterations if is_average(text) else sums  # LightGBM forgets the mean here
+
+
+def is_average(text: str) -> bool:
+    """Whether a LightGBM model is the mean of its trees, a random forest, instead of their sum."""
+    return "\naverage_output\n" in text.partition("\nTree=")[0]
 
 
 def as_lightgbm(X: Any) -> Any:

@@ -1,0 +1,151 @@
+"""LightGBM's model text: trees for ``lightgbm.Booster(model_file=…)``. LightGBM itself reads the export back.
+
+Every split counts NaN as missing and sends it where ours does. LightGBM reads values up to 1e-35 in size as 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gainful.data.rows import Array
+from gainful.exports.describe import Described
+from gainful.exports.floats import ZERO_BAND
+from gainful.exports.formats import Settings, Written, plain_trees, refuse, setting, split_cover
+from gainful.exports.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, NAN
+from gainful.rankers.ensembles import Ensemble, Tree
+from gainful.trees.booster_text import MOST_LEAVES
+
+SHARES = 1_000_000  # rows that the leaves of a tree share if their cover is not a count
+NOT_IN_NAMES = re.compile(r'[\s",:\[\]{}\x00-\x1f\x7f]')  # LightGBM refuses such names, or cuts them
+TAIL = "end of trees\n\nfeature_importances:\n\nparameters:\n[boosting: gbdt]\n[objective: lambdarank]\n\nend of parameters\n\npandas_categorical:null\n"  # noqa: E501
+
+
+def write(described: Described, settings: Settings) -> Written:
+    ensemble = plain_trees(described, "lightgbm")
+    if any(tree.nan_left[split] for tree in ensemble.trees for split in tree.categories):
+        why = "a missing value goes with some of the categories, and in LightGBM it never does"
+        raise refuse(described, "lightgbm", why, f"use {setting('to', 'xgboost')}")
+    if any(len(tree.leaves) > MOST_LEAVES for tree in ensemble.trees):
+        raise refuse(
+            described, "lightgbm", f"a tree has more than {MOST_LEAVES:,} leaves", f"use {setting('to', 'xgboost')}"
+        )
+    names = _names(described)
+    changed = [(old, new) for old, new in zip(described.features, names, strict=True) if described.named and old != new]
+    notes = (
+        (f"LightGBM has no name {changed[0][0]!r}; the feature is called {changed[0][1]!r} there",) if changed else ()
+    )
+    content = _text(ensemble, names).encode()
+    return Written({"": content}, lambda files, X: [scores(files[""], X)], precision=1e-11, tiny=ZERO_BAND, notes=notes)
+
+
+def _names(described: Described) -> list[str]:
+    """Names that LightGBM takes; those it makes up itself for features without one."""
+    if not described.named:
+        return [f"Column_{j}" for j in range(len(described.features))]
+    names: list[str] = []
+    seen: set[str] = set()
+    for name in described.features:
+        plain = new = NOT_IN_NAMES.sub("_", name) or "_"
+        number = 2
+        while new in seen:
+            new, number = f"{plain}_{number}", number + 1
+        names.append(new)
+        seen.add(new)
+    return names
+
+
+def _text(ensemble: Ensemble, names: list[str]) -> str:
+    trees = [f"Tree={place}\n{_tree(tree)}\n\n\n" for place, tree in enumerate(ensemble.trees)]
+    header = {
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "label_index": 0,
+        "max_feature_idx": ensemble.n_features - 1,
+        "objective": "lambdarank",
+        "feature_names": " ".join(names),
+        "feature_infos": " ".join(_ranges(ensemble)),
+        "tree_sizes": _words(len(tree.encode()) for tree in trees),
+    }
+    return "tree\n" + "\n".join(f"{key}={value}" for key, value in header.items()) + "\n\n" + "".join(trees) + TAIL
+
+
+def _ranges(ensemble: Ensemble) -> list[str]:
+    """What LightGBM says about the values of each feature; "none" for those that no split uses."""
+    low, high = np.full(ensemble.n_features, np.inf), np.full(ensemble.n_features, -np.inf)
+    categories: dict[int, set[int]] = {}
+    for tree in ensemble.trees:
+        np.minimum.at(low, tree.feature, tree.threshold)
+        np.maximum.at(high, tree.feature, tree.threshold)
+        for split, inside in tree.categories.items():
+            categories.setdefault(int(tree.feature[split]), set()).update(inside)
+    found = [f"[{a:.17g}:{b:.17g}]" if a <= b else "none" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+    for j, known in categories.items():
+        found[j] = ":".join(map(str, sorted(known) or [0]))
+    return found
+
+
+def _tree(tree: Tree) -> str:
+    decision = (NAN << 2) | np.where(tree.nan_left, DEFAULT_LEFT, 0)
+    threshold = tree.threshold.astype(np.float64)
+    bounds, words = [0], []
+    for place, split in enumerate(sorted(tree.categories)):
+        decision[split] |= CATEGORICAL
+        threshold[split] = place
+        words += _bits(tree.categories[split])
+        bounds.append(len(words))
+    counts = _counts(tree)
+    inner = split_cover(tree, counts)
+    nothing = np.zeros(tree.n_splits, dtype=np.int64)
+    lines: dict[str, Any] = {
+        "num_leaves": len(tree.leaves),
+        "num_cat": len(tree.categories),
+        "split_feature": _words(tree.feature),
+        "split_gain": _words(nothing),
+        "threshold": _words(threshold),
+        "decision_type": _words(decision),
+        "left_child": _words(tree.left),
+        "right_child": _words(tree.right),
+        "leaf_value": _words(tree.leaves),
+        "leaf_weight": _words(counts) if tree.n_splits else "",
+        "leaf_count": _words(counts) if tree.n_splits else "",
+        "internal_value": _words(nothing),
+        "internal_weight": _words(inner),
+        "internal_count": _words(inner),
+    }
+    if tree.categories:
+        lines |= {"cat_boundaries": _words(bounds), "cat_threshold": _words(words)}
+    return "\n".join(f"{key}={value}" for key, value in (lines | {"is_linear": 0, "shrinkage": 1}).items())
+
+
+def _words(values: Iterable[Any]) -> str:
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    return " ".join(map(repr, listed))
+
+
+def _bits(categories: tuple[int, ...]) -> list[int]:
+    """A set as bits, 32 to a word."""
+    words = [0] * (max(categories, default=0) // 32 + 1)
+    for category in categories:
+        words[category // 32] |= 1 << (category % 32)
+    return words
+
+
+def _counts(tree: Tree) -> Array:
+    """Rows in each leaf, by which LightGBM weighs contributions: whole numbers, at least 1."""
+    cover = np.ones(len(tree.leaves)) if tree.cover is None else tree.cover
+    is_count = bool((cover == np.floor(cover)).all()) and cover.sum() < 2**31
+    shares = cover if is_count else cover / cover.sum() * SHARES
+    return np.asarray(np.maximum(1, np.round(shares)), dtype=np.int64)
+
+
+def scores(content: bytes, X: Array) -> Array:
+    from gainful.trees.grow import predict_rows
+    from gainful.trees.lightgbm_library import lgb
+
+    booster = lgb.Booster(model_str=content.decode())
+    return predict_rows(booster, X.astype(np.float64), -1)

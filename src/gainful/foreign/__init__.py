@@ -1,0 +1,1 @@
+"""Models of other makers as rankers: LightGBM, XGBoost, CatBoost, RankLib, SVMrank, LIBLINEAR, lists of weights."""

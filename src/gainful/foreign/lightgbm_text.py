@@ -1,0 +1,62 @@
+"""LightGBM's model text. LightGBM itself scores it, once the text has been checked line by line.
+
+The objective is left out where the score is a single sum, so that LightGBM gives that sum and not a probability made of
+it; it stays for several classes, whose probabilities make the score.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names
+from gainful.foreign.rankers import ImportedTrees
+from gainful.rankers.base import Ranker
+
+# What follows the trees says nothing about scores: importances, parameters, the categories of a frame.
+TAIL = """end of trees
+
+feature_importances:
+
+parameters:
+[boosting: gbdt]
+
+end of parameters
+
+pandas_categorical:null
+"""
+END = "\nend of trees\n"
+SCALED = ("binary", "cross_entropy", "xentropy", "poisson", "gamma", "tweedie")  # predictions are a function of the sum
+
+
+def read(raw: bytes) -> Ranker:
+    text = raw.decode().replace("\r\n", "\n")
+    trees, end, tail = text.partition(END)
+    if not end:
+        raise BadModelError("it is cut short, before the end of its trees")
+    head, _, body = trees.partition("\n\n")
+    header = dict(line.partition("=")[::2] for line in head.split("\n"))
+    n_features = count(header.get("max_feature_idx", ""), "max_feature_idx", 0, MOST_FEATURES - 1) + 1
+    objective = header.get("objective", "")
+    kind = objective.partition(" ")[0]
+    if kind == "multiclassova":
+        raise BadModelError("its objective multiclassova has one model per class; a ranker has one score")
+    if kind != "multiclass":
+        head = re.sub(r"\nobjective=[^\n]*", "", head)
+    names = feature_names(header.get("feature_names", "").split(" "), n_features, "Column_{}", "f{}")
+    about: dict[str, Any] = {"maker": "LightGBM", "objective": objective[:60] or "none"}
+    notes = _notes(kind, objective, tail)
+    about |= {"notes": notes} if notes else {}
+    return ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{TAIL}", n_features, names, about)
+
+
+def _notes(kind: str, objective: str, tail: str) -> list[str]:
+    notes = []
+    if kind == "multiclass":
+        notes.append("scores are expected classes, from the probabilities that LightGBM predicts")
+    elif kind in SCALED or " sqrt" in objective:
+        notes.append("scores are LightGBM's raw scores (raw_score=True), which rank as its predictions do")
+    frame = re.search(r"^pandas_categorical:(.*)$", tail, re.MULTILINE)
+    if frame is not None and frame[1] not in ("null", "[]"):
+        notes.append("it was trained on a frame with categories: give their codes, as numbers")
+    return notes

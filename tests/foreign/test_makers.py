@@ -1,0 +1,137 @@
+"""Models that the makers trained: gainful scores, explains and saves them as the makers do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import catboost_model, lightgbm_model, xgboost_model
+
+import gainful
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import foreign_models
+
+pytest.importorskip("xgboost")
+pytest.importorskip("catboost")
+
+
+@pytest.mark.parametrize("maker", list(foreign_models.MAKERS))
+def test_random_models_score_as_their_makers_do(maker):
+    counts, faults = foreign_models.run(maker, 12, seed=7)
+    assert not faults
+    assert counts["equal"] >= 10
+
+
+def test_the_comparison_notices_a_wrong_leaf(tmp_path):
+    made = foreign_models.MAKERS["xgboost"](np.random.default_rng(1), tmp_path)
+    assert foreign_models.fault_of(made, tmp_path) is None
+    made.expected[3] += 1e-4 * made.size
+    assert foreign_models.fault_of(made, tmp_path).startswith("scores differ by")
+
+
+def test_contributions_are_those_of_xgboost(tmp_path):
+    import xgboost as xgb
+
+    booster, data, X = xgboost_model(tmp_path / "m.ubj", categories=2, max_cat_to_onehot=1)
+    model = gainful.load(tmp_path / "m.ubj")
+    found = model.contributions(X)
+    np.testing.assert_allclose(found, booster.predict(data, pred_contribs=True), atol=2e-6)
+    assert isinstance(xgb.Booster(model_file=tmp_path / "m.ubj"), xgb.Booster)
+
+
+def test_contributions_are_those_of_lightgbm(tmp_path):
+    booster, X = lightgbm_model(tmp_path / "m.txt")
+    np.testing.assert_allclose(gainful.load(tmp_path / "m.txt").contributions(X), booster.predict(X, pred_contrib=True))
+
+
+def test_contributions_of_a_random_forest_of_lightgbm_add_up(tmp_path):
+    _, X = lightgbm_model(tmp_path / "m.txt", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
+    model = gainful.load(tmp_path / "m.txt")
+    np.testing.assert_allclose(model.contributions(X).sum(axis=1), model.predict(X), atol=1e-12)
+
+
+def test_a_random_forest_of_lightgbm_is_exported(tmp_path):
+    _, X = lightgbm_model(tmp_path / "m.txt", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
+    done = gainful.export(gainful.load(tmp_path / "m.txt"), tmp_path / "m.json", to="json", check_on=X)
+    assert done.largest_difference < 1e-12
+
+
+def test_contributions_are_those_of_catboost(tmp_path):
+    import catboost
+
+    model, X = catboost_model(tmp_path / "m.json", loss_function="RMSE")
+    expected = model.get_feature_importance(catboost.Pool(X), type="ShapValues")
+    np.testing.assert_allclose(gainful.load(tmp_path / "m.json").contributions(X), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("to", ["elasticsearch", "solr", "onnx", "json", "lightgbm", "xgboost"])
+@pytest.mark.parametrize("maker", ["lightgbm", "xgboost", "catboost"])
+def test_models_go_on_to_every_engine(maker, to, tmp_path):
+    """Trained elsewhere, exported from here: every file is checked row by row before it is written."""
+    path = tmp_path / ("m.txt" if maker == "lightgbm" else "m.json")
+    X = {"lightgbm": lightgbm_model, "xgboost": xgboost_model, "catboost": catboost_model}[maker](path)[-1]
+    done = gainful.export(gainful.load(path), tmp_path / "out.json", to=to, check_on=X)
+    assert done.checks["data"].n_rows == len(X)
+
+
+def test_categories_with_missing_values_go_to_onnx_and_xgboost_but_not_to_lightgbm(tmp_path):
+    import xgboost as xgb
+
+    booster, data, X = xgboost_model(tmp_path / "m.json", categories=2, max_cat_to_onehot=1, seed=3)
+    model = gainful.load(tmp_path / "m.json")
+    splits = [(tree, split) for tree in model.ensemble_.trees for split in tree.categories]
+    assert any(tree.nan_left[split] for tree, split in splits)  # otherwise this test says nothing
+    gainful.export(model, tmp_path / "m.onnx", to="onnx", check_on=X)
+    gainful.export(model, tmp_path / "again.ubj", to="xgboost", check_on=X)
+    again = xgb.Booster(model_file=tmp_path / "again.ubj")
+    assert again.feature_types == booster.feature_types
+    np.testing.assert_allclose(again.predict(data), booster.predict(data), atol=1e-5)
+    with pytest.raises(gainful.GainfulError, match=r'to lightgbm: a missing value.*use to="xgboost"'):
+        gainful.export(model, tmp_path / "m.txt", to="lightgbm")
+
+
+def test_a_classifier_scores_by_its_expected_class(tmp_path):
+    import lightgbm as lgb
+
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    params = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1}
+    booster = lgb.train(params, lgb.Dataset(X, y), 4)
+    booster.save_model(tmp_path / "m.txt")
+    model = gainful.load(tmp_path / "m.txt")
+    np.testing.assert_allclose(model.predict(X), booster.predict(X) @ [0, 1, 2])
+    assert "expected classes" in model.training_["notes"][0]
+    with pytest.raises(gainful.GainfulError, match="expectation over grades"):
+        gainful.export(model, tmp_path / "m.json", to="xgboost")
+
+
+def test_an_interrupted_xgboost_fit_counts_all_trees_and_says_so(tmp_path):
+    import xgboost as xgb
+
+    booster, data, X = xgboost_model(tmp_path / "m.json")
+    booster.set_attr(best_iteration="1")
+    booster.save_model(tmp_path / "m.json")
+    model = gainful.load(tmp_path / "m.json")
+    np.testing.assert_allclose(model.predict(X), xgb.Booster(model_file=tmp_path / "m.json").predict(data), atol=1e-6)
+    assert "best iteration" in model.training_["notes"][0]
+
+
+def test_lightgbm_codes_of_a_frame_are_named_in_a_note(tmp_path):
+    import lightgbm as lgb
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"shop": pd.Categorical(rng.choice(["a", "b", "c"], 200)), "price": rng.normal(size=200)})
+    y = (frame["shop"].cat.codes + frame["price"] > 1).astype(float)
+    params = {"objective": "binary", "verbosity": -1, "num_threads": 1, "min_data_per_group": 1}
+    booster = lgb.train(params, lgb.Dataset(frame, y), 5)
+    booster.save_model(tmp_path / "m.txt")
+    model = gainful.load(tmp_path / "m.txt")
+    codes = np.column_stack([frame["shop"].cat.codes, frame["price"]]).astype(float)
+    np.testing.assert_allclose(model.predict(codes), booster.predict(frame, raw_score=True))
+    assert list(model.feature_names_in_) == ["shop", "price"]
+    assert len(model.training_["notes"]) == 2
