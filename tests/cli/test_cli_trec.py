@@ -155,6 +155,12 @@ def test_mistakes_are_told_in_one_line(capsys, home):
     assert "compare takes one data file or folder, was given 2" in refused(
         capsys, "compare", home / "data.txt", home / "data.txt"
     )
+    assert "--qrels compares runs and trains nothing; leave out --folds" in refused(
+        capsys, "compare", home / "a.run", "--qrels", qrels, "--folds", "5"
+    )
+    assert "--queries is for runs; it needs --qrels" in refused(
+        capsys, "evaluate", home / "a.run", home / "data.txt", "--queries", "run"
+    )
     assert "queries of judge must be 'all', 'run'" in refused(
         capsys, "evaluate", home / "a.run", "--qrels", qrels, "--queries", "some"
     )

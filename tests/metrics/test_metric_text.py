@@ -128,6 +128,8 @@ def test_every_convention_covers_every_metric(tool, spec):
     ("spec", "options", "message"),
     [
         ("ncdg@10", {}, "there is no metric 'ncdg'; did you mean 'ndcg'?"),
+        ("recip_rank", {}, "there is no metric 'recip_rank'; it is called 'mrr' here"),
+        ("success@5", {}, "there is no metric 'success'; it is called 'hit' here"),
         ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, p, map, mrr, wta, err, rbp, recall"),
         ("ndcg@0", {}, "k of metric 'ndcg' must be an integer from 1, as in 'ndcg@10', was '0'"),
         ("ndcg@-3", {}, "k of metric 'ndcg' must be an integer from 1"),

@@ -94,9 +94,18 @@ def test_comparison_reports_it(tmp_path):
         gainful.compare(rankers, DATA, metrics=[share_of_top_three], store=tmp_path)
 
 
-def test_a_blend_weighs_by_it():
+def test_a_blend_weighs_by_it(tmp_path):
     blend = gainful.Blend(["regression", "ranksvm"], folds=3, metric=share_of_top_three).fit(DATA)
     assert blend.leaderboard_.metric == "share_of_top_three"
+    gainful.save(blend, tmp_path / "b.gainful")
+    np.testing.assert_array_equal(gainful.load(tmp_path / "b.gainful").predict(VALID), blend.predict(VALID))
+
+
+def test_auto_searches_by_it(tmp_path):
+    auto = gainful.ranker("auto", trials=2, folds=2, metric=share_of_top_three).fit(DATA)
+    assert auto.leaderboard_.metric == "share_of_top_three"
+    gainful.save(auto, tmp_path / "a.gainful")
+    np.testing.assert_array_equal(gainful.load(tmp_path / "a.gainful").predict(VALID), auto.predict(VALID))
 
 
 def test_a_model_file_keeps_its_name(tmp_path):

@@ -118,12 +118,17 @@ def compare(
         "segments": None if segments is None else read_segments(segments),
     }
     if qrels is not None:
+        named = None if rankers == DEFAULT_RANKERS else rankers
+        trained = {"--rankers": named, "--losses": losses, "--models": models, "--seconds": seconds, "--store": store}
+        divided = {"--test": test, "--valid": valid, "--folds": folds, "--sizes": sizes}
+        _refuse_training_options({**trained, **divided, "--tune": tune, "--tune-seconds": tune_seconds})
         how = {"queries": queries, "tests": parse_names(tests), "baseline": baseline, "alpha": alpha, "seed": seed}
         result = _compared_runs(given, qrels, metrics, convention, relevant, how | further)
         if report is not None:
             prepare_folder(report)
         _show(result, report, per_query_csv, json)
         return
+    refuse_without_qrels(queries)
     if given is not None and len(given) > 1:
         raise ParameterError(f"compare takes one data file or folder, was given {len(given)}; runs need --qrels QRELS")
     data = given[0] if given else None
@@ -185,6 +190,23 @@ def _compared_runs(
     measures = parse_run_metrics(metrics, convention, relevant)
     with status("reading and judging the runs"):
         return compare_runs(paths, qrels, metrics=measures, convention=convention or "trec", **settings)
+
+
+def _refuse_training_options(given: dict[str, Any]) -> None:
+    """Raise if an option of training comes with --qrels, which trains nothing."""
+    from gainful.errors import ParameterError
+
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"--qrels compares runs and trains nothing; leave out {name}")
+
+
+def refuse_without_qrels(queries: str) -> None:
+    """Raise if --queries is given without --qrels."""
+    from gainful.errors import ParameterError
+
+    if queries != "all":
+        raise ParameterError("--queries is for runs; it needs --qrels QRELS")
 
 
 def _refuse_useless_options(

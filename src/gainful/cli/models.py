@@ -197,6 +197,7 @@ def evaluate(
 ) -> None:
     """Evaluate a model, or scores from any source, on data with grades; or a TREC run by qrels."""
     from gainful.cli.blockwise import values_of_model, values_of_scores
+    from gainful.cli.compare import refuse_without_qrels
     from gainful.cli.inputs import is_model, load_model, open_data, parse_metrics, read_options, read_scores
     from gainful.errors import ParameterError
     from gainful.formats.files import refuse_unwritable
@@ -209,6 +210,7 @@ def evaluate(
             raise ParameterError(f"--qrels judges a run without other data; leave out {data}")
         _evaluate_run(model, qrels, metrics, convention, relevant, queries, per_query, per_query_csv, json)
         return
+    refuse_without_qrels(queries)
     if data is None:
         raise ParameterError("DATA is missing; name a data file after the model, or judge a run by --qrels QRELS")
     measures = parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)

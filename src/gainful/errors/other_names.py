@@ -63,6 +63,16 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "structured-svm": ("svmndcg",),
     "regression": ("ridge", "linear-regression"),
     "tree-regression": ("mart", "gbdt", "gbrt"),
+    # metrics
+    "map": ("ap", "average_precision", "MeanAveragePrecision"),
+    "mrr": ("rr", "recip_rank", "reciprocal_rank"),
+    "p": ("precision", "prec"),
+    "hit": ("success", "hits", "hit_rate"),
+    "rprec": ("r_precision",),
+    "iprec": ("iprec_at_recall",),
+    "iprec-avg": ("11pt_avg",),
+    "infap": ("inf_ap",),
+    "set-f1": ("set_f", "f1"),
 }
 
 # Parameters of LightGBM without a counterpart here: tree rankers pass them on through engine_params.
@@ -84,7 +94,7 @@ INSTEAD = {
     "eval_X": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
     "eval_y": ("eval_set", "eval_set=(X, y, qid) takes the validation rows"),
     "eval_qid": ("eval_set", "eval_set=(X, y, qid) takes the query ids of the validation rows"),
-    "eval_names": ("eval_set", "there is one eval_set, and it needs no name"),
+    "eval_names": ("eval_set", "eval_set={'name': (X, y, qid), …} names several sets"),
     "eval_sample_weight": ("eval_set", "give eval_set as a RankingData, which brings weights"),
     "feature_name": ("X", "names come with a frame or a RankingData"),
     "depth": ("engine_params", "engine_params={'max_depth': …} passes it to LightGBM"),
