@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def warm_kernels(progress: Callable[[str, int, int], object] = lambda name, done
 def warm_steps() -> dict[str, Callable[[], object]]:
     """Name → function that uses some kernels."""
     steps = {"reading": _read, "metrics": _evaluate, "comparisons": _resample, **_rankers(), **_losses()}
-    steps["trees of other libraries"] = _walk_trees
+    steps["trees of other libraries"] = walk_trees
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
     steps["rare cases"] = _meet_rare_cases
@@ -111,10 +112,13 @@ def _losses() -> dict[str, Callable[[], object]]:
     return {f"loss {name}": partial(use, name) for name in LOSSES}
 
 
-def _walk_trees() -> None:
-    ensemble = Ensemble((Tree.constant(1.0),), 1)
-    ensemble.scores(np.zeros((1, 1)))
-    ensemble.contributions(np.zeros((1, 1)))
+def walk_trees() -> None:
+    """Trees of other libraries, with and without categories."""
+    one, row = np.zeros(1, dtype=np.int64), np.zeros((1, 1))
+    plain = Tree(one, np.zeros(1), np.zeros(1, dtype=bool), one - 1, one - 2, np.ones(2))
+    for tree in (plain, replace(plain, categories={0: (1,)})):
+        Ensemble((tree,), 1).scores(row)
+    Ensemble((plain,), 1).contributions(row)
 
 
 def _store_otherwise() -> None:

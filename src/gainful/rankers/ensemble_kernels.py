@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import int64, uint64
 
 from gainful.compute.compiled import helper, kernel
 from gainful.rankers.ensembles import IS_CATEGORICAL, IS_NAN_LEFT
@@ -15,10 +16,10 @@ MOST_CATEGORIES = 16_777_216.0  # above, float32 does not have every whole numbe
 
 @helper
 def _goes_left(x, split, threshold, kind, bounds, categories):
+    if (kind[split] & IS_CATEGORICAL) == 0:
+        return x <= threshold[split] or (x != x and (kind[split] & IS_NAN_LEFT) != 0)
     if x != x:
         return (kind[split] & IS_NAN_LEFT) != 0
-    if (kind[split] & IS_CATEGORICAL) == 0:
-        return x <= threshold[split]
     if x < 0.0 or x >= MOST_CATEGORIES:
         return False
     wanted, low, high = int(x), bounds[split], bounds[split + 1]
@@ -32,8 +33,11 @@ def _goes_left(x, split, threshold, kind, bounds, categories):
 
 
 @kernel
-def add_outputs(X, lo, hi, roots, feature, threshold, kind, left, right, bounds, categories, leaves, sums):
-    """sums[i, t mod n_sums] += the leaf of tree t that row i reaches."""
+def add_outputs(X, lo, hi, roots, feature, threshold, kind, children, bounds, categories, leaves, sums):
+    """sums[i, t mod n_sums] += the leaf of tree t that row i reaches, for trees without categories.
+
+    Which way a row goes cannot be foretold, so there is no branch: the comparison is part of the place of the child.
+    """
     n_sums = sums.shape[1]
     for start in range(lo, hi, ROWS):
         end = start + ROWS if start + ROWS < hi else hi
@@ -41,16 +45,31 @@ def add_outputs(X, lo, hi, roots, feature, threshold, kind, left, right, bounds,
             for i in range(start, end):
                 node = roots[t]
                 while node >= 0:
-                    if _goes_left(X[i, feature[node]], node, threshold, kind, bounds, categories):
-                        node = left[node]
-                    else:
-                        node = right[node]
+                    at = uint64(node)
+                    x = X[uint64(i), uint64(feature[at])]
+                    left = (x <= threshold[at]) | ((x != x) & ((kind[at] & IS_NAN_LEFT) != 0))
+                    node = int64(children[uint64(2 * node + 1 - left)])
+                sums[i, t % n_sums] += leaves[-node - 1]
+
+
+@kernel
+def add_outputs_by_category(X, lo, hi, roots, feature, threshold, kind, children, bounds, categories, leaves, sums):
+    """The same for trees with categories."""
+    n_sums = sums.shape[1]
+    for start in range(lo, hi, ROWS):
+        end = start + ROWS if start + ROWS < hi else hi
+        for t in range(len(roots)):
+            for i in range(start, end):
+                node = roots[t]
+                while node >= 0:
+                    left = _goes_left(X[i, feature[node]], node, threshold, kind, bounds, categories)
+                    node = int64(children[2 * node + 1 - left])
                 sums[i, t % n_sums] += leaves[-node - 1]
 
 
 @kernel
 def add_contributions(
-    X, lo, hi, roots, feature, threshold, kind, left, right, bounds, categories, leaves,
+    X, lo, hi, roots, feature, threshold, kind, children, bounds, categories, leaves,
     first_split, first_leaf, above_split, above_leaf, cover, points, weights, most, out,
 ):  # fmt: skip
     """SHAP values, leaf by leaf.

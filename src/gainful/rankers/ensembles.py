@@ -107,8 +107,9 @@ class Ensemble:
     # -- scoring -------------------------------------------------------------------------------------------------------
 
     def scores(self, X: Any) -> Array:
-        from gainful.rankers.ensemble_kernels import add_outputs
+        from gainful.rankers import ensemble_kernels as kernels
 
+        add_outputs = kernels.add_outputs_by_category if self.categorical else kernels.add_outputs
         sums, flat = np.zeros((X.shape[0], self.n_outputs)), self._flat
         for start, rows in _single_blocks(X):
 
@@ -155,9 +156,9 @@ def _single_blocks(X: Any) -> Any:
 class FlatTrees:
     """All trees end to end, as compiled loops walk them: a child ≥ 0 is a split of any tree, < 0 the leaf −child − 1.
 
-    ``walk``: the root of each tree; feature, threshold, kind and children of each split; the bounds of its categories
-    and the categories; the leaves. ``paths``: the first split and leaf of each tree, the parent of each split and leaf
-    (2·split, +1 if it is the right child; −1 for a root), and the cover of each leaf.
+    ``walk``: the root of each tree; feature, threshold, kind and both children of each split; the bounds of its
+    categories and the categories; the leaves. ``paths``: the first split and leaf of each tree, the parent of each
+    split and leaf (2·split, +1 if it is the right child; −1 for a root), and the cover of each leaf.
     """
 
     def __init__(self, trees: tuple[Tree, ...]):
@@ -174,11 +175,10 @@ class FlatTrees:
                 categories.append(np.array(tree.categories[split], dtype=np.int64))
         self.walk = (
             np.where(np.diff(splits) > 0, splits[:-1], -leaves[:-1] - 1),
-            _join([tree.feature for tree in trees], np.int64),
+            _join([tree.feature for tree in trees], np.int32),
             _join([tree.threshold for tree in trees], np.float32),
             kind,
-            left,
-            right,
+            np.column_stack([left, right]).astype(np.int32).ravel(),
             np.cumsum(bounds),
             _join(categories, np.int64),
             _join([tree.leaves for tree in trees], np.float64),
