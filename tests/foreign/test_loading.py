@@ -277,6 +277,7 @@ def test_random_forests_of_ranklib_are_means_over_their_bags(tmp_path):
         (b"solver_type L2R_LR\nnr_class 3\nnr_feature 1\nw\n1\n", "'3' classes by 'L2R_LR'"),
         (SVM_RANK.replace("0 # kernel", "2 # kernel").encode(), "only the linear kernel"),
         (SVM_RANK.replace("-2 2:1.5 #\n", "").encode(), "1 support vectors, and says that it has 2"),
+        (LIBLINEAR.replace("bias 1", "bias 1e300").replace("\n2\n", "\n1e300\n").encode(), "its weights are too large"),
         (b"anything else", "not a readable gainful model file"),
     ],
 )
