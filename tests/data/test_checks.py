@@ -398,3 +398,8 @@ def test_advice_is_in_the_words_of_the_command_line(artificial):
 def test_only_ranking_data_is_checked():
     with pytest.raises(gainful.ParameterError, match="data of check_data must be a RankingData or a ShardedData"):
         gainful.check_data(np.zeros((3, 2)))
+
+
+def test_weights_that_are_all_zero(artificial):
+    nothing = artificial.replace(query_weights=np.zeros(artificial.n_queries))
+    assert codes(nothing) == ["no-weight"]
