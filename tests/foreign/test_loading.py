@@ -258,6 +258,15 @@ def test_random_forests_of_ranklib_are_means_over_their_bags(tmp_path):
     assert model.predict([[-2.0, 9.0, 0.5]])[0] == pytest.approx(0.5 + 0.1 * (3 + 5) / 2)
 
 
+def test_what_is_exported_in_the_form_of_ranklib_loads_again(tmp_path):
+    data = gainful.make_artificial(30, n_docs=10, n_features=4, seed=1)
+    X = data.X.astype(np.float32).astype(np.float64)
+    model = gainful.LambdaMART(n_trees=8, n_leaves=7, n_jobs=1).fit(X, data.y, qid=data.qid)
+    gainful.export(model, tmp_path / "m.txt", to="opensearch", format="ranklib")
+    X[::5, 1] = np.nan  # is 0 in RankLib, and in a model trained without
+    np.testing.assert_allclose(gainful.load(tmp_path / "m.txt").predict(X), model.predict(X), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -277,6 +286,7 @@ def test_random_forests_of_ranklib_are_means_over_their_bags(tmp_path):
         (b"solver_type L2R_LR\nnr_class 3\nnr_feature 1\nw\n1\n", "'3' classes by 'L2R_LR'"),
         (SVM_RANK.replace("0 # kernel", "2 # kernel").encode(), "only the linear kernel"),
         (SVM_RANK.replace("-2 2:1.5 #\n", "").encode(), "1 support vectors, and says that it has 2"),
+        (LIBLINEAR.replace("bias 1", "bias 1e300").replace("\n2\n", "\n1e300\n").encode(), "its weights are too large"),
         (b"anything else", "not a readable gainful model file"),
     ],
 )

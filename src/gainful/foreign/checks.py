@@ -13,6 +13,7 @@ from gainful.data.rows import Array
 
 LARGEST_SINGLE = np.finfo(np.float32).max
 MOST_CATEGORIES = 1 << 24  # XGBoost's limit: above, float32 does not have every whole number
+MOST_COVER = 1e30  # of a leaf; sums of them must stay finite
 MOST_FEATURES = 10_000_000
 
 

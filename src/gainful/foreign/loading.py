@@ -105,7 +105,8 @@ def _import(path: Path, maker: str, max_bytes: int) -> Ranker:
     raw = path.read_bytes().removeprefix(UTF8_MARK)
     limit.check(size + OBJECT_BYTES * (raw.count(b",") + raw.count(b" ")), "the model")
     try:
-        return READERS[maker](raw)
+        with np.errstate(over="ignore", invalid="ignore"):  # products of large numbers are checked when all is read
+            return READERS[maker](raw)
     except (BadModelError, BadBoosterText) as error:
         raise FormatError(f"this {_called(maker)} cannot be read: {error}", path=path) from error
     except UNREADABLE as error:

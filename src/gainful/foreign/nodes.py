@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.foreign.checks import LARGEST_SINGLE, MOST_CATEGORIES, BadModelError
+from gainful.foreign.checks import LARGEST_SINGLE, MOST_CATEGORIES, MOST_COVER, BadModelError
 from gainful.rankers.ensembles import Tree
 from gainful.trees.booster_text import DEEPEST
 
@@ -72,7 +72,7 @@ def usable_cover(cover: Array | None) -> Array | None:
     if cover is None:
         return None
     cover = cover.astype(np.float64)
-    return cover if bool((cover >= 0.0).all()) and 0.0 < cover.sum() < np.inf else None
+    return cover if bool(((cover >= 0.0) & (cover <= MOST_COVER)).all()) and cover.any() else None
 
 
 def less_than(conditions: Array) -> Array:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.errors import DataError, GainfulError
+from gainful.errors import DataError, GainfulError, shorten
+from gainful.foreign.checks import MOST_CATEGORIES, MOST_COVER, BadModelError
 from gainful.rankers.base import LinearScores, Ranker, stored_array
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Expectation, Scorer, Trees
@@ -81,7 +82,7 @@ class Imported(Ranker):
         place = {name: j for j, name in enumerate(names)}
         absent = [name for name in own if name not in place]
         if absent:
-            raise DataError(f"X has no feature {absent[0]!r}, which the model from {self.maker} uses")
+            raise DataError(f"X has no feature {shorten(absent[0])}, which the model from {self.maker} uses")
         return np.array([place[name] for name in own])
 
     def _pack(self) -> dict[str, Any]:
@@ -115,6 +116,8 @@ class ImportedLinear(LinearScores, Imported):
     ) -> Self:
         made = cls()
         made.coef_, made.intercept_ = np.asarray(weights, dtype=np.float64), float(intercept)
+        if not (np.isfinite(made.coef_).all() and np.isfinite(made.intercept_)):
+            raise BadModelError("its weights are too large")
         return made._describe(len(made.coef_), names, about, open_ended)
 
     def _features_to_score(self, X: Any, what: str = "X") -> Any:
@@ -153,6 +156,8 @@ class ImportedTrees(Imported):
     def of_ensemble(
         cls, ensemble: Ensemble, names: Sequence[str] | None, about: Mapping[str, Any], *, open_ended: bool = False
     ) -> Self:
+        if not all(np.isfinite(tree.leaves).all() for tree in ensemble.trees):
+            raise BadModelError("its leaves are too large")
         made = cls()
         made.ensemble_ = ensemble
         facts = {**about, "trees": sum(1 for tree in ensemble.trees if tree.n_splits)}
@@ -226,8 +231,8 @@ def _unpack_ensemble(state: Mapping[str, Any], n_features: int) -> Ensemble:
     per_split["threshold"] = stored_array(state, "threshold", (n_splits,), np.float32)
     per_split["nan_left"] = stored_array(state, "nan_left", (n_splits,), np.bool_)
     leaves, cover = (stored_array(state, name, (int(n_leaves.sum()),)) for name in ("leaves", "cover"))
-    if (cover < 0.0).any():
-        raise ValueError("a leaf has less than no cover")
+    if ((cover < 0.0) | (cover > MOST_COVER)).any():
+        raise ValueError("the cover of a leaf is out of range")
     categories = _unpack_categories(state, len(n_leaves))
     trees, split, leaf = [], 0, 0
     for t, n in enumerate(n_leaves.tolist()):
@@ -274,5 +279,5 @@ def check_tree(tree: Tree, n_features: int) -> None:
         raise ValueError("a tree splits a feature that is not there")
     for split, inside in tree.categories.items():
         ascending = all(a < b for a, b in pairwise(inside))
-        if not 0 <= split < n or not ascending or (inside and not 0 <= inside[0] <= inside[-1] < 1 << 24):
+        if not 0 <= split < n or not ascending or (inside and not 0 <= inside[0] <= inside[-1] < MOST_CATEGORIES):
             raise ValueError("the categories of a tree do not fit its splits")

@@ -59,7 +59,9 @@ def read_model(model: Any) -> Ranker:
     if kind == "gblinear":
         return _linear(booster, n_features, names, base, about)
     if kind not in ("gbtree", "dart"):
-        raise BadModelError(f"it is a {kind!r}; trees (gbtree, dart) and linear models (gblinear) can be read")
+        raise BadModelError(
+            f"it is a {shorten(kind, 40)}; trees (gbtree, dart) and linear models (gblinear) can be read"
+        )
     trees = _trees(booster, kind, n_features, len(base))
     trees += [Tree.constant(value) for value in base] if base.any() else []
     notes = _notes(objective, learner)
