@@ -58,7 +58,7 @@ from gainful.data.rows import (
     stack_matrices,
     weights_of_queries,
 )
-from gainful.errors import DataError
+from gainful.errors import DataError, shorten
 
 
 class Dataset(ABC):
@@ -430,7 +430,7 @@ class RankingData(Dataset):
         for query in ids:
             key = query.item() if isinstance(query, np.generic) else query
             if key not in position:
-                raise DataError(f"this data has no query {key!r}")
+                raise DataError(f"this data has no query {shorten(key)}")
             chosen.append(position[key])
         return self[chosen]
 
@@ -454,7 +454,7 @@ class RankingData(Dataset):
         query_ids = as_id_array([query for part in parts for query in part.query_ids.tolist()], "query_ids")
         twice = first_duplicate(query_ids)
         if twice is not None:
-            raise DataError(f"query {twice!r} is in two parts; query ids must differ between parts")
+            raise DataError(f"query {shorten(twice)} is in two parts; query ids must differ between parts")
         joined = join_categories([part.categories for part in parts])
         return join_pieces([part.with_categories(joined) for part in parts]).replace(query_ids=query_ids)
 

@@ -12,7 +12,7 @@ import numpy as np
 from gainful.data.dataset import Dataset
 from gainful.data.numbers import LARGEST_FEATURE, LARGEST_GRADE, LARGEST_WEIGHT, LEAST_SQUARES
 from gainful.data.rows import FeatureFacts
-from gainful.errors import DataError
+from gainful.errors import DataError, brief
 
 
 def refuse_extremes(data: Dataset, what: str) -> None:
@@ -66,6 +66,6 @@ def _refuse_weights(data: Dataset, what: str) -> None:
     bad = np.flatnonzero((weights > LARGEST_WEIGHT) | ((weights < 1.0 / LARGEST_WEIGHT) & (weights > 0.0)))
     if len(bad):
         raise DataError(
-            f"the weight of query {data.query_ids[bad[0]]} of {what} is {weights[bad[0]]:g}; weights must be 0, or "
-            f"from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all by the largest"
+            f"the weight of query {brief(data.query_ids[bad[0]])} of {what} is {weights[bad[0]]:g}; weights must be 0, "
+            f"or from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}. Their ratios count, so divide all by the largest"
         )

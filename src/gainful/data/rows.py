@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gainful.data.frames import column_to_numpy
 from gainful.data.numbers import LARGEST_FEATURE, native_floats, refuse_masked
-from gainful.errors import DataError
+from gainful.errors import DataError, brief
 
 Array = npt.NDArray[Any]
 CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is as large as X
@@ -351,8 +351,8 @@ def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_r
     differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
     if len(differs):
         raise DataError(
-            f"sample_weight differs between rows of query {query_ids[differs[0]]}; gainful weights whole queries, so "
-            "give every row of a query the same weight"
+            f"sample_weight differs between rows of query {brief(query_ids[differs[0]])}; gainful weights whole "
+            "queries, so give every row of a query the same weight"
         )
     return np.asarray(low)
 

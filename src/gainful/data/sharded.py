@@ -18,7 +18,7 @@ from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array, FeatureFacts, first_duplicate, join_optional
-from gainful.errors import DataError
+from gainful.errors import DataError, shorten
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class ShardedData(Dataset):
         if twice is not None:
             places = [name for name, one in zip(self.names, self.facts, strict=True) if (one.query_ids == twice).any()]
             raise DataError(
-                f"query {twice!r} has rows in {' and '.join(places[:2])}; a query must not be split: gainful data "
-                "convert FOLDER NEW --shard-rows N puts its rows together"
+                f"query {shorten(twice)} has rows in {' and '.join(places[:2])}; a query must not be split: gainful "
+                "data convert FOLDER NEW --shard-rows N puts its rows together"
             )
 
     @property

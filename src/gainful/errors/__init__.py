@@ -188,6 +188,12 @@ def plural(n: int, one: str, several: str = "") -> str:
     return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
+def brief(value: object, limit: int = 60) -> str:
+    """``str``, cut to ``limit`` characters: ids come from outside and may be of any length."""
+    text = str(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def shorten(value: object, limit: int = 60) -> str:
     """``repr`` on one line, cut to ``limit`` characters."""
     text = " ".join(repr(value).split())

@@ -18,7 +18,7 @@ import numpy as np
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
-from gainful.errors import DataError, FormatError
+from gainful.errors import DataError, FormatError, brief
 from gainful.formats.binary.writer import Queries
 from gainful.formats.ids import integers_if_canonical, string_array
 
@@ -177,8 +177,8 @@ class _SeenQueries:
                 broken = (query, self.ends[code], self.n_rows)
             if self.weights[code] != weight:
                 raise DataError(
-                    f"sample_weight differs between rows of query {query}; gainful weights whole queries, so give "
-                    "every row of a query the same weight"
+                    f"sample_weight differs between rows of query {brief(query)}; gainful weights whole queries, so "
+                    "give every row of a query the same weight"
                 )
             self.n_rows += size
             self.sizes[code] += size

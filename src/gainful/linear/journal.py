@@ -27,6 +27,9 @@ from gainful.training.monitor import Monitor
 EVALUATION, LINE, VECTOR, NUMBER = range(4)  # kinds of questions
 
 
+LARGEST_ANSWER = 1e120  # values and gradients; solvers square them, times C
+
+
 class Journal:
     """Questions and answers in order. ``replaying`` while old answers are left."""
 
@@ -51,6 +54,10 @@ class Journal:
         n_vectors = sum(kind in (EVALUATION, VECTOR) for kind, _ in self.questions)
         if len(self.numbers) != len(self.questions) or len(self.gradients) != n_vectors:
             raise ValueError("its questions and answers do not match")
+        evaluated = [kind == EVALUATION for kind, _ in self.questions if kind in (EVALUATION, VECTOR)]
+        slopes = np.array([gradient for gradient, wanted in zip(self.gradients, evaluated, strict=True) if wanted])
+        if not all((np.abs(answers) <= LARGEST_ANSWER).all() for answers in (np.array(self.numbers), slopes)):
+            raise ValueError("an answer is not a number, or too large to compute with")
         self.monitor.started -= float(state["seconds"])
 
     @property

@@ -204,5 +204,7 @@ class NeuralRanker(Ranker):
             raise ValueError("n_weights does not match the hidden layers")
         self.weights_ = [stored_array(state, f"weights_{i}", shape, None) for i, shape in enumerate(shapes)]
         self.shift_, self.scale_ = (stored_array(state, name, units[:1]) for name in ("shift", "scale"))
+        if not (self.scale_ > 0.0).all():
+            raise ValueError("scale is not positive")
         self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
         self.best_epoch_ = int(state["best_epoch"])

@@ -61,7 +61,8 @@ class PathState:
     @property
     def w(self) -> Array:
         assert self.v is not None
-        return np.asarray(self.v / self.scales)
+        with np.errstate(over="ignore"):  # fit refuses weights that are not finite
+            return np.asarray(self.v / self.scales)
 
 
 class FitsPath:

@@ -103,6 +103,8 @@ def _ascend(
         settled = emptied < 0
         if not settled:
             inside = np.concatenate((inside[:emptied], inside[emptied + 1 :]))
+            if len(inside) == 0:
+                break  # no digit of the weights is correct
             continue
         p, gap, value = _heights_and_gap(G, b, C, alpha)
         idle = 0 if value > highest else idle + 1

@@ -18,7 +18,7 @@ import pyarrow as pa
 from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows, query_of_rows
-from gainful.errors import DataError, FormatError, UnknownNameError, option, plural
+from gainful.errors import DataError, FormatError, UnknownNameError, brief, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import check_ids, integers_if_canonical
 from gainful.formats.limits import MemoryLimit
@@ -462,6 +462,6 @@ def _refuse_split_query(qid: Array) -> None:
 def split_query_message(query: Any, ended: str, again: int) -> str:
     """The message for a query whose rows are not adjacent."""
     return (
-        f"query {query} ends at row {ended} and starts again at row {again} (from row 0); pass "
+        f"query {brief(query)} ends at row {ended} and starts again at row {again} (from row 0); pass "
         f"{option('merge', True)} to bring its rows together"
     )
