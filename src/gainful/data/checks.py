@@ -84,9 +84,9 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     for name, given in (("data", data), ("valid", valid)):
         if not isinstance(given, Dataset) and not (name == "valid" and given is None):
             raise ParameterError.of("check_data", name, "a RankingData or a ShardedData", type(given).__name__)
-    if data.query_weights is not None and not data.query_weights.any():
-        return [Finding("no-weight", "all query weights are 0, so there is nothing to learn", "check the weights")]
     glance = _glance(data)
+    if glance is None:
+        return [Finding("no-weight", "every query has weight 0, so there is nothing to learn", "check the weights")]
     findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
     findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
@@ -190,18 +190,19 @@ class _CountedRows:
         return values if self.input_order is None else values[np.argsort(self.input_order)]
 
 
-def _glance(data: Dataset) -> _Glance:
+def _glance(data: Dataset) -> _Glance | None:
+    """None if every query has weight 0."""
     n = SAMPLE_ROWS
     if data.is_sparse:
         n = min(n, SAMPLE_VALUES // max(1, data.n_features))
         n = n if n >= LEAST_ROWS else 0  # too wide to check
     if data.whole is not None:
-        found = _glance_of_block(data.whole, n)
-        assert found is not None  # at least one query counts
-        return found
+        return _glance_of_block(data.whole, n)
     shares = np.diff(np.linspace(0, n, data.n_blocks + 1).astype(np.int64)).tolist()
     answers: list[_Glance | None] = data.map(_glance_of_block, PerBlock(tuple(shares)))
     parts = [part for part in answers if part is not None]
+    if not parts:
+        return None
     return _Glance(
         n_rows=sum(part.n_rows for part in parts),
         n_queries=sum(part.n_queries for part in parts),

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from gainful.data.dataset import RankingData
-from gainful.errors import FormatError, option
+from gainful.errors import FormatError, brief, option
 from gainful.formats.files import PathLike
 from gainful.formats.layout import align_features
 from gainful.formats.shards import is_many, named_features, read_part, shard_files
@@ -51,4 +51,6 @@ def _refuse_shared_queries(parts: dict[str, RankingData]) -> None:
         for query in data.query_ids.tolist():
             other = home.setdefault(query, file)
             if other != file:
-                raise FormatError(f"query {query} is also in {other}; query ids must differ between files", path=file)
+                raise FormatError(
+                    f"query {brief(query)} is also in {other}; query ids must differ between files", path=file
+                )
