@@ -375,7 +375,7 @@ features("sparse-rows-out-of-order", lambda X: damaged_csr(X, indptr=lambda a: a
 COLUMNS = list("abcd")
 features("pandas-nullable", lambda X: pd.DataFrame(X, columns=COLUMNS).astype("Float64").mask(X > 1), "missing")
 features("pandas-object", lambda X: pd.DataFrame(X, columns=COLUMNS).astype(object))
-features("pandas-text", lambda X: pd.DataFrame(X, columns=COLUMNS).astype(str), "refuse")
+features("pandas-text", lambda X: pd.DataFrame(X, columns=COLUMNS).astype(str))  # words, which trees take
 features("pandas-dates", lambda X: pd.DataFrame({"a": pd.to_datetime((9 * X[:, 0]).astype(int))}), "refuse")
 features("pandas-1e155", lambda X: pd.DataFrame(X * 1e155, columns=COLUMNS))
 features("pandas-sparse", lambda X: pd.DataFrame(canonical(X).toarray(), columns=COLUMNS).astype("Sparse[float]"))
@@ -468,7 +468,7 @@ weights("masked", lambda q: np.ma.masked_array(q + 1.0, q == 2), "refuse")
 weights("too-few", lambda q: np.ones(len(q) - 1), "refuse")
 
 
-@case("weight-on-equal-grades-only", "fit")
+@case("weight-on-equal-grades-only")  # blends need two queries
 def _(rows: Rows) -> None:
     first = rows.qid == 100
     rows.y, rows.weights = np.where(first, 1.0, rows.y), np.where(first, 1.0, 0.0)

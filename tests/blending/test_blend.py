@@ -339,3 +339,21 @@ def test_fits_run_side_by_side_as_far_as_the_limit_allows(parts, monkeypatch):
     for limit, workers in ((3 * one, 3), (1, 1), ("off", 8)):
         with memory_limit(limit):
             assert folds_module.worker_count(parts[0], None, 20) == (workers, 1)
+
+
+def test_validation_data_may_be_stored_otherwise(parts):
+    train, valid, test = parts
+    csr = sparse.csr_array(valid.X)
+    members = ["regression", "listnet"]
+    dense = Blend(members, folds=2).fit(train, eval_set=valid)
+    mixed = Blend(members, folds=2).fit(train, eval_set=(csr, valid.y, valid.qid))
+    np.testing.assert_allclose(mixed.predict(test), dense.predict(test), rtol=1e-9)
+    other = Blend(members, folds=2).fit(sparse.csr_array(train.X), train.y, qid=train.qid, eval_set=valid)
+    assert np.isfinite(other.predict(test)).all()
+
+
+def test_numbers_beyond_the_limits_are_refused_at_the_gate(parts):
+    X = parts[0].X.copy()
+    X[0, 0] = 1e200
+    with pytest.raises(DataError, match=r"feature 1 .* is 1e\+200"):
+        Blend(["regression"], folds=2).fit(X, parts[0].y, qid=parts[0].qid)

@@ -23,6 +23,7 @@ from gainful.blending.weights import RULES, best_member, choose_weights, errors_
 from gainful.compute.estimators import clone
 from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData, join_pieces
+from gainful.data.limits import refuse_extremes
 from gainful.data.rows import Array, is_mapped
 from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
@@ -304,6 +305,7 @@ class BlendedRanker(Ranker):
         self.__dict__["accepts_missing"] = all(model.accepts_missing for model in models)
 
     def _check_values(self, data: Dataset, what: str) -> Dataset:
+        refuse_extremes(data, what)
         return data.without_codes()  # members refuse missing values themselves
 
     def _why_no_contributions(self) -> str | None:

@@ -170,12 +170,13 @@ def join_optional(arrays: Sequence[Array | None], lengths: Sequence[int], fill: 
 
 
 def stack_matrices(matrices: Sequence[Any], dtype: Any = None) -> Any:
-    """The rows of all matrices, dense or CSR, as one matrix."""
+    """The rows of all matrices as one matrix: dense or CSR, as the first is."""
     if isinstance(matrices[0], np.ndarray):
-        return np.concatenate(matrices, dtype=dtype)
+        return np.concatenate([m if isinstance(m, np.ndarray) else m.toarray() for m in matrices], dtype=dtype)
     from scipy import sparse  # slow to import, and rarely needed
 
-    return sparse.vstack(matrices, format="csr", dtype=dtype)
+    stored = [sparse.csr_array(m) if isinstance(m, np.ndarray) else m for m in matrices]
+    return sparse.vstack(stored, format="csr", dtype=dtype)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
