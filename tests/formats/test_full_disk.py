@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from contextlib import contextmanager
 
@@ -112,3 +115,13 @@ def test_reports(data, tmp_path):
         found.to_report(tmp_path / "report")
     assert str(tmp_path / "report") in str(caught.value)
     assert not any((tmp_path / "report").iterdir())
+
+
+def test_kernels_are_used_though_they_cannot_be_kept(tmp_path):
+    code = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT}, {LIMIT}))\n"
+        "import gainful; print(gainful.metric('ndcg@10')([3, 2, 1], [1, 0, 0], qid=[1, 1, 1]))"
+    )
+    environ = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, env=environ)
+    assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr

@@ -24,7 +24,8 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,20 @@ def kernel(function: Any = None, **options: Any) -> Any:
 
     def decorate(function: Any) -> Any:
         compiled = njit(**options)(function)
-        file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-        if file is not None:  # there is none under NUMBA_DISABLE_JIT
+        stored: Any = getattr(compiled, "_cache", None)
+        if hasattr(stored, "_cache_file"):  # there is none under NUMBA_DISABLE_JIT
+            file = stored._cache_file
             file._source_stamp = file._source_stamp, *_dependencies(function)
+            stored.save_overload = partial(_save_if_possible, stored.save_overload)
         return compiled
 
     return decorate if function is None else decorate(function)
+
+
+def _save_if_possible(save: Any, *given: Any) -> None:
+    """Machine code that finds no place on disk is used all the same; the next process compiles again."""
+    with suppress(OSError):
+        save(*given)
 
 
 def _dependencies(function: Any) -> tuple[str, str]:
