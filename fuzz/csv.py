@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz import data_files
 from fuzz.cases import Input, Random, Target, Wholes
-from fuzz.damage import damage_bytes, damage_lines, damage_numbers, insert_pieces, pick
+from fuzz.damage import damage_bytes, damage_text, pick
 from fuzz.rows import Rows, random_rows
 
 PIECES = [b",", b";", b"\t", b'"', b'""', b'","', b"\n", b"\r", b"\r\n", b"\n\n", b"\xf6\xdf", b"\xff\xfe", b"\0",
@@ -58,7 +58,7 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
     if not whole:
         read |= _read_options(rng)
         if rng.random() < 0.85:
-            text = _damage(rng, text, text_of(rng, random_rows(rng, False), ","))
+            text = damage_text(text, rng, text_of(rng, random_rows(rng, False), ","), PIECES)
     if rng.random() < 0.15:
         text, kind = gzip.compress(text, 1, mtime=0), f"{kind}.gz"
         text = text if whole or rng.random() < 0.5 else damage_bytes(text, rng)
@@ -70,19 +70,6 @@ def _read_options(rng: Random) -> dict[str, Any]:
         return {}
     return pick(rng, [{"merge": False}, {"qid": "f1"}, {"grade": "nobody"}, {"features": ["f1"]}, {"doc_id": False},
                       {"weight": "f1"}, {"features": []}, {"qid": "grade", "grade": "qid"}])  # fmt: skip
-
-
-def _damage(rng: Random, text: bytes, other: bytes) -> bytes:
-    draw = rng.random()
-    if draw < 0.35:
-        return damage_bytes(text, rng, other)
-    if draw < 0.7:
-        return insert_pieces(text, rng, PIECES)
-    if draw < 0.8:
-        return damage_numbers(text, rng)
-    if draw < 0.9:
-        return damage_lines(text, rng)
-    return b"".join(pick(rng, PIECES) for _ in range(int(rng.integers(1, 25))))
 
 
 def warm() -> None:

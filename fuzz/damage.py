@@ -108,6 +108,20 @@ def insert_pieces(text: bytes, rng: Random, pieces: Sequence[bytes]) -> bytes:
     return bytes(out)
 
 
+def damage_text(text: bytes, rng: Random, other: bytes, pieces: Sequence[bytes]) -> bytes:
+    """Damage of any kind to a text format that ``pieces`` belong to; ``other`` is another file of it."""
+    draw = rng.random()
+    if draw < 0.35:
+        return damage_bytes(text, rng, other)
+    if draw < 0.7:
+        return insert_pieces(text, rng, pieces)
+    if draw < 0.8:
+        return damage_numbers(text, rng)
+    if draw < 0.9:
+        return damage_lines(text, rng)
+    return b"".join(pick(rng, pieces) for _ in range(int(rng.integers(1, 25))))
+
+
 def damage_json(text: bytes, rng: Random) -> bytes:
     """One value of a JSON text, at any depth, replaced or removed."""
     whole: Any = json.loads(text)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.cases import Input, Random, Target, Wholes, expect
-from fuzz.damage import damage_bytes, damage_lines, damage_numbers, insert_pieces, pick
+from fuzz.damage import damage_bytes, damage_text, pick
 from gainful.data.judgments import Qrels, Run
 from gainful.formats.trec import read_qrels, read_run, write_qrels, write_run
 from gainful.metrics import metric
@@ -41,7 +41,7 @@ def target(kind: str) -> Target:
     def make(rng: Random, _: Wholes, whole: bool) -> Input:
         text = text_of(rng, kind)
         if not whole:
-            text = _damage(rng, text, text_of(rng, kind))
+            text = damage_text(text, rng, text_of(rng, kind), PIECES)
         suffix = f".{kind}"
         if rng.random() < 0.15:
             text, suffix = gzip.compress(text, 1, mtime=0), f"{suffix}.gz"
@@ -49,19 +49,6 @@ def target(kind: str) -> Target:
         return Input(text, suffix)
 
     return Target(make, use_run if kind == "run" else use_qrels, warm=warm)
-
-
-def _damage(rng: Random, text: bytes, other: bytes) -> bytes:
-    draw = rng.random()
-    if draw < 0.35:
-        return damage_bytes(text, rng, other)
-    if draw < 0.65:
-        return insert_pieces(text, rng, PIECES)
-    if draw < 0.8:
-        return damage_numbers(text, rng)
-    if draw < 0.9:
-        return damage_lines(text, rng)
-    return b"".join(pick(rng, PIECES) for _ in range(int(rng.integers(1, 25))))
 
 
 def use_run(path: Path, _: Mapping[str, Any]) -> None:

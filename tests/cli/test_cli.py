@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from commands import call, refused
 from stopped_command import stopped_in_iteration
 
 import gainful
@@ -34,26 +35,6 @@ def model(folder, tmp_path_factory):
     arguments = ["train", "lambdamart", folder / "train.txt", "-o", path, "--set", "n_trees=10", "--set", "n_jobs=1"]
     assert run([str(a) for a in arguments]) == 0
     return path
-
-
-def call(capsys, *arguments):
-    """Exit code, stdout and stderr of one command."""
-    capsys.readouterr()
-    code = run([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def refused(capsys, *arguments):
-    """The one line that a command refuses with."""
-    code, out, err = call(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    # with an empty kernel cache, a slow machine says first that it compiles
-    lines = [line for line in err.splitlines() if not line.startswith("compiling kernels for first use")]
-    assert len(lines) == 1, err
-    assert lines[0].startswith("gainful: ")
-    return lines[0]
 
 
 # -- compare -----------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import json
 
 import numpy as np
 import pytest
+from commands import call, refused
 
 import gainful
-from gainful.cli import run
 from gainful.metrics import metric
 
 
@@ -32,20 +32,6 @@ def home(tmp_path_factory):
     ids = [f"D{i}" for i in range(data.n_rows)]
     gainful.write(gainful.RankingData.from_rows(data.X, data.y, data.qid, doc_ids=ids), folder / "data.txt")
     return folder
-
-
-def call(capsys, *arguments):
-    capsys.readouterr()
-    code = run([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def refused(capsys, *arguments):
-    code, out, err = call(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    return err
 
 
 def test_a_run_is_evaluated_by_trec_eval_s_conventions(capsys, home):

@@ -20,7 +20,7 @@ from gainful.metrics import Metric, metric
 from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
 
-TOP = 10  # documents, of which the share that is not judged is told
+TOP = 10  # documents whose share of unjudged ones is reported
 
 
 def compare_runs(

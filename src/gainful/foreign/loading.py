@@ -55,7 +55,7 @@ def load(path: str | Path, *, max_bytes: int = model_file.MAX_BYTES) -> Ranker:
 def model_info(path: str | Path) -> dict[str, Any]:
     """The description in a model file: class, parameters, features, training and metrics. The model is not loaded.
 
-    Of another maker's model there is no description; it is loaded, and what it says about itself is ``training``.
+    A model of another maker has no description; it is loaded, and ``training`` holds what it says about itself.
     """
     path = Path(path)
     maker = recognise(path)

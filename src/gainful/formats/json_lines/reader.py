@@ -152,7 +152,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _is_deep(text: bytes, raw: Array, starts: Array) -> bool:
-    """Whether a line has so many brackets that it may be nested deeply."""
+    """Whether a line has enough brackets to be nested deeply."""
     if text.count(b"{") + text.count(b"[") - len(starts) <= MOST_BRACKETS:
         return False
     return bool(np.add.reduceat((raw == ord("{")) | (raw == ord("[")), starts, dtype=np.int64).max() > MOST_BRACKETS)
