@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gainful.errors import FormatError
 from gainful.formats.letor import reader as letor
+from gainful.formats.letor.header import Header, read_header
 from gainful.formats.letor.lines import MalformedLine, Rules, read_line
 
 VALID = (
@@ -31,7 +32,11 @@ def slowly(raw: bytes, rules: Rules) -> list[tuple[float, str, dict[int, float],
     found = []
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
+            if not found:
+                read_header("", line, 0, Header())
             row = read_line(line, rules)
+        except FormatError:
+            return number
         except MalformedLine:
             return number
         if row is not None:
@@ -90,6 +95,8 @@ def any_options(draw_from: np.random.Generator) -> letor.Options:
 
 
 @settings(max_examples=300)
+@example(b"#gainful query_weights=")
+@example(b"\n# gainful dtype = 7\n1 qid:1 1:1")
 @given(st.binary(min_size=1, max_size=60))
 def test_random_bytes(path: Path, raw: bytes) -> None:
     agree(path, raw, letor.Options(sparse=True, merge=True, chunk_bytes=20, span_bytes=5))
