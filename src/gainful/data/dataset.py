@@ -17,6 +17,8 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 ``doc_ids``             (n_rows,) or None
 ``feature_names``       n_features strings or None
 ``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
+``document_weights``    (n_rows,) float64 or None     finite and ≥ 0; ratios within a query count; None if all are 1
+``init_scores``         (n_rows,) float64 or None     finite; the scores that training starts from
 ``input_order``         (n_rows,) int64 or None       input position of each row; None if no row moved
 ``categories``          n_features entries or None    the words of features that hold text, see
                                                       :mod:`gainful.data.categories`
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self
@@ -42,21 +44,23 @@ from gainful.data.rows import (
     Array,
     FeatureFacts,
     as_id_array,
-    check_column,
     check_doc_ids,
     check_grades,
     check_names,
+    check_init_scores,
     check_query_weights,
+    check_row_weights,
     first_duplicate,
     group_rows,
     join_optional,
     query_of_rows,
     read_only,
     refuse_empty,
+    relative_weights,
     rows_of_queries,
     scan_features,
+    split_weights,
     stack_matrices,
-    weights_of_queries,
 )
 from gainful.errors import DataError, shorten
 
@@ -125,6 +129,10 @@ class Dataset(ABC):
         def query_ids(self) -> Array: ...
         @property
         def query_weights(self) -> Array | None: ...  # one per query, or None if all count the same
+        @property
+        def has_document_weights(self) -> bool: ...
+        @property
+        def has_init_scores(self) -> bool: ...
         @property
         def categories(self) -> Categories | None: ...
 
@@ -197,6 +205,8 @@ class RankingData(Dataset):
     query_weights: Array | None = None
     input_order: Array | None = None
     categories: Categories | None = None
+    document_weights: Array | None = None
+    init_scores: Array | None = None
 
     def __post_init__(self) -> None:
         X, names, categories = features_of(self.X)
@@ -215,6 +225,11 @@ class RankingData(Dataset):
         if twice is not None:
             raise DataError(f"query id {twice!r} is given twice; for rows in any order use RankingData.from_rows")
         facts = scan_features(X, order=self.input_order)
+        query_weights, document_weights = self.query_weights, self.document_weights
+        if document_weights is not None:
+            rows = check_row_weights(document_weights, n_rows, what="document_weights")
+            means, document_weights = split_weights(rows, offsets)
+            query_weights = means if query_weights is None else query_weights
         self._fill(
             X=X,
             y=y,
@@ -222,7 +237,9 @@ class RankingData(Dataset):
             query_ids=query_ids,
             doc_ids=check_doc_ids(self.doc_ids, n_rows),
             feature_names=check_names(self.feature_names if self.feature_names is not None else names, n_features),
-            query_weights=check_query_weights(self.query_weights, len(query_ids)),
+            query_weights=check_query_weights(query_weights, len(query_ids)),
+            document_weights=document_weights,
+            init_scores=check_init_scores(self.init_scores, n_rows),
             input_order=self.input_order,
             categories=self.categories if self.categories is not None else categories,
             feature_facts=facts,
@@ -239,14 +256,18 @@ class RankingData(Dataset):
         doc_ids: Any = None,
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
+        init_score: Any = None,
     ) -> RankingData:
         """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
 
         ``qid`` has the query id of each row. Instead, ``group`` may have the number of rows of each query, if rows of a
-        query are adjacent; the queries are then 0, 1, …. ``sample_weight`` has one weight per row, equal within a
-        query. Queries are in order of first appearance. :meth:`to_input_order` maps results back to input order.
+        query are adjacent; the queries are then 0, 1, …. ``sample_weight`` has one weight per row: their mean is the
+        weight of the query, their ratios within the query are the weights of its documents. ``init_score`` has the
+        score of each row that training starts from. Queries are in order of first appearance. :meth:`to_input_order`
+        maps results back to input order.
         """
         columns = {"y": y, "qid": qid, "group": group, "doc_ids": doc_ids, "sample_weight": sample_weight}
+        columns["init_score"] = init_score
         for what, given in columns.items():
             refuse_dask(given, what)
         X, names, categories = features_of(X)
@@ -255,11 +276,13 @@ class RankingData(Dataset):
         grades = check_grades(y, n_rows)
         order, offsets, query_ids = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         ids = check_doc_ids(doc_ids, n_rows)
-        weights = None if sample_weight is None else check_column(sample_weight, n_rows, "sample_weight")
+        weights = None if sample_weight is None else check_row_weights(sample_weight, n_rows)
+        init = check_init_scores(init_score, n_rows)
         if order is not None:
             X, grades = X[order], grades[order]
             ids = None if ids is None else ids[order]
             weights = None if weights is None else weights[order]
+            init = None if init is None else init[order]
         return cls(
             X=X,
             y=grades,
@@ -267,17 +290,17 @@ class RankingData(Dataset):
             query_ids=query_ids,
             doc_ids=ids,
             feature_names=feature_names if feature_names is not None else names,  # type: ignore[arg-type]
-            query_weights=None if weights is None else weights_of_queries(weights, offsets, query_ids),
             input_order=order,
             categories=categories,
+            document_weights=weights,
+            init_scores=init,
         )
 
     @classmethod
     def _build_unchecked(cls, **fields: Any) -> RankingData:
         """Build without checks, from fields that are known to be valid (slices, gainful's own files)."""
         data = object.__new__(cls)
-        defaults = dict.fromkeys(("doc_ids", "feature_names", "query_weights", "input_order", "categories"))
-        data._fill(**(defaults | fields))
+        data._fill(**(OPTIONAL_FIELDS | fields))
         return data
 
     def _fill(self, **fields: Any) -> None:
@@ -327,8 +350,32 @@ class RankingData(Dataset):
 
     @property
     def row_weights(self) -> Array | None:
-        """The weight of each row's query, (n_rows,), or None if all queries count the same."""
-        return None if self.query_weights is None else np.repeat(self.query_weights, self.counts)
+        """The weight of each row, (n_rows,): of its query times that of the document; None if all count the same."""
+        if self.query_weights is None:
+            return self.relative_weights
+        if self.document_weights is not None:
+            means, _ = split_weights(self.document_weights, self.offsets)
+            if np.array_equal(means, self.query_weights):
+                return self.document_weights  # not even rounded
+        of_queries = np.repeat(self.query_weights, self.counts)
+        return of_queries if self.relative_weights is None else of_queries * self.relative_weights
+
+    @cached_property
+    def relative_weights(self) -> Array | None:
+        """The weight of each document within its query, (n_rows,), of mean 1 there; None if all count the same."""
+        if self.document_weights is None:
+            return None
+        return read_only(relative_weights(self.document_weights, self.offsets))
+
+    @property
+    def has_document_weights(self) -> bool:
+        """Whether documents of one query have different weights."""
+        return self.document_weights is not None
+
+    @property
+    def has_init_scores(self) -> bool:
+        """Whether training starts from given scores."""
+        return self.init_scores is not None
 
     @property
     def is_sparse(self) -> bool:
@@ -399,6 +446,8 @@ class RankingData(Dataset):
             feature_names=self.feature_names,
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
             categories=self.categories,
+            document_weights=None if self.document_weights is None else self.document_weights[rows],
+            init_scores=None if self.init_scores is None else self.init_scores[rows],
         )
 
     def _positions(self, queries: Any) -> Array:
@@ -500,6 +549,8 @@ class RankingData(Dataset):
             and _same_optional(self.query_ids, other.query_ids)
             and _same_optional(self.doc_ids, other.doc_ids)
             and _same_optional(self.query_weights, other.query_weights)
+            and _same_optional(self.document_weights, other.document_weights)
+            and _same_optional(self.init_scores, other.init_scores)
             and self.feature_names == other.feature_names
             and self.categories == other.categories
         )
@@ -514,6 +565,11 @@ class RankingData(Dataset):
             f"RankingData({self.n_queries:,} queries, {self.n_rows:,} documents, {self.n_features:,} features, "
             f"{kind} {self.X.dtype})"
         )
+
+
+OPTIONAL_FIELDS = {
+    field.name: field.default for field in fields(RankingData) if field.default is None
+}  # absent unless given
 
 
 def _itself(data: RankingData) -> RankingData:
@@ -544,16 +600,24 @@ def join_pieces(
     starts = np.cumsum([0] + [piece.n_rows for piece in pieces])
     offsets = [piece.offsets[n:-1] + start for (piece, n), start in zip(both, starts[:-1], strict=True)]
     weights = [None if piece.query_weights is None else piece.query_weights[n:] for piece, n in both]
-    return RankingData._build_unchecked(
+    rows = [piece.n_rows for piece in pieces]
+    joined = RankingData._build_unchecked(
         X=stack_matrices([piece.X for piece in pieces], dtype),
         y=np.concatenate([piece.y for piece in pieces]),
         offsets=np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
         query_ids=np.concatenate([piece.query_ids[n:] for piece, n in both]),
-        doc_ids=join_optional([piece.doc_ids for piece in pieces], [piece.n_rows for piece in pieces], ""),
+        doc_ids=join_optional([piece.doc_ids for piece in pieces], rows, ""),
         feature_names=pieces[0].feature_names,
         query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
         categories=pieces[0].categories,
+        init_scores=join_optional([piece.init_scores for piece in pieces], rows, 0.0),
     )
+    if joined.query_weights is None or not (any(old) or any(piece.has_document_weights for piece in pieces)):
+        return joined
+    by_row = join_optional([piece.row_weights for piece in pieces], rows, 1.0)
+    assert by_row is not None
+    means, by_row = split_weights(by_row, joined.offsets)
+    return joined.replace(query_weights=means, document_weights=by_row)
 
 
 def _same_matrix(a: Any, b: Any) -> bool:

@@ -31,6 +31,7 @@ class Description:
     density: float
     bytes: int
     weighted: bool
+    weighted_documents: bool
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,7 +49,7 @@ class Description:
             storage += f", {self.density:.1%} of the values are not zero"
         rows = [
             ("queries", f"{self.queries:,}" + (" (weighted)" if self.weighted else "")),
-            ("documents", f"{self.documents:,}"),
+            ("documents", f"{self.documents:,}" + (" (weighted)" if self.weighted_documents else "")),
             (
                 "documents per query",
                 f"{per['min']:,.0f} to {per['max']:,.0f}, median {per['median']:,.0f}, mean {per['mean']:,.1f}",
@@ -103,6 +104,7 @@ def describe(data: RankingData) -> Description:
         density=size / max(1, data.n_rows * data.n_features),
         bytes=int(n_bytes + data.y.nbytes),
         weighted=data.query_weights is not None,
+        weighted_documents=data.has_document_weights,
     )
 
 

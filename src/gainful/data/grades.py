@@ -19,7 +19,27 @@ def by_grade(grades: Array, offsets: Array) -> tuple[Array, Array, Array]:
     return (rows - offsets[query]).astype(np.int32), blocks, starts
 
 
-def count_pairs(offsets: Array, blocks: Array, starts: Array) -> Array:
-    """|R_q|, the number of pairs of different grade in each query: (n_queries,) float64; see :func:`by_grade`."""
+def count_pairs(offsets: Array, blocks: Array, starts: Array, weights: Array | None = None) -> Array:
+    """|R_q|, the number of pairs of different grade in each query: (n_queries,) float64; see :func:`by_grade`.
+
+    With ``weights`` of the documents, in that order, a pair counts by the product of its two weights.
+    """
+    if weights is not None:
+        return _sum_products(weights, offsets, blocks, starts)
     sizes, counts = np.diff(starts).astype(np.float64), np.diff(offsets).astype(np.float64)
     return np.asarray(0.5 * (counts**2 - np.add.reduceat(sizes**2, blocks[:-1])))
+
+
+def _sum_products(weights: Array, offsets: Array, blocks: Array, starts: Array) -> Array:
+    """Σ over the blocks of their weight times that of the blocks below: sums of numbers ≥ 0, so none cancel."""
+    sums = np.add.reduceat(weights, starts[:-1])
+    total = np.zeros(len(offsets) - 1)
+    place, below = blocks[1:] - 1, np.zeros(len(total))
+    while True:  # one block of each query at a time, from the lowest grade up
+        open_ = place >= blocks[:-1]
+        if not open_.any():
+            return total
+        own = np.where(open_, sums[np.maximum(place, 0)], 0.0)
+        total += own * below
+        below += own
+        place = place - 1

@@ -1,4 +1,7 @@
-"""ω_q: how much each query counts. They sum to 1, so that C means the same everywhere."""
+"""ω_q: how much each query counts. They sum to 1, so that C means the same everywhere.
+
+Documents count within their query by ``data.relative_weights``, of mean 1 there: see :mod:`gainful.losses.base`.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,12 @@ def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
 
 
 def pair_counts(data: RankingData) -> Array:
-    """|R_q|, the number of pairs of different grade in each query: (n_queries,) float64."""
-    _, blocks, starts = by_grade(data.y, data.offsets)
-    return count_pairs(data.offsets, blocks, starts)
+    """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64."""
+    order, blocks, starts = by_grade(data.y, data.offsets)
+    weights = data.relative_weights
+    if weights is not None:
+        weights = weights[np.repeat(data.offsets[:-1], data.counts) + order]
+    return count_pairs(data.offsets, blocks, starts, weights)
 
 
 def pair_shares(data: RankingData) -> Array:

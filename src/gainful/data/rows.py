@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gainful.data.frames import column_to_numpy
 from gainful.data.numbers import LARGEST_FEATURE, native_floats, refuse_masked
-from gainful.errors import DataError, brief
+from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
 CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is as large as X
@@ -344,18 +344,41 @@ def check_query_weights(weights: Any, n_queries: int, *, all_zero: bool = False)
     return array
 
 
-def weights_of_queries(weights: Array, offsets: Array, query_ids: Array, first_row: int = 0) -> Array:
-    if not np.isfinite(weights).all():
-        row = first_row + int(np.flatnonzero(~np.isfinite(weights))[0])
-        raise DataError(f"sample_weight of row {row} must be finite")
-    low = np.minimum.reduceat(weights, offsets[:-1])
-    differs = np.flatnonzero(low != np.maximum.reduceat(weights, offsets[:-1]))
-    if len(differs):
-        raise DataError(
-            f"sample_weight differs between rows of query {brief(query_ids[differs[0]])}; gainful weights whole "
-            "queries, so give every row of a query the same weight"
-        )
-    return np.asarray(low)
+def check_row_weights(weights: Any, n_rows: int, first_row: int = 0, what: str = "sample_weight") -> Array:
+    """One weight per row as float64. ``first_row`` is the number of the first row, for the message."""
+    array = check_column(weights, n_rows, what)
+    bad = np.flatnonzero(~np.isfinite(array) | (array < 0))
+    if len(bad):
+        raise DataError(f"{what} of row {first_row + bad[0]} must be finite and not negative, was {array[bad[0]]:g}")
+    return array
+
+
+def check_init_scores(scores: Any, n_rows: int, what: str = "init_score") -> Array | None:
+    """One score per row as finite float64, or None."""
+    if scores is None:
+        return None
+    array = check_column(scores, n_rows, what)
+    if not np.isfinite(array).all():
+        raise DataError(f"{what} of row {int(np.argmin(np.isfinite(array)))} must be finite")
+    return array
+
+
+def split_weights(weights: Array, offsets: Array) -> tuple[Array, Array | None]:
+    """The weight of each query, which is the mean weight of its rows; and the weights, None if equal within queries."""
+    starts, counts = offsets[:-1], np.diff(offsets)
+    low, high = np.minimum.reduceat(weights, starts), np.maximum.reduceat(weights, starts)
+    if np.array_equal(low, high):
+        return low, None
+    unit = np.where(high > 0.0, high, 1.0)  # so that no sum overflows
+    means = unit * (np.add.reduceat(weights / np.repeat(unit, counts), starts) / counts)
+    return np.where(low == high, low, means), weights
+
+
+def relative_weights(weights: Array, offsets: Array) -> Array:
+    """Weights of rows over the mean of their query; 1 in a query whose rows all have weight 0."""
+    means, _ = split_weights(weights, offsets)
+    repeated = np.repeat(means, np.diff(offsets))
+    return np.divide(weights, repeated, out=np.ones(len(weights)), where=repeated > 0.0)
 
 
 def check_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:

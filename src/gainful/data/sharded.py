@@ -36,6 +36,8 @@ class BlockFacts:
     query_weights: Array | None
     dtype: str
     is_sparse: bool
+    has_document_weights: bool = False
+    has_init_scores: bool = False
 
     @classmethod
     def of(cls, data: RankingData) -> BlockFacts:
@@ -57,6 +59,8 @@ class BlockFacts:
             None if data.query_weights is None else np.array(data.query_weights),
             str(data.X.dtype),
             data.is_sparse,
+            data.has_document_weights,
+            data.has_init_scores,
         )
 
 
@@ -152,6 +156,16 @@ class ShardedData(Dataset):
     def query_weights(self) -> Array | None:
         """The weight of each query, or None if all count the same."""
         return join_optional([one.query_weights for one in self.facts], self.queries_by_block, 1.0)
+
+    @property
+    def has_document_weights(self) -> bool:
+        """Whether documents of one query have different weights."""
+        return any(one.has_document_weights for one in self.facts)
+
+    @property
+    def has_init_scores(self) -> bool:
+        """Whether training starts from given scores."""
+        return any(one.has_init_scores for one in self.facts)
 
     @cached_property
     def feature_facts(self) -> FeatureFacts:

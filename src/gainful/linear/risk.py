@@ -35,7 +35,7 @@ class LinearRisk:
         cls, loss: Loss, data: RankingData, weights: Array | None = None, *, threads: int | None = None
     ) -> LinearRisk:
         """The risk of a loss on a training set; without weights the ω_q are the queries' shares."""
-        fill = loss.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets)
+        fill = loss.bind_to(data)
         weights = query_shares(data) if weights is None else weights
         return cls(fill, data.X, data.offsets, weights, threads=loss.entry.threads if threads is None else threads)
 

@@ -46,7 +46,7 @@ class TensorLinearRisk:
         self.device = torch.device(tensor_device(device))
         at = torch.zeros(0, dtype=torch.float64, device=self.device)
         self.X = _send(data.X, self.device, self._has_room(data) if wide is None else wide)
-        self.batch = batch_loss(loss, data.y, data.offsets, at, tensors=True)
+        self.batch = batch_loss(loss, data, at, tensors=True)
         shares = query_shares(data) if weights is None else weights
         self.query_weights = torch.as_tensor(shares, device=self.device)
         self.row_weights = torch.repeat_interleave(

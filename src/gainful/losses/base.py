@@ -14,16 +14,17 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.query_loop import Fill, NewtonFill
-from gainful.data.grades import by_grade
-from gainful.data.rows import Array, check_grades, read_only
+from gainful.data.dataset import RankingData
+from gainful.data.grades import by_grade, count_pairs
+from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.parameters.constraints import Constraint
 
-Bind = Callable[[Mapping[str, Any], Array, Array], Fill]
+Bind = Callable[..., Fill]  # (params, y, offsets), and weights of the documents if the loss takes them
 Weigh = Callable[[Array, int, int], tuple[Array, ...]]
 RunFrozen = Callable[[Array, int, int, tuple[Array, ...], Array, Array], None]
-BindNewton = Callable[[Mapping[str, Any], Array, Array], NewtonFill]
+BindNewton = Callable[..., NewtonFill]  # the same
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class LossEntry:
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
     ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
+
+    ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query, or
+    None. A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
     """
 
     name: str
@@ -56,6 +60,7 @@ class LossEntry:
     frozen: bool = False
     staged: bool = False
     flat: bool = False
+    weighs_documents: bool = False
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     paper: str = ""
@@ -69,6 +74,21 @@ class StagedFill(Protocol):
 
     def at(self, iteration: int, total: int) -> Fill:
         """The fill for iteration 1 … ``total``."""
+
+
+class ShiftedFill:
+    """A fill on scores that are added to ``init``, one number per row."""
+
+    def __init__(self, fill: Any, init: Array, offsets: Array):
+        self.fill, self.init, self.offsets = fill, init, offsets
+
+    def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
+        here = self.init[int(self.offsets[first]) : int(self.offsets[last])]
+        self.fill(read_only(scores + here), first, last, values, gradient)
+
+    def at(self, iteration: int, total: int) -> ShiftedFill:
+        """The fill of a staged loss at iteration 1 … ``total``."""
+        return ShiftedFill(self.fill.at(iteration, total), self.init, self.offsets)
 
 
 @dataclass(frozen=True)
@@ -103,6 +123,10 @@ class Loss:
     def staged(self) -> bool:
         return self.entry.staged
 
+    @property
+    def weighs_documents(self) -> bool:
+        return self.entry.weighs_documents
+
     def __str__(self) -> str:
         usual = {name: one.default for name, one in self.entry.parameters.items()}
         changed = [f"{name}={_short_text(value)}" for name, value in self.params.items() if value != usual[name]]
@@ -111,34 +135,55 @@ class Loss:
     def __repr__(self) -> str:
         return f"loss({str(self)!r})"
 
-    def __call__(self, scores: Any, grades: Any) -> tuple[float, Array]:
-        """The value of one query and its gradient by score, (n,).
+    def __call__(self, scores: Any, grades: Any, weights: Any = None) -> tuple[float, Array]:
+        """The value of one query and its gradient by score, (n,). Of ``weights`` of documents only the ratios count.
 
         >>> import gainful
         >>> value, gradient = gainful.loss("pairwise-hinge")([0.0, 0.5], [1, 0])
         >>> value, gradient.tolist()
         (1.5, [-1.0, 1.0])
         """
-        values, gradient = self.of_queries(scores, grades, np.array([0, len(grades)]))
+        values, gradient = self.of_queries(scores, grades, np.array([0, len(grades)]), weights)
         return float(values[0]), gradient
 
-    def of_queries(self, scores: Any, y: Any, offsets: Any) -> tuple[Array, Array]:
-        """The value of each query and its gradient by score, for grouped rows: (n_queries,), (n_rows,)."""
+    def of_queries(self, scores: Any, y: Any, offsets: Any, weights: Any = None) -> tuple[Array, Array]:
+        """The value of each query and its gradient by score, for grouped rows: (n_queries,), (n_rows,).
+
+        ``weights`` has one weight per row; only ratios within a query count.
+        """
         y, offsets = check_grades(y), np.ascontiguousarray(offsets, dtype=np.int64)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != y.shape:
             raise DataError(f"got {len(y)} grades, but scores of shape {scores.shape}")
-        return query_loop.values_and_gradient(self.bind(y, offsets), offsets, read_only(scores), self.entry.threads)
+        if weights is not None:
+            weights = relative_weights(check_row_weights(weights, len(y), what="weights"), offsets)
+        fill = self.bind(y, offsets, weights)
+        return query_loop.values_and_gradient(fill, offsets, read_only(scores), self.entry.threads)
 
-    def bind(self, y: Array, offsets: Array) -> Fill:
-        """This loss on a training set; computes once everything that does not depend on the scores."""
-        return self.entry.bind(self.params, read_only(y), read_only(offsets))
+    def bind(self, y: Array, offsets: Array, weights: Array | None = None) -> Fill:
+        """This loss on a training set; computes once everything that does not depend on the scores.
 
-    def bind_newton(self, y: Array, offsets: Array) -> NewtonFill | None:
+        ``weights``: of the documents, of mean 1 in each query.
+        """
+        return self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+
+    def bind_to(self, data: RankingData) -> Fill:
+        """This loss on ``data``, with the weights of its documents, as a function of what is added to its init_scores."""
+        fill = self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+        return fill if data.init_scores is None else ShiftedFill(fill, data.init_scores, data.offsets)
+
+    def bind_newton(self, y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill | None:
         """Gradient and curvature on a training set, if the loss defines a curvature."""
         if self.entry.newton is None:
             return None
-        return self.entry.newton(self.params, read_only(y), read_only(offsets))
+        return self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+
+    def _weights(self, weights: Array | None) -> tuple[Array, ...]:
+        if weights is None:
+            return ()
+        if not self.weighs_documents:
+            raise ParameterError(f"the loss {self} does not define what weights of single documents mean")
+        return (read_only(np.ascontiguousarray(weights, dtype=np.float64)),)
 
 
 def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
@@ -185,6 +230,13 @@ class ByGrade:
     def take(self, values: Array) -> Array:
         """One value per row, in order of position."""
         return read_only(values[self.rows])
+
+    def take_optional(self, values: Array | None) -> Array | None:
+        return None if values is None else self.take(values)
+
+    def pairs(self, weights: Array | None = None) -> Array:
+        """The number of pairs of each query, by the ``weights`` of the rows if given."""
+        return count_pairs(self.offsets, self.blocks, self.starts, self.take_optional(weights))
 
     def gains(self, k: int | None = None) -> Array:
         """(2^g − 1)/N_q by position, with N_q the ideal DCG@k; 0 if the query has no gain, or one below 1e-308."""

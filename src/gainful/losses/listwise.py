@@ -18,47 +18,59 @@ def _per_query(values: Array, offsets: Array, of: Any) -> Array:
     return np.repeat(of.reduceat(values, offsets[:-1]), np.diff(offsets))
 
 
-def top_one(y: Array, offsets: Array) -> Array:
-    """exp(g_i) / Σ exp(g_j)."""
+def top_one(y: Array, offsets: Array, weights: Array | None = None) -> Array:
+    """w_i exp(g_i) / Σ w_j exp(g_j); without weights w = 1."""
     chances = np.exp(y - _per_query(y, offsets, np.maximum))
-    return np.asarray(chances / _per_query(chances, offsets, np.add))
+    return _shares(chances if weights is None else weights * chances, offsets)
 
 
-def gain_shares(gamma: float, y: Array, offsets: Array) -> Array:
-    """(2^g_i − γ) / Σ (2^g_j − γ), both divided by a power of two to stay in range."""
+def gain_shares(gamma: float, y: Array, offsets: Array, weights: Array | None = None) -> Array:
+    """w_i (2^g_i − γ) / Σ w_j (2^g_j − γ), all divided by a power of two to stay in range."""
     top = np.floor(_per_query(y, offsets, np.maximum))
     gains = np.exp2(y - top) - gamma * np.exp2(-top)
-    total = _per_query(gains, offsets, np.add)
-    return np.asarray(np.divide(gains, total, out=np.zeros_like(gains), where=total > 0.0))
+    return _shares(gains if weights is None else weights * gains, offsets)
 
 
-Target = Callable[[Mapping[str, Any], Array, Array], Array]  # parameters, grades, offsets → a number per row
+def _shares(values: Array, offsets: Array) -> Array:
+    """Each value over the sum of its query; 0 where that is 0."""
+    total = _per_query(values, offsets, np.add)
+    return np.asarray(np.divide(values, total, out=np.zeros_like(values), where=total > 0.0))
 
 
-def _top_one(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
-    return top_one(y, offsets)
+# parameters, grades, offsets, weights → a number per row
+Target = Callable[[Mapping[str, Any], Array, Array, Array | None], Array]
 
 
-def _gain_shares(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
-    return gain_shares(params["gamma"], y, offsets)
+def _top_one(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None) -> Array:
+    return top_one(y, offsets, weights)
 
 
-def _grades(params: Mapping[str, Any], y: Array, offsets: Array) -> Array:
+def _gain_shares(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None) -> Array:
+    return gain_shares(params["gamma"], y, offsets, weights)
+
+
+def _grades(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None) -> Array:
     return y
 
 
-def _bind(name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind(
+    name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> Fill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.fill(getattr(kernels, name), rows.take(target(params, y, offsets)))
+    targets = rows.take(target(params, y, offsets, weights))
+    return rows.fill(getattr(kernels, name), targets, rows.take_optional(weights))
 
 
-def _bind_newton(name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _bind_newton(
+    name: str, target: Target, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
     from gainful.losses import listwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    return rows.newton(getattr(kernels, name), rows.take(target(params, y, offsets)))
+    targets = rows.take(target(params, y, offsets, weights))
+    return rows.newton(getattr(kernels, name), targets, rows.take_optional(weights))
 
 
 def _bind_softrank(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
@@ -87,6 +99,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "softmax_newton", _top_one),
         convex=True,
         smooth=True,
+        weighs_documents=True,
         paper="Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach",
     ),
     LossEntry(
@@ -96,6 +109,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "listmle_newton", _grades),
         convex=True,
         smooth=True,
+        weighs_documents=True,
         paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm",
     ),
     LossEntry(
@@ -105,6 +119,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "softmax_newton", _gain_shares),
         convex=True,
         smooth=True,
+        weighs_documents=True,
         parameters={"gamma": Parameter(Real(low=0, high=1), 0.5)},
         paper="Bruch 2021, An alternative cross entropy loss for learning-to-rank",
     ),
@@ -126,6 +141,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "squared_newton", _grades),
         convex=True,
         smooth=True,
+        weighs_documents=True,
     ),
     LossEntry(
         "centred-squared",
@@ -134,6 +150,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "centred_squared_newton", _grades),
         convex=True,
         smooth=True,
+        weighs_documents=True,
         paper="CatBoost's QueryRMSE",
     ),
 )

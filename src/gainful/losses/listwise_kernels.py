@@ -1,7 +1,7 @@
 """Compiled losses on whole lists, and on single documents, for a run of queries.
 
 Conventions as in ``pairwise_kernels``: documents by decreasing grade. ``targets`` is the target of each document:
-its probability, or its grade.
+its probability, or its grade. ``own`` are the weights of the documents, of mean 1 in each query, or None.
 """
 # mypy: ignore-errors
 
@@ -17,127 +17,143 @@ from gainful.compute.compiled import helper, kernel
 
 
 @kernel
-def squared(t, offsets, blocks, starts, targets, first, last, values, g):
+def squared(t, offsets, blocks, starts, targets, own, first, last, values, g):
     """The queries first … last − 1; entry 0 of ``t`` and ``g`` is the first document of query ``first``."""
     for q in range(first, last):
-        own, target, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        values[q] = _squared(own, target, slope)
+        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        values[q] = _squared(s, target, w, slope)
 
 
 @kernel
-def centred_squared(t, offsets, blocks, starts, targets, first, last, values, g):
+def centred_squared(t, offsets, blocks, starts, targets, own, first, last, values, g):
     """As ``squared``."""
     for q in range(first, last):
-        own, target, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        values[q] = _squared(_shifted(own, target), target, slope)
+        s, target, w, _cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        values[q] = _squared(_shifted(s, target, w), target, w, slope)
 
 
 @kernel
-def softmax(t, offsets, blocks, starts, targets, first, last, values, g):
+def softmax(t, offsets, blocks, starts, targets, own, first, last, values, g):
     """As ``squared``; a query with a single grade has no preferred order and no list loss."""
     for q in range(first, last):
-        own, target, cuts, _at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        s, target, w, cuts, _at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
         values[q] = 0.0
         if len(cuts) > 2:
-            values[q] = _softmax(own, target, slope)
+            values[q] = _softmax(s, target, w, slope)
 
 
 @kernel
-def listmle(t, offsets, blocks, starts, targets, first, last, values, g):
+def listmle(t, offsets, blocks, starts, targets, own, first, last, values, g):
     """As ``softmax``."""
     for q in range(first, last):
-        own, _target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
+        s, _target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
         values[q] = 0.0
         if len(cuts) > 2:
-            values[q] = _listmle(own, cuts, at, slope, np.empty(len(own)))
+            values[q] = _listmle(s, w, cuts, at, slope, np.empty(len(s)))
 
 
 @kernel
-def squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+def squared_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
     """Gradient and curvature of the queries first … last − 1; both start at 0."""
     for q in range(first, last):
-        own, target, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
-        _squared_newton(own, target, slope, bend)
+        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
+        _squared_newton(s, target, w, slope, bend)
 
 
 @kernel
-def centred_squared_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+def centred_squared_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
     """As ``squared_newton``."""
     for q in range(first, last):
-        own, target, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        _squared(_shifted(own, target), target, slope)
-        for i in range(len(own)):
-            h[at - offsets[first] + i] = 2.0 * (len(own) - 1) / len(own) ** 2
+        s, target, w, _cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        _squared(_shifted(s, target, w), target, w, slope)
+        for i in range(len(s)):
+            share = _weight(w, i)
+            h[at - offsets[first] + i] = 2.0 * share * (len(s) - share) / len(s) ** 2
 
 
 @kernel
-def softmax_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+def softmax_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
     """As ``squared_newton``."""
     for q in range(first, last):
-        own, target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+        s, target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
         if len(cuts) > 2:
-            _softmax_newton(own, target, slope, bend)
+            _softmax_newton(s, target, w, slope, bend)
 
 
 @kernel
-def listmle_newton(t, offsets, blocks, starts, targets, first, last, g, h):
+def listmle_newton(t, offsets, blocks, starts, targets, own, first, last, g, h):
     """As ``squared_newton``."""
     for q in range(first, last):
-        own, _target, cuts, at, slope = _query(t, offsets, blocks, starts, targets, first, q, g)
-        bend = h[at - offsets[first] : at - offsets[first] + len(own)]
+        s, _target, w, cuts, at, slope = _query(t, offsets, blocks, starts, targets, own, first, q, g)
+        bend = h[at - offsets[first] : at - offsets[first] + len(s)]
         if len(cuts) > 2:
-            _listmle(own, cuts, at, slope, bend)
+            _listmle(s, w, cuts, at, slope, bend)
 
 
 @helper
-def _query(t, offsets, blocks, starts, targets, first, q, g):
-    """Scores, targets, cuts, first position and gradient of query q."""
+def _query(t, offsets, blocks, starts, targets, own, first, q, g):
+    """Scores, targets, weights, cuts, first position and gradient of query q."""
     lo, hi = offsets[q] - offsets[first], offsets[q + 1] - offsets[first]
     cuts = starts[blocks[q] : blocks[q + 1] + 1]
-    return t[lo:hi], targets[offsets[q] : offsets[q + 1]], cuts, offsets[q], g[lo:hi]
+    w = None if own is None else own[offsets[q] : offsets[q + 1]]  # known at compile time
+    return t[lo:hi], targets[offsets[q] : offsets[q + 1]], w, cuts, offsets[q], g[lo:hi]
 
 
 @helper
-def _highest(t):
-    top = t[0]
-    for i in range(1, len(t)):
-        top = t[i] if t[i] > top else top
+def _weight(w, i):
+    return 1.0 if w is None else w[i]
+
+
+@helper
+def _weighed_exp(w, i, x):
+    """w_i exp(x): 0 without weight, however large x is."""
+    if w is None:
+        return math.exp(x)
+    return w[i] * math.exp(x) if w[i] > 0.0 else 0.0
+
+
+@helper
+def _highest(t, w, lo, hi):
+    """The highest score of the documents lo … hi − 1 that have weight."""
+    top = -np.inf
+    for i in range(lo, hi):
+        top = t[i] if _weight(w, i) > 0.0 and not t[i] <= top else top
     return top
 
 
 @helper
-def _squared(t, target, g):
+def _squared(t, target, w, g):
     n, value = len(t), 0.0
     for i in range(n):
         away = t[i] - target[i]
-        value += away * away
-        g[i] = 2.0 * away / n
+        value += _weight(w, i) * away * away
+        g[i] = 2.0 * _weight(w, i) * away / n
     return value / n
 
 
 @helper
-def _shifted(t, target):
+def _shifted(t, target, w):
     """The scores plus the constant that brings them nearest to the targets."""
     away = 0.0
     for i in range(len(t)):
-        away += target[i] - t[i]
+        away += _weight(w, i) * (target[i] - t[i])
     return t + away / len(t)
 
 
 @helper
-def _squared_newton(t, target, g, h):
-    _squared(t, target, g)
+def _squared_newton(t, target, w, g, h):
+    _squared(t, target, w, g)
     for i in range(len(t)):
-        h[i] = 2.0 / len(t)
+        h[i] = 2.0 * _weight(w, i) / len(t)
 
 
 @helper
-def _softmax(t, target, g):
-    top, total, wanted, value = _highest(t), 0.0, 0.0, 0.0
+def _softmax(t, target, w, g):
+    top, total, wanted, value = _highest(t, w, 0, len(t)), 0.0, 0.0, 0.0
     for i in range(len(t)):
-        g[i] = math.exp(t[i] - top)
+        g[i] = _weighed_exp(w, i, t[i] - top)
         total += g[i]
         wanted += target[i]
         value += target[i] * (top - t[i])
@@ -147,11 +163,11 @@ def _softmax(t, target, g):
 
 
 @helper
-def _softmax_newton(t, target, g, h):
+def _softmax_newton(t, target, w, g, h):
     """With p = softmax(t): Σ target · p − target, and Σ target · p(1 − p)."""
-    top, total, wanted = _highest(t), 0.0, 0.0
+    top, total, wanted = _highest(t, w, 0, len(t)), 0.0, 0.0
     for i in range(len(t)):
-        h[i] = math.exp(t[i] - top)
+        h[i] = _weighed_exp(w, i, t[i] - top)
         total += h[i]
         wanted += target[i]
     for i in range(len(t)):
@@ -161,40 +177,45 @@ def _softmax_newton(t, target, g, h):
 
 
 @helper
-def _listmle(t, cuts, at, g, h):
-    """Σ_i log(1 + Σ_{j below i} exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
+def _listmle(t, w, cuts, at, g, h):
+    """Σ_i w_i log(1 + Σ_{j below i} w_j exp(t_j − t_i)), from the lowest grade up and, for the gradient, down again.
 
-    Document j has probability p = exp(t_j)/(exp(t_i) + Σ below i exp) of coming next, at i = j and every i above; the
-    curvature is Σ_i p(1 − p).
+    Document j has probability p = w_j exp(t_j)/(exp(t_i) + Σ below i w exp) of coming next, at every i above it, and
+    p = exp(t_j)/(…) at i = j; the curvature is Σ_i w_i p(1 − p).
     """
     n_blocks, value = len(cuts) - 1, 0.0
-    rests = np.empty(n_blocks)  # logarithm of Σ exp(t) below each block
+    rests = np.empty(n_blocks)  # logarithm of Σ w exp(t) below each block
     rest = -np.inf
     for b in range(n_blocks - 1, -1, -1):
         rests[b] = rest
-        own = t[cuts[b] - at : cuts[b + 1] - at]
-        top = max(rest, _highest(own))
+        lo, hi = cuts[b] - at, cuts[b + 1] - at
+        top = max(rest, _highest(t, w, lo, hi))
+        if top == -np.inf:  # no document with weight so far
+            continue
         total = math.exp(rest - top)
-        for i in range(len(own)):
-            total += math.exp(own[i] - top)
+        for i in range(lo, hi):
+            total += _weighed_exp(w, i, t[i] - top)
         rest = top + math.log(total)
-    pull = -np.inf  # logarithm of Σ 1/(exp(t_i) + Σ below i exp), over the documents above
-    squares = -np.inf  # and of Σ 1/(…)²
+    pull = -np.inf  # logarithm of Σ w_i/(exp(t_i) + Σ below i w exp), over the documents above
+    squares = -np.inf  # and of Σ w_i/(…)²
     for b in range(n_blocks):
         lo, hi = cuts[b] - at, cuts[b + 1] - at
         for j in range(lo, hi):
-            g[j] = math.exp(t[j] + pull)
-            h[j] = max(g[j] - math.exp(2.0 * t[j] + squares), 0.0)
-        if b == n_blocks - 1:
+            g[j] = _weighed_exp(w, j, t[j] + pull)
+            h[j] = max(g[j] - _weight(w, j) * _weighed_exp(w, j, 2.0 * t[j] + squares), 0.0)
+        if b == n_blocks - 1 or rests[b] == -np.inf:
             break
         for i in range(lo, hi):
             x = rests[b] - t[i]
             small = math.exp(-abs(x))
-            value += math.log1p(small) + max(x, 0.0)
-            g[i] -= small / (1.0 + small) if x < 0.0 else 1.0 / (1.0 + small)
-            h[i] += small / (1.0 + small) / (1.0 + small)
+            if _weight(w, i) == 0.0:
+                continue
+            value += _weight(w, i) * (math.log1p(small) + max(x, 0.0))
+            g[i] -= _weight(w, i) * (small / (1.0 + small) if x < 0.0 else 1.0 / (1.0 + small))
+            h[i] += _weight(w, i) * small / (1.0 + small) / (1.0 + small)
             here = -(max(t[i], rests[b]) + math.log1p(small))
-            pull, squares = _log_add(pull, here), _log_add(squares, 2.0 * here)
+            heavy = 0.0 if w is None else math.log(_weight(w, i))
+            pull, squares = _log_add(pull, here + heavy), _log_add(squares, 2.0 * here + heavy)
     return value
 
 

@@ -9,40 +9,48 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.query_loop import Fill, NewtonFill
-from gainful.data.grades import count_pairs
 from gainful.data.rows import Array, read_only
 from gainful.losses.base import ByGrade, LossEntry, Parameter, exponentials
+from gainful.losses.weighted import bind_logistic, bind_newton_logistic
 from gainful.parameters.constraints import Real
 
 CROWDED = 1000.0  # pairs per document above which sorting beats the vectorised loop over all pairs
 
 
-def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
-    def sweep(q: int, n_pairs: float, mine: slice, t: Array, cuts: Array, values: Array, g: Array) -> None:
-        values[q] = sweep_hinges(t, cuts, name == "squared_hinge", g[mine], np.zeros(len(t))) / n_pairs
+def _bind_hinges(
+    name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> Fill:
+    def sweep(
+        q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, values: Array, g: Array
+    ) -> None:
+        values[q] = sweep_hinges(t, w, cuts, name == "squared_hinge", g[mine], np.zeros(len(t))) / n_pairs
         g[mine] /= n_pairs
 
-    rows, run, share = _hinges(name, y, offsets, sweep)
-    return rows.fill(run, share)
+    rows, run, share, own = _hinges(name, y, offsets, weights, sweep)
+    return rows.fill(run, share, own)
 
 
-def _bind_newton_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    def sweep(q: int, n_pairs: float, mine: slice, t: Array, cuts: Array, g: Array, h: Array) -> None:
-        sweep_hinges(t, cuts, True, g[mine], h[mine])
+def _bind_newton_hinges(
+    name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
+    def sweep(q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, g: Array, h: Array) -> None:
+        sweep_hinges(t, w, cuts, True, g[mine], h[mine])
         g[mine] /= n_pairs
         h[mine] /= n_pairs
 
-    rows, run, share = _hinges(name, y, offsets, sweep)
-    return rows.newton(run, share)
+    rows, run, share, own = _hinges(name, y, offsets, weights, sweep)
+    return rows.newton(run, share, own)
 
 
-def _hinges(name: str, y: Array, offsets: Array, sweep: Any) -> tuple[ByGrade, Any, Array]:
-    """Rows, the kernel (with a ``sweep`` of each crowded query), and the weight of a pair in each other query."""
+def _hinges(
+    name: str, y: Array, offsets: Array, weights: Array | None, sweep: Any
+) -> tuple[ByGrade, Any, Array, Array | None]:
+    """Rows, the kernel (with a ``sweep`` of each crowded query), the weight of a pair elsewhere, those of documents."""
     from gainful.losses import pairwise_kernels as kernels
 
     rows = ByGrade(y, offsets)
-    pairs = count_pairs(offsets, rows.blocks, rows.starts)
-    crowded = pairs >= CROWDED * np.diff(offsets)
+    pairs, own = rows.pairs(weights), rows.take_optional(weights)
+    crowded = rows.pairs() >= CROWDED * np.diff(offsets)
     kernel, queries = getattr(kernels, name), np.flatnonzero(crowded).tolist()
 
     def run(t: Array, *arguments: Any) -> None:
@@ -50,16 +58,19 @@ def _hinges(name: str, y: Array, offsets: Array, sweep: Any) -> tuple[ByGrade, A
         *_, first, last, one, other = arguments
         for q in (q for q in queries if first <= q < last):
             mine, cuts = _of_query(rows, q, first)
-            sweep(q, float(pairs[q]), mine, t[mine], cuts, one, other)
+            w = None if own is None else own[offsets[q] : offsets[q + 1]]
+            sweep(q, float(pairs[q]) or 1.0, mine, t[mine], w, cuts, one, other)
 
-    return rows, run if queries else kernel, read_only(np.where(crowded, 0.0, _share(pairs)))
+    return rows, run if queries else kernel, read_only(np.where(crowded, 0.0, _share(pairs))), own
 
 
-def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
+def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
     from gainful.losses import pairwise_kernels as kernels
 
+    if weights is not None:
+        return bind_logistic(PairProducts(y, offsets, weights), float(params["sigma"]))
     rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    share = read_only(_share(count_pairs(offsets, rows.blocks, rows.starts)))
+    share = read_only(_share(rows.pairs()))
 
     def run(
         t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, values: Array, g: Array
@@ -75,11 +86,15 @@ def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Fill:
     return rows.fill(run)
 
 
-def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _bind_newton_logistic(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
     from gainful.losses import pairwise_kernels as kernels
 
+    if weights is not None:
+        return bind_newton_logistic(PairProducts(y, offsets, weights), float(params["sigma"]))
     rows, sigma = ByGrade(y, offsets), float(params["sigma"])
-    share = read_only(_share(count_pairs(offsets, rows.blocks, rows.starts)))
+    share = read_only(_share(rows.pairs()))
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
         E, far = exponentials(t, ends[first : last + 1], sigma)
@@ -95,6 +110,19 @@ def _share(pairs: Array) -> Array:
     return np.divide(1.0, pairs, out=np.zeros_like(pairs), where=pairs > 0.0)
 
 
+class PairProducts:
+    """Pairs that count by the product of the weights of their documents, 1 in all per query: no ranks are involved."""
+
+    def __init__(self, y: Array, offsets: Array, weights: Array):
+        self.rows = ByGrade(y, offsets)
+        roots = np.sqrt(_share(self.rows.pairs(weights)))
+        own = self.rows.take(weights * np.repeat(roots, np.diff(offsets)))
+        self.arrays = self.rows.offsets, self.rows.blocks, self.rows.starts, None, None, own
+
+    def rank(self, t: Array, first: int, last: int) -> tuple[None, None]:
+        return None, None
+
+
 # -- by sorting --------------------------------------------------------------------------------------------------------
 
 
@@ -105,8 +133,10 @@ def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
     return slice(int(rows.offsets[q] - base), int(rows.offsets[q + 1] - base)), cuts
 
 
-def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> float:
+def sweep_hinges(t: Array, weights: Array | None, cuts: Array, squared: bool, g: Array, h: Array) -> float:
     """Hinges of all pairs of one query in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
+
+    With ``weights`` of the documents a pair counts by the product of its two.
 
     The first sweep sums how far each document falls short of its margin over those of lower grades. The second, with
     scores and grades reversed, sums how far those of higher grades fall short of their margin over it. Adds the
@@ -118,11 +148,11 @@ def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array) -> fl
     level = np.repeat(np.arange(levels, 0, -1), np.diff(cuts))  # 1 = the lowest grade
     rising = np.argsort(t)
     number, short = np.empty(len(t)), np.empty(len(t))
-    squares = sweep(t, rising[::-1].copy(), level, *np.zeros((4, levels + 1)), number, short)
+    squares = sweep(t, weights, rising[::-1].copy(), level, *np.zeros((4, levels + 1)), number, short)
     value = squares if squared else short.sum()
     g -= 2.0 * short if squared else number
     h += 2.0 * number
-    sweep(-t, rising, levels + 1 - level, *np.zeros((4, levels + 1)), number, short)
+    sweep(-t, weights, rising, levels + 1 - level, *np.zeros((4, levels + 1)), number, short)
     g += 2.0 * short if squared else number
     h += 2.0 * number
     return float(value)
@@ -134,6 +164,7 @@ PAIRWISE = (
         "Mean over the pairs of [1 − (s_i − s_j)]₊, g_i > g_j.",
         partial(_bind_hinges, "hinge"),
         convex=True,
+        weighs_documents=True,
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
     LossEntry(
@@ -143,6 +174,7 @@ PAIRWISE = (
         newton=partial(_bind_newton_hinges, "squared_hinge_newton"),
         convex=True,
         smooth=True,
+        weighs_documents=True,
         paper="Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs",
     ),
     LossEntry(
@@ -152,6 +184,7 @@ PAIRWISE = (
         newton=_bind_newton_logistic,
         convex=True,
         smooth=True,
+        weighs_documents=True,
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="Burges et al. 2005, Learning to rank using gradient descent",
     ),

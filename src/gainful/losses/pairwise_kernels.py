@@ -6,7 +6,7 @@ Documents of a query are sorted by decreasing grade, so each beats a contiguous 
 begins at ``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call processes the queries ``first``
 to ``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
 query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges skip a query
-where it is 0.
+where it is 0. ``own`` are the weights of the documents by position, or None: a pair then counts by the product of its two.
 
 Inner loops use unsigned indices. A signed index might be negative, that is, count from the end, and the
 compiler would then not vectorise the loop.
@@ -30,18 +30,20 @@ BATCH = 512  # factors in [½, 1] whose product does not underflow
 
 
 @kernel(fastmath=LOOSE)
-def hinge(t, offsets, blocks, starts, share, first, last, values, g):
+def hinge(t, offsets, blocks, starts, share, own, first, last, values, g):
     """Σ share · [1 − (t_i − t_j)]₊."""
-    base = offsets[first]
+    base, shift = offsets[first], uint64(offsets[first])
     for q in range(first, last):
         value, unit, end = 0.0, share[q], offsets[q + 1] - base
         for b in range(blocks[q], blocks[q + 1] - 1 if unit > 0.0 else blocks[q]):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
                 x, slope = 1.0 - t[i], 0.0
+                mine = unit if own is None else unit * own[base + i]
                 for j in range(uint64(below), uint64(end)):
                     short = x + t[j]
-                    pull = unit if short > 0.0 else 0.0
+                    pair = mine if own is None else mine * own[shift + j]
+                    pull = pair if short > 0.0 else 0.0
                     value += short * pull
                     slope += pull
                     g[j] += pull
@@ -50,20 +52,22 @@ def hinge(t, offsets, blocks, starts, share, first, last, values, g):
 
 
 @kernel(fastmath=LOOSE)
-def squared_hinge(t, offsets, blocks, starts, share, first, last, values, g):
+def squared_hinge(t, offsets, blocks, starts, share, own, first, last, values, g):
     """Σ share · [1 − (t_i − t_j)]₊²."""
-    base = offsets[first]
+    base, shift = offsets[first], uint64(offsets[first])
     for q in range(first, last):
         value, unit, end = 0.0, share[q], offsets[q + 1] - base
         for b in range(blocks[q], blocks[q + 1] - 1 if unit > 0.0 else blocks[q]):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
                 x, slope = 1.0 - t[i], 0.0
+                mine = 1.0 if own is None else own[base + i]
                 for j in range(uint64(below), uint64(end)):
+                    pair = mine if own is None else mine * own[shift + j]
                     short = x + t[j]
                     short = short if short > 0.0 else 0.0
-                    pull = 2.0 * unit * short
-                    value += short * short
+                    pull = 2.0 * unit * pair * short
+                    value += pair * short * short
                     slope += pull
                     g[j] += pull
                 g[i] -= slope
@@ -71,18 +75,20 @@ def squared_hinge(t, offsets, blocks, starts, share, first, last, values, g):
 
 
 @kernel(fastmath=LOOSE)
-def squared_hinge_newton(t, offsets, blocks, starts, share, first, last, g, h):
+def squared_hinge_newton(t, offsets, blocks, starts, share, own, first, last, g, h):
     """Gradient and curvature of ``squared_hinge``."""
-    base = offsets[first]
+    base, shift = offsets[first], uint64(offsets[first])
     for q in range(first, last):
         unit, end = 2.0 * share[q], offsets[q + 1] - base
         for b in range(blocks[q], blocks[q + 1] - 1 if unit > 0.0 else blocks[q]):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
                 x, slope, bend = 1.0 - t[i], 0.0, 0.0
+                mine = unit if own is None else unit * own[base + i]
                 for j in range(uint64(below), uint64(end)):
                     short = x + t[j]
-                    bow = unit if short > 0.0 else 0.0
+                    pair = mine if own is None else mine * own[shift + j]
+                    bow = pair if short > 0.0 else 0.0
                     pull = short * bow
                     slope += pull
                     bend += bow
@@ -174,13 +180,13 @@ def logistic_far(t, offsets, blocks, starts, share, sigma, queries, first, value
 
 
 @kernel
-def sweep(t, falling, level, count, total, square, seen, number, short):
+def sweep(t, own, falling, level, count, total, square, seen, number, short):
     """For each document i the number and sum of all 1 − (t_i − t_j) > 0 with level_j < level_i; Σ of their squares.
 
     ``falling``: documents by decreasing score. The four arrays of the tree start at 0. As the sweep goes down,
     documents enter the margin and never leave it. A node holds number, sum and sum of squares relative to the score
     ``seen``, and is updated to the current score when it is visited. So only numbers ≥ 0 are ever added, and no digits
-    are lost however far apart the scores are.
+    are lost however far apart the scores are. With ``own``, the weights of the documents, a pair counts by their product.
     """
     n, squares, come, levels = len(t), 0.0, 0, len(count) - 1
     for place in range(n):
@@ -193,18 +199,20 @@ def sweep(t, falling, level, count, total, square, seen, number, short):
             node = level[falling[come]]
             while node <= levels:
                 _bring(count, total, square, seen, node, here)
-                count[node] += 1.0
-                total[node] += excess
-                square[node] += excess * excess
+                weight = 1.0 if own is None else own[falling[come]]
+                count[node] += weight
+                total[node] += weight * excess
+                square[node] += weight * excess * excess
                 node += node & -node
             come += 1
         number[i], short[i], node = 0.0, 0.0, level[i] - 1
+        weight = 1.0 if own is None else own[i]
         while node > 0:
             if count[node] > 0.0:
                 _bring(count, total, square, seen, node, here)
-                number[i] += count[node]
-                short[i] += total[node]
-                squares += square[node]
+                number[i] += weight * count[node]
+                short[i] += weight * total[node]
+                squares += weight * square[node]
             node -= node & -node
     return squares
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,10 +16,19 @@ SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 
 
-def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
+class Pairs(Protocol):
+    """How much each pair counts: fixed ``arrays``, and what depends on the scores."""
+
+    rows: ByGrade
+    arrays: tuple[Any, ...]
+
+    def rank(self, t: Array, first: int, last: int) -> tuple[Any, ...]: ...
+
+
+def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
     from gainful.losses.weighted_kernels import huber
 
-    pairs = _Pairs(params, y, offsets)
+    pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
         huber(t, *pairs.arrays, *ranks, np.empty(len(t)), first, last, values, g)
@@ -27,10 +36,12 @@ def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFi
     return FrozenFill(pairs.rows, pairs.rank, run)
 
 
-def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+def _bind_newton_huber(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
     from gainful.losses.weighted_kernels import huber_newton
 
-    pairs = _Pairs(params, y, offsets)
+    pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
         huber_newton(t, *pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)), first, last, g, h)
@@ -38,10 +49,15 @@ def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array) -> N
     return pairs.rows.newton(run)
 
 
-def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
+def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
+    return bind_logistic(SwappedPairs(params, y, offsets, weights), float(params["sigma"]))
+
+
+def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
+    """Σ over the pairs of weight · log(1 + exp(−σ(s_i − s_j)))."""
     from gainful.losses.weighted_kernels import logistic, logistic_far
 
-    pairs, sigma = _Pairs(params, y, offsets), float(params["sigma"])
+    offsets = pairs.rows.offsets
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
         weights = (*pairs.arrays, *ranks, np.empty(len(t)))
@@ -56,10 +72,15 @@ def _bind_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> Froze
     return FrozenFill(pairs.rows, pairs.rank, run)
 
 
-def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
-    from gainful.losses.weighted_kernels import logistic_far, logistic_newton
+def _bind_newton_logistic(
+    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
+) -> NewtonFill:
+    return bind_newton_logistic(SwappedPairs(params, y, offsets, weights), float(params["sigma"]))
 
-    pairs, sigma = _Pairs(params, y, offsets), float(params["sigma"])
+
+def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
+    """Gradient and curvature of the same."""
+    from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
         weights = (*pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)))
@@ -72,10 +93,13 @@ def _bind_newton_logistic(params: Mapping[str, Any], y: Array, offsets: Array) -
     return pairs.rows.newton(run)
 
 
-class _Pairs:
-    """The ingredients of the pair weights: fixed ``arrays``, and ranks and discounts by the current scores."""
+class SwappedPairs:
+    """Pairs that count by what swapping them changes in NDCG: fixed ``arrays``, ranks and discounts by the scores.
 
-    def __init__(self, params: Mapping[str, Any], y: Array, offsets: Array):
+    With ``weights`` of the documents, that is multiplied by the product of the pair's two.
+    """
+
+    def __init__(self, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None):
         from gainful.losses.weighted_kernels import LONG_LIST
 
         rows = self.rows = ByGrade(y, offsets)
@@ -88,7 +112,8 @@ class _Pairs:
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
             gains, gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(discounts)
-        self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps
+        own = rows.take_optional(weights)
+        self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
 
     def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
         """Twice the rank of each document, and its discount."""
@@ -132,6 +157,7 @@ WEIGHTED = (
         _bind_logistic,
         newton=_bind_newton_logistic,
         frozen=True,
+        weighs_documents=True,
         parameters={"k": DEPTH, "sigma": SIGMA},
         paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
     ),
@@ -141,6 +167,7 @@ WEIGHTED = (
         _bind_logistic,
         newton=_bind_newton_logistic,
         frozen=True,
+        weighs_documents=True,
         parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA},
         paper="Wang, Li, Golbandi, Bendersky and Najork 2018, The LambdaLoss framework for ranking metric optimization",
     ),
@@ -150,6 +177,7 @@ WEIGHTED = (
         _bind_huber,
         newton=_bind_newton_huber,
         frozen=True,
+        weighs_documents=True,
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),
 )

@@ -8,7 +8,8 @@ Ranks of equal scores: lower grades first, so that a ranking without information
 score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
 ``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, None for
-other losses; ``room``, as long as ``t``, is a workspace for the weights of the pairs of one document.
+other losses. ``own`` are the weights of the documents, or None: a pair counts by the product of its two. If ``gains`` is
+None, it counts by nothing else. ``room``, as long as ``t``, is a workspace for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -56,10 +57,24 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
 
 
 @helper(fastmath=LOOSE)
-def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
+def _weigh(i, begin, end, base, gains, rank, D, gaps, own, room):
     """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
+    shift = uint64(base)
+    if gains is None:  # known at compile time, as below: other loops are not compiled
+        for j in range(uint64(begin), uint64(end)):
+            room[j] = 1.0
+    else:
+        _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room)
+    if own is not None:
+        mine = own[base + i]
+        for j in range(uint64(begin), uint64(end)):
+            room[j] *= mine * own[shift + j]
+
+
+@helper(fastmath=LOOSE)
+def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
     gain, d, shift = gains[base + i], D[i], uint64(base)
-    if gaps is None:  # known at compile time: the other loop is not compiled
+    if gaps is None:
         for j in range(uint64(begin), uint64(end)):
             room[j] = (gain - gains[shift + j]) * abs(d - D[j])
     else:
@@ -72,7 +87,7 @@ def _weigh(i, begin, end, base, gains, rank, D, gaps, room):
 
 
 @kernel(fastmath=LOOSE)
-def huber(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, values, g):
+def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, last, values, g):
     """Σ weight · ((1 − v)² on [−1, 1], −4v below, 0 above), with v = t_i − t_j."""
     base = offsets[first]
     for q in range(first, last):
@@ -80,7 +95,7 @@ def huber(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, v
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
                 x, slope = t[i], 0.0
                 for j in range(uint64(below), uint64(end)):
                     v = x - t[j]
@@ -95,7 +110,7 @@ def huber(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, v
 
 
 @kernel(fastmath=LOOSE)
-def huber_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, last, g, h):
+def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, last, g, h):
     """Gradient and curvature; the curvature is 2 on (−1, 1) and 0 outside."""
     base = offsets[first]
     for q in range(first, last):
@@ -103,7 +118,7 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, 
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
                 x, slope, bend = t[i], 0.0, 0.0
                 for j in range(uint64(below), uint64(end)):
                     v = x - t[j]
@@ -123,7 +138,7 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, first, 
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, first, last, values, g):
+def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, E, first, last, values, g):
     """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``.
 
     One division per pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q).
@@ -134,7 +149,7 @@ def logistic(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, f
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
                 x, e, slope = t[i], E[i], 0.0
                 for j in range(uint64(below), uint64(end)):
                     both = e + E[j]
@@ -171,7 +186,7 @@ def _minus_log(z):
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, E, first, last, g, h):
+def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, E, first, last, g, h):
     """Gradient weight · σq and curvature weight · σ²q(1 − q)."""
     base = offsets[first]
     for q in range(first, last):
@@ -179,7 +194,7 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigm
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
                 e, slope, bend = E[i], 0.0, 0.0
                 for j in range(uint64(below), uint64(end)):
                     r = sigma / (e + E[j])
@@ -194,7 +209,7 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigm
 
 
 @kernel
-def logistic_far(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, queries, first, values, g, h):
+def logistic_far(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, queries, first, values, g, h):
     """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
 
     ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
@@ -208,7 +223,7 @@ def logistic_far(t, offsets, blocks, starts, gains, gaps, rank, D, room, sigma, 
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, room)
+                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
                 for j in range(below, end):
                     x = sigma * (t[i] - t[j])
                     small = math.exp(-abs(x))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gainful.compute.estimators import BaseEstimator
-from gainful.data.rows import check_column, group_rows, weights_of_queries
+from gainful.data.rows import check_row_weights, group_rows, split_weights
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import Metric, metric
 
@@ -62,9 +62,9 @@ class QueryScorer(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _weights(sample_weight: Any, qid: Any, n_rows: int) -> Any:
-        weights = check_column(sample_weight, n_rows, "sample_weight")
-        order, offsets, query_ids = group_rows(qid, n_rows)
-        return weights_of_queries(weights if order is None else weights[order], offsets, query_ids)
+        weights = check_row_weights(sample_weight, n_rows)
+        order, offsets, _ = group_rows(qid, n_rows)
+        return split_weights(weights if order is None else weights[order], offsets)[0]
 
 
 def scorer(spec: str | Metric, *, qid: Any = None, **conventions: Any) -> QueryScorer:

@@ -150,9 +150,9 @@ class BatchLoss(Protocol):
 class HostLoss:
     """The compiled loss of one batch; scores may be on any device."""
 
-    def __init__(self, loss: Loss, y: Array, offsets: Array):
-        self.offsets, self.threads, self.staged = read_only(offsets), loss.entry.threads, loss.staged
-        self.bound: Any = loss.bind(np.ascontiguousarray(y, dtype=np.float64), self.offsets)
+    def __init__(self, loss: Loss, data: RankingData):
+        self.offsets, self.threads, self.staged = read_only(data.offsets), loss.entry.threads, loss.staged
+        self.bound: Any = loss.bind_to(data)
         self.fill = self.bound
 
     def stage(self, iteration: int, total: int) -> None:
@@ -165,10 +165,14 @@ class HostLoss:
         return torch.from_numpy(values).to(scores), torch.from_numpy(gradient).to(scores)
 
 
-def batch_loss(loss: Loss, y: Array, offsets: Array, at: Tensor, tensors: bool) -> BatchLoss:
-    """The loss of these queries: in tensors where wanted and possible, else compiled."""
-    found = tensor_loss(loss, y, offsets, at) if tensors else None
-    return HostLoss(loss, y, offsets) if found is None else found
+def batch_loss(loss: Loss, data: RankingData, at: Tensor, tensors: bool) -> BatchLoss:
+    """The loss of these queries: in tensors where wanted and possible, else compiled.
+
+    Weights of documents and initial scores are not known to the forms in tensors.
+    """
+    plain = not data.has_document_weights and not data.has_init_scores
+    found = tensor_loss(loss, data.y, data.offsets, at) if tensors and plain else None
+    return HostLoss(loss, data) if found is None else found
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -194,15 +198,15 @@ class Batches:
         tensors = settings.device != "cpu"
         weights = query_shares(data) * data.n_queries
         self.all = []
+        judged = data.replace(X=np.empty((data.n_rows, 0)))  # what a loss needs of the data
         for queries in np.array_split(shuffled, n):
             queries = np.sort(queries)
             counts, rows = data.counts[queries], rows_of_queries(data.offsets, queries)
-            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             own = weights[queries] / len(queries)
             self.all.append(
                 Batch(
                     rows,
-                    batch_loss(loss, data.y[rows], offsets, at, tensors),
+                    batch_loss(loss, judged[queries], at, tensors),
                     torch.as_tensor(own, dtype=at.dtype, device=at.device),
                     torch.as_tensor(np.repeat(own, counts), dtype=at.dtype, device=at.device),
                 )

@@ -41,7 +41,8 @@ class PullingPairs:
         mean_weight: float | None = None,
     ):
         self.offsets, self.tau, self.average, self.threads = read_only(data.offsets), tau, update == "average", threads
-        hinge = loss("pairwise-squared-hinge").bind_newton(np.ascontiguousarray(data.y, np.float64), self.offsets)
+        y = np.ascontiguousarray(data.y, np.float64)
+        hinge = loss("pairwise-squared-hinge").bind_newton(y, self.offsets, data.relative_weights)
         assert hinge is not None
         self.hinge = hinge
         # the loss is a mean over the pairs of a query: times their number, every pair counts the same

@@ -48,8 +48,14 @@ def _exponentials(scores, order, lo, n, work):
         work[0, p] = math.exp(s if s < REACH else REACH)
 
 
+@helper
+def _weight(own, p):
+    """The weight of the document at position p; ``own`` is None if all are 1, which is known at compile time."""
+    return 1.0 if own is None else own[p]
+
+
 @kernel
-def exponential_potentials(scores, order, below, offsets, shares, first, last, work, potentials):
+def exponential_potentials(scores, order, below, offsets, shares, own, first, last, work, potentials):
     """Σ over pairs of share·exp(s_worse − s_better), and each row's potential: its part as the better document minus
     its part as the worse one. exp factorises, so two running sums over the grades do for all pairs.
 
@@ -65,9 +71,9 @@ def exponential_potentials(scores, order, below, offsets, shares, first, last, w
         _exponentials(scores, order, lo, n, work)
         work[1, 0] = 0.0
         for p in range(n):
-            work[1, p + 1] = work[1, p] + work[0, p]
+            work[1, p + 1] = work[1, p] + _weight(own, lo + p) * work[0, p]
         for p in range(n):
-            part = shares[q] * work[1, below[lo + p]] / work[0, p]
+            part = shares[q] * _weight(own, lo + p) * work[1, below[lo + p]] / work[0, p]
             potentials[order[lo + p]] = part
             loss += part
         # From the highest grade down: the sum of exp(−s) over the strictly better ones.
@@ -76,13 +82,13 @@ def exponential_potentials(scores, order, below, offsets, shares, first, last, w
             if p < n - 1 and below[lo + p] != below[lo + p + 1]:
                 higher += waiting
                 waiting = 0.0
-            potentials[order[lo + p]] -= shares[q] * work[0, p] * higher
-            waiting += 1.0 / work[0, p]
+            potentials[order[lo + p]] -= shares[q] * _weight(own, lo + p) * work[0, p] * higher
+            waiting += _weight(own, lo + p) / work[0, p]
     return loss
 
 
 @kernel(fastmath=LOOSE)
-def fidelity_potentials(scores, order, below, offsets, shares, first, last, right, wrong, work, potentials):
+def fidelity_potentials(scores, order, below, offsets, shares, own, first, last, right, wrong, work, potentials):
     """Σ over pairs of share·(1 − right √P − wrong √(1 − P)), and −2 its derivative by each score.
 
     work: exponentials (0) and forces (1).
@@ -95,24 +101,25 @@ def fidelity_potentials(scores, order, below, offsets, shares, first, last, righ
         if shares[q] != 0.0 and below[lo + n - 1] > 0:
             _exponentials(scores, order, lo, n, work)
             for i in range(n):
-                a, good, force = work[0, i], 0.0, 0.0
+                a, mine, cost, force = work[0, i], _weight(own, lo + i), 0.0, 0.0
                 for j in range(below[lo + i]):
+                    pair = mine * _weight(own, lo + j)
                     inverse = 1.0 / (a + work[0, j])
                     P, Q = a * inverse, work[0, j] * inverse
                     root_P, root_Q = math.sqrt(P), math.sqrt(Q)
-                    pull = right * Q * root_P - wrong * P * root_Q
-                    good += right * root_P + wrong * root_Q
+                    pull = pair * (right * Q * root_P - wrong * P * root_Q)
+                    cost += pair * (1.0 - (right * root_P + wrong * root_Q))
                     force += pull
                     work[1, j] -= pull
                 work[1, i] += force
-                loss += shares[q] * (below[lo + i] - good)
+                loss += shares[q] * cost
         for p in range(n):
             potentials[order[lo + p]] = shares[q] * work[1, p]
     return loss
 
 
 @kernel(fastmath=LOOSE)
-def fidelity_sides(scores, order, below, offsets, shares, first, last, right, wrong, above, work):
+def fidelity_sides(scores, order, below, offsets, shares, own, first, last, right, wrong, above, work):
     """(W₊, W₋) of a binary weak ranker: how much the pairs it tells apart ask for a larger and a smaller weight.
 
     work: exponentials (0), 1 for the documents above (1) and for those that are not (2).
@@ -136,10 +143,11 @@ def fidelity_sides(scores, order, below, offsets, shares, first, last, right, wr
             for j in range(below[lo + i]):
                 inverse = 1.0 / (a + work[0, j])
                 P, Q = a * inverse, work[0, j] * inverse
-                with_P += work[other, j] * Q * math.sqrt(P)
-                with_Q += work[other, j] * P * math.sqrt(Q)
-            with_P *= right * shares[q]
-            with_Q *= wrong * shares[q]
+                counts = work[other, j] * _weight(own, lo + j)
+                with_P += counts * Q * math.sqrt(P)
+                with_Q += counts * P * math.sqrt(Q)
+            with_P *= right * shares[q] * _weight(own, lo + i)
+            with_Q *= wrong * shares[q] * _weight(own, lo + i)
             more += with_P if other == 2 else with_Q
             less += with_Q if other == 2 else with_P
     return more, less

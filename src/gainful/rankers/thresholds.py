@@ -92,8 +92,8 @@ class CriticalPairs:
     """The pairs of documents of one query with different grades, never stored.
 
     ``order`` has the rows of each query by ascending grade, ``below[p]`` the number of documents of the query with a
-    lower grade than the one at position p, ``shares[q]`` the weight of each pair of query q. All pairs together weigh
-    1.
+    lower grade than the one at position p, ``shares[q]`` the weight of each pair of query q. ``own`` are the weights of
+    the documents by position, or None; a pair counts by the product of its two. All pairs together weigh 1.
     """
 
     order: Array
@@ -101,6 +101,7 @@ class CriticalPairs:
     offsets: Array
     shares: Array
     n_pairs: Array
+    own: Array | None
 
     @classmethod
     def of(cls, data: RankingData, weights: Array, per_query: bool) -> CriticalPairs:
@@ -114,10 +115,15 @@ class CriticalPairs:
         position = np.arange(len(order)) - data.offsets[:-1][query]
         below = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0)) - data.offsets[:-1][query]
         assert (below <= position).all()
-        n_pairs = np.add.reduceat(below, data.offsets[:-1])
-        shares = np.where(n_pairs > 0, weights / np.maximum(n_pairs, 1) if per_query else weights, 0.0)
+        own = None if data.relative_weights is None else data.relative_weights[order]
+        n_pairs = np.add.reduceat(below, data.offsets[:-1]).astype(np.float64)
+        if own is not None:
+            sums = np.concatenate([[0.0], np.cumsum(own)])
+            lower = sums[data.offsets[:-1][query] + below] - sums[data.offsets[:-1][query]]
+            n_pairs = np.add.reduceat(own * lower, data.offsets[:-1])
+        shares = np.divide(weights, n_pairs if per_query else 1.0, out=np.zeros(len(weights)), where=n_pairs > 0)
         total = float(shares @ n_pairs)
-        return cls(order, below, data.offsets, shares / total if total > 0 else shares, n_pairs)
+        return cls(order, below, data.offsets, shares / total if total > 0 else shares, n_pairs, own)
 
     @property
     def empty(self) -> bool:
@@ -128,8 +134,9 @@ class CriticalPairs:
         """A workspace for the compiled loops over a query: three numbers per document, and one extra place."""
         return np.empty((3, int(np.diff(self.offsets).max(initial=0)) + 1))
 
-    def arrays(self) -> tuple[Array, ...]:
-        return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares)
+    def arrays(self) -> tuple[Array | None, ...]:
+        own = None if self.own is None else read_only(self.own)
+        return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares), own
 
 
 # -- boosting ----------------------------------------------------------------------------------------------------------

@@ -177,6 +177,8 @@ def block_digest(data: RankingData) -> dict[str, int]:
         "grades": _crc(data.y),
         "documents of queries": _crc(data.offsets),
         "weights": 0 if data.query_weights is None else _crc(data.query_weights),
+        "weights of documents": 0 if data.document_weights is None else _crc(data.document_weights),
+        "initial scores": 0 if data.init_scores is None else _crc(data.init_scores),
         "values": _crc(*parts),
     }
 

@@ -36,7 +36,7 @@ class NamedSets:
             name: (slice(end - one.n_queries, end), one.query_weights)
             for (name, one), end in zip(sets.items(), ends, strict=True)
         }
-        joined = join_pieces([one.replace(query_weights=None) for one in pieces])
+        joined = join_pieces([one.replace(query_weights=None, document_weights=None) for one in pieces])
         weights, first = np.zeros(joined.n_queries), pieces[0]
         weights[: first.n_queries] = 1.0 if first.query_weights is None else first.query_weights
         if len(pieces) > 1 or first.query_weights is not None:

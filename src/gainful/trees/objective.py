@@ -53,11 +53,13 @@ class LossObjective:
     ):
         y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
         self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
-        self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets)
-        self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets)
+        documents = data.relative_weights
+        self.newton = None if step == "gradient" else loss.bind_newton(y, self.offsets, documents)
+        self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets, documents)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
         self.shares = weights_of_mean_one(data, mean_weight)
-        self.row_weights = np.repeat(self.shares, data.counts)
+        self.query_weights = np.repeat(self.shares, data.counts)  # of each row
+        self.row_weights = self.query_weights if documents is None else self.query_weights * documents
         self.y = y
         self.scale = None if scale == "auto" else float(scale)
         self.value: float | None = None
@@ -75,8 +77,8 @@ class LossObjective:
             )
         if self.scale is None:
             self.scale = natural_scale(self._size(gradient, curvature))
-        gradient *= self.row_weights * self.scale
-        curvature = self.row_weights if curvature is None else curvature * (self.row_weights * self.scale)
+        gradient *= self.query_weights * self.scale  # the loss has the weights of the documents
+        curvature = self.row_weights if curvature is None else curvature * (self.query_weights * self.scale)
         return gradient, curvature
 
     def state(self) -> dict[str, Any]:

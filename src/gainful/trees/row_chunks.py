@@ -9,7 +9,7 @@ import numpy as np
 
 from gainful.data.blocks import LocalBlocks
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.rows import Array
+from gainful.data.rows import Array, join_optional
 from gainful.data.sharded import ShardedData
 
 
@@ -47,7 +47,8 @@ def join_blocks(data: Dataset) -> RankingData:
     blocks = list(data.blocks())
     if len(blocks) == 1:
         return blocks[0]
-    starts = np.cumsum([0] + [block.n_rows for block in blocks])
+    rows = [block.n_rows for block in blocks]
+    starts = np.cumsum([0, *rows])
     return RankingData._build_unchecked(
         X=_stack([block.X for block in blocks]),
         y=np.concatenate([block.y for block in blocks]),
@@ -55,7 +56,13 @@ def join_blocks(data: Dataset) -> RankingData:
         query_ids=data.query_ids,
         feature_names=data.feature_names,
         query_weights=data.query_weights,
+        document_weights=_join_document_weights(blocks),
+        init_scores=join_optional([block.init_scores for block in blocks], rows, 0.0),
     )
+
+
+def _join_document_weights(blocks: Sequence[RankingData]) -> Array | None:
+    return join_optional([block.document_weights for block in blocks], [block.n_rows for block in blocks], 1.0)
 
 
 def _stack(chunks: list[Any]) -> Any:
@@ -75,12 +82,15 @@ def in_chunks(data: Dataset) -> Dataset:
 
 
 def _block_of_chunk(data: RankingData, i: int, first: int, last: int) -> RankingData:
-    weights = data.query_weights
+    weights, documents, init = data.query_weights, data.document_weights, data.init_scores
+    rows = slice(int(data.offsets[first]), int(data.offsets[last]))
     return RankingData._build_unchecked(
         X=data.X.chunks[i],
-        y=data.y[data.offsets[first] : data.offsets[last]],
+        y=data.y[rows],
         offsets=data.offsets[first : last + 1] - data.offsets[first],
         query_ids=data.query_ids[first:last],
         feature_names=data.feature_names,
         query_weights=None if weights is None else weights[first:last],
+        document_weights=None if documents is None else documents[rows],
+        init_scores=None if init is None else init[rows],
     )

@@ -250,6 +250,7 @@ def _without_features(data: RankingData) -> RankingData:
         offsets=data.offsets,
         query_ids=data.query_ids,
         query_weights=data.query_weights,
+        document_weights=data.document_weights,
     )
 
 
