@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.rows import check_init_scores
 from gainful.errors import DataError, ParameterError
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
@@ -14,7 +15,15 @@ from gainful.inputs.shards import open_shards
 
 
 def as_dataset(
-    X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None, names: Sequence[str] | None = None
+    X: Any,
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    what: str,
+    group: Any = None,
+    names: Sequence[str] | None = None,
+    *,
+    init_score: Any = None,
 ) -> Dataset:
     """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors.
 
@@ -25,16 +34,48 @@ def as_dataset(
         if any(column is not None for column in (y, qid, sample_weight, group)):
             kind = type(X).__name__
             raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
-        return X
+        return X if init_score is None else _add_init_scores(X, init_score, what)
     if is_dask(X):
         if group is not None:
             raise ParameterError(f"{what} is a Dask {type(X).__name__}, whose rows have no order; give qid, not group")
+        if init_score is not None:
+            raise ParameterError(f"{what} is a Dask {type(X).__name__}, which cannot have init_score; leave it out")
         from gainful.cluster import from_collections  # needs Dask
 
         return from_collections(X, y, qid, sample_weight, what=what)
     if y is None:
         raise DataError("y is missing; ranking needs the grade of every row")
-    return RankingData.from_rows(X, y, qid, group=group, sample_weight=sample_weight)
+    return RankingData.from_rows(X, y, qid, group=group, sample_weight=sample_weight, init_score=init_score)
+
+
+def _add_init_scores(data: Dataset, init_score: Any, what: str) -> RankingData:
+    """The data with initial scores, one per row in input order."""
+    whole = data.whole
+    if whole is None:
+        raise ParameterError(
+            f"{what} has {data.n_blocks} blocks, which init_score cannot address; put the scores into a file beside "
+            "each file of the data, named like it with .init at the end"
+        )
+    if whole.has_init_scores:
+        raise ParameterError(f"{what} brings its own initial scores; leave out init_score")
+    scores = check_init_scores(init_score, whole.n_rows)
+    assert scores is not None
+    return whole.replace(init_scores=scores if whole.input_order is None else scores[whole.input_order])
+
+
+def with_init_scores(eval_set: Any, init_score: Any, by_group: bool, names: Sequence[str] | None) -> Any:
+    """``eval_set`` with its initial scores; those of several sets by name."""
+    if init_score is None:
+        return eval_set
+    if eval_set is None:
+        raise ParameterError("eval_init_score belongs to eval_set, which is missing")
+    if not isinstance(eval_set, Mapping):
+        return _add_init_scores(as_validation_data(eval_set, by_group, names), init_score, "eval_set")
+    if not isinstance(init_score, Mapping) or set(init_score) != set(eval_set):
+        raise ParameterError.of(
+            "fit", "eval_init_score", "a mapping with the names of eval_set", type(init_score).__name__
+        )
+    return {name: with_init_scores(one, init_score[name], by_group, names) for name, one in eval_set.items()}
 
 
 def as_validation_data(eval_set: Any, by_group: bool = False, names: Sequence[str] | None = None) -> Dataset:

@@ -100,5 +100,6 @@ def _bind_linear(data: RankingData, loss: Loss, total: float, by_pairs: bool) ->
 
 
 def linear_scores_of(data: RankingData, w: Array) -> Array:
-    """X·w of a block."""
-    return linear_scores(data.X, w)
+    """X·w of a block, added to its initial scores if it has any."""
+    scores = linear_scores(data.X, w)
+    return scores if data.init_scores is None else data.init_scores + scores

@@ -127,5 +127,7 @@ def _feature_sums(data: RankingData, shift: Array) -> Sums:
 
 
 def _of_targets(data: RankingData, targets: Targets, task: Task, arguments: tuple[Any, ...]) -> Any:
-    weights = data.row_weights
-    return task(data.X, targets(data.y), np.ones(data.n_rows) if weights is None else weights, *arguments)
+    weights, wanted = data.row_weights, targets(data.y)
+    if data.init_scores is not None:
+        wanted = wanted - data.init_scores
+    return task(data.X, wanted, np.ones(data.n_rows) if weights is None else weights, *arguments)

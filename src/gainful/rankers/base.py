@@ -27,9 +27,11 @@ from gainful.errors import (
     InterruptedFitWarning,
     ParameterError,
     UnknownNameError,
+    brief,
+    wording,
 )
 from gainful.errors.keywords import explain_keywords
-from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path
+from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path, with_init_scores
 from gainful.metrics import Metric, metric
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
@@ -58,6 +60,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     validation_parameter: ClassVar[str] = "eval_metric"  # the name of the metric that stops training, if it has one
     accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
+    weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
+    accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
     # scikit-learn's pipelines and searches pass the query id along with the rows, without set-up by the user.
@@ -87,7 +91,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         qid: Any = None,
         group: Any = None,
         sample_weight: Any = None,
+        init_score: Any = None,
         eval_set: Any = None,
+        eval_init_score: Any = None,
         progress: ProgressCallback | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         checkpoint_every: float = 60.0,
@@ -103,10 +109,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         y : grades, (n_rows,); with a Dask frame also the name of a column, as for qid and sample_weight
         qid : query id of each row; rows of one query need not be adjacent
         group : instead of qid, the number of rows of each query, if rows of a query are adjacent
-        sample_weight : one weight per row, equal within a query
+        sample_weight : one weight per row. Their mean is the weight of the query; their ratios within a query are the
+            weights of its documents, which rankers refuse whose loss does not define them
+        init_score : one score per row that training starts from. The model is what training adds: ``predict`` returns
+            scores *without* these, so add them yourself
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
             or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
             training stops; ``history_`` has the metric on each
+        eval_init_score : the initial scores of ``eval_set``, needed if there is ``init_score``; for several sets a
+            mapping. The metric is that of these plus what the model adds
         progress : called after each iteration with a ``Progress``; returning True stops training
         checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
@@ -119,7 +130,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group), group is not None
+        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score), group is not None
+        eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
         monitor = Monitor(
             metric=self._validation_metric(),
@@ -193,6 +205,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _start_facts(self, data: Any) -> dict[str, Any]:
         """What else the result depends on, such as the model that training continues from."""
         return {}
+
+    def _weighs_documents(self) -> bool:
+        """Whether training with these parameters takes weights that differ within a query."""
+        return self.weighs_documents
+
+    def _accepts_init_scores(self) -> bool:
+        """Whether training with these parameters can start from given scores."""
+        return self.accepts_init_scores
 
     def _validation_metric(self) -> Metric:
         """The metric on ``eval_set``."""
@@ -300,10 +320,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @explain_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None, group: Any = None) -> float:
-        """Mean NDCG@10 over the queries (gainful's default conventions). ``qid`` and ``group`` as in :meth:`fit`."""
+        """Mean NDCG@10 over the queries (gainful's default conventions). ``qid`` and ``group`` as in :meth:`fit`.
+
+        Weights of single documents do not count, only their mean, the weight of the query. A RankingData with
+        ``init_scores`` is ranked by these plus the scores of the model.
+        """
         data = as_dataset(X, y, qid, sample_weight, "X", group, self._trained_names())
         self._check_fitted()
-        return measure_blocks(metric("ndcg@10"), data, _scores_of, self)
+        return measure_blocks(metric("ndcg@10"), data, _ranking_scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
@@ -372,11 +396,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{trained[place]!r} there; give the columns in the order of training"
         )
 
-    def _as_data(self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None) -> Dataset:
+    def _as_data(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None, init_score: Any = None
+    ) -> Dataset:
         """The training data in the form that ``_fit`` accepts."""
-        data = self._check_values(self._in_one_block(as_dataset(X, y, qid, sample_weight, what, group)), what)
+        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score)
+        data = self._check_values(self._in_one_block(given), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
+        self._refuse_columns(data)
         if data.query_weights is not None and not data.query_weights.any():
             raise DataError(f"all queries of {what} have weight 0; at least one weight must be positive")
         return data
@@ -391,6 +419,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"{what} has {valid.n_features} features, the training data has {data.n_features}")
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
             raise DataError(f"the feature names of {what} differ from those of the training data")
+        if valid.has_init_scores != data.has_init_scores:
+            have, lack = (what, "the training data") if valid.has_init_scores else ("the training data", what)
+            raise DataError(
+                f"{have} has initial scores and {lack} does not; training adds to them, so give both "
+                f"{wording('(init_score, eval_init_score)', '(--init-score, --valid-init-score)')} or neither"
+            )
         if valid.whole is not None:
             valid = valid.whole.with_categories(data.categories, what)
         return self._check_values(valid, what)
@@ -448,6 +482,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "tree ranker such as lambdamart"
             )
 
+    def _refuse_columns(self, data: Dataset) -> None:
+        """Raise for weights of documents and initial scores that this ranker cannot use."""
+        if data.has_document_weights and not self._weighs_documents():
+            query = next(query for query in data.map(_first_of_mixed_weights) if query is not None)
+            raise DataError(
+                f"{self._name_for_errors()} weighs whole queries, but {wording('sample_weight', 'the weight')} differs "
+                f"between rows of query {brief(query)}; give every row of a query the same weight, or use a ranker "
+                "that weighs documents, such as lambdamart"
+            )
+        if data.has_init_scores and not self._accepts_init_scores():
+            raise DataError(
+                f"{self._name_for_errors()} cannot start from initial scores; leave out "
+                f"{wording('init_score', '--init-score and files that end in .init')}, or use lambdamart, linear or "
+                "another ranker that can"
+            )
+
+    def _name_for_errors(self) -> str:
+        """The class, and the parameters that decide what it can do."""
+        return type(self).__name__
+
     def _facts(self) -> dict[str, Any]:
         """What to report after training, besides the figures."""
         return {}
@@ -501,6 +555,20 @@ def _scores_of(data: RankingData, model: Ranker) -> Array:
     return scores
 
 
+def _ranking_scores_of(data: RankingData, model: Ranker) -> Array:
+    """The scores that rank one block: of the model, added to the initial ones if there are any."""
+    scores = _scores_of(data, model)
+    return scores if data.init_scores is None else data.init_scores + scores
+
+
+def _first_of_mixed_weights(data: RankingData) -> Any:
+    """The first query whose documents have different weights, or None."""
+    if data.relative_weights is None:
+        return None
+    row = int(np.argmax(data.relative_weights != 1.0))
+    return data.query_ids[int(np.searchsorted(data.offsets, row, side="right")) - 1]
+
+
 def _ranks_of(data: RankingData, model: Ranker) -> Array:
     """The ranks of one block."""
     return model.rank(data)
@@ -519,6 +587,8 @@ def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
         "queries": data.n_queries,
         "rows": data.n_rows,
         "weighted": data.query_weights is not None,
+        "weighted_documents": data.has_document_weights,
+        "init_score": data.has_init_scores,
         "lowest_grade": data.lowest_grade,
         "highest_grade": data.highest_grade,
     }

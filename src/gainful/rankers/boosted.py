@@ -39,6 +39,12 @@ class LossTrees(TreeRanker):
     def _step(self) -> str:
         return "gradient"
 
+    def _weighs_documents(self) -> bool:
+        return self._loss().weighs_documents
+
+    def _name_for_errors(self) -> str:
+        return f"{type(self).__name__} with the loss {self._loss()}"
+
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
         goes_on = self.warm_start and hasattr(self, "booster_")

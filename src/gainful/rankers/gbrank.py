@@ -94,6 +94,12 @@ class GBRank(TreeRanker):
         self._grow(data, grades, monitor, factory=ObjectiveFactory(make))
         self.update_ = self.update
 
+    def _accepts_init_scores(self) -> bool:
+        return self.update == "gradient"  # an average has no start
+
+    def _name_for_errors(self) -> str:
+        return f"GBRank with update={self.update!r}"
+
     def _factor(self) -> float:
         """The factor from the sum of the trees to the score."""
         return 1.0 / (self.best_iteration_ + 1) if self.update_ == "average" else 1.0

@@ -83,6 +83,7 @@ class LossMinimizer(PathOverC, Ranker):
     """
 
     accepts_shards: ClassVar[bool] = True
+    accepts_init_scores: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
 
     C: float | Sequence[float]
@@ -101,6 +102,12 @@ class LossMinimizer(PathOverC, Ranker):
     def _by_pairs(self) -> bool:
         """Whether a query counts by its number of pairs."""
         return False
+
+    def _weighs_documents(self) -> bool:
+        return self._loss().weighs_documents
+
+    def _name_for_errors(self) -> str:
+        return f"{type(self).__name__} with the loss {self._loss()}"
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,12 @@ class McRank(TreeRanker):
     def _own_lightgbm_names(self) -> dict[str, tuple[str, ...]]:
         return {"max_classes": ("num_class", "num_classes")}
 
+    def _accepts_init_scores(self) -> bool:
+        return self.mode == "regression"  # classes have one score each
+
+    def _name_for_errors(self) -> str:
+        return f"McRank with mode={self.mode!r}"
+
     def _n_models(self, size: DataSize) -> float:
         most = MOST_CLASSES if self.max_classes is None else self.max_classes
         return 1 if self.mode == "regression" else min(size.grades, most)

@@ -73,6 +73,7 @@ class NeuralRanker(Ranker):
 
     space: ClassVar[Space] = NET_SPACE
     resumes: ClassVar[bool] = True
+    accepts_init_scores: ClassVar[bool] = True
 
     loss: Any = parameter(
         "lambda", LossSpec(help="loss to minimise: a name, a loss or a function of scores and grades")
@@ -102,6 +103,12 @@ class NeuralRanker(Ranker):
     def _search_space(self) -> Space:
         unused = () if len(self.hidden) else ("dropout",)  # needs hidden units
         return {name: dimension for name, dimension in self.space.items() if name not in unused}
+
+    def _weighs_documents(self) -> bool:
+        return loss(self.loss).weighs_documents
+
+    def _name_for_errors(self) -> str:
+        return f"{type(self).__name__} with the loss {loss(self.loss)}"
 
     # -- memory --------------------------------------------------------------------------------------------------------
 

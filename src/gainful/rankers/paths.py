@@ -41,7 +41,7 @@ def validation_of(w: Array, monitor: Monitor) -> float | None:
 
     def measure() -> float:
         if monitor.sets is not None:
-            return monitor.evaluate(linear_scores_of(valid, w))
+            return monitor.evaluate(linear_scores_of(valid, w), complete=True)
         return measure_blocks(monitor.metric, valid, linear_scores_of, w)
 
     found: float = measure() if monitor.journal is None else monitor.journal.number(w, measure)

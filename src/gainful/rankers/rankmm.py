@@ -107,6 +107,12 @@ class RankMM(PathOverC, Ranker):
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on the validation data"))
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 
+    def _accepts_init_scores(self) -> bool:
+        return self.solver == "auto"
+
+    def _name_for_errors(self) -> str:
+        return f"RankMM with solver={self.solver!r}"
+
     def _training_bytes(self, size: DataSize) -> float:
         steps = DUAL_ROW_BYTES * size.rows if self.solver == "stochastic" else 0.0
         return super()._training_bytes(size) + steps

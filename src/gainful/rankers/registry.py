@@ -33,6 +33,16 @@ class RankerEntry:
         return not self.needs or find_spec(self.needs) is not None
 
     @property
+    def weighs_documents(self) -> bool:
+        """Whether it takes weights that differ within a query."""
+        return self.create()._weighs_documents()
+
+    @property
+    def accepts_init_scores(self) -> bool:
+        """Whether it can start from given scores."""
+        return self.create()._accepts_init_scores()
+
+    @property
     def cls(self) -> type[Ranker]:
         return getattr(import_module(self.module), self.class_name)  # type: ignore[no-any-return]
 

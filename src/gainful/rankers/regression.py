@@ -26,8 +26,8 @@ LARGEST_GRADE = 300.0  # the squares of larger gains overflow
 class RegressionRanker(LinearScores, Ranker):
     """Linear regression on the relevance, with an l2 penalty.
 
-    Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha Σ_j σ_j² w_j², where t is the grade or its gain 2^g − 1, ω the weight
-    of the row's query, σ_j the standard deviation of feature j (1 with ``scale=None``) and b an intercept, which is not
+    Minimises Σ_i ω_i (t_i − w·x_i − b)² + alpha Σ_j σ_j² w_j², where t is the grade or its gain 2^g − 1 (less the initial
+    score, if any), ω the weight of the row, σ_j the standard deviation of feature j (1 with ``scale=None``) and b an intercept, which is not
     penalised. Scores are expected relevances, which rank well when the features carry a linear signal and the grades
     are not too skewed.
 
@@ -46,6 +46,8 @@ class RegressionRanker(LinearScores, Ranker):
     """
 
     accepts_shards: ClassVar[bool] = True
+    weighs_documents: ClassVar[bool] = True
+    accepts_init_scores: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "alpha": Range(1.0, 1e5, log=True, why="from almost no penalty to one that leaves little but the mean"),
         "target": Values("grade", "gain", why="NDCG counts gains 2^g − 1; grades are less skewed"),

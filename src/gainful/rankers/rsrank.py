@@ -97,6 +97,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     path_ : one row per l1: ``l1``, ``n_features``, ``validation``, ``objective``, ``iterations``, ``seconds``
     """
 
+    weighs_documents: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR and on synthetic data"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -148,6 +148,8 @@ class BoostedSteps:
     A subclass defines ``_loss(data)`` and ``_boost(data, loss, steps, monitor)``, which appends one step per round.
     ``features_``, ``thresholds_`` and ``weights_`` have one entry per round, in order.
     """
+
+    weighs_documents: ClassVar[bool] = True
 
     n_rounds: int
     early_stopping: int | None

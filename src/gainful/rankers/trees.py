@@ -85,6 +85,8 @@ class TreeRanker(Ranker):
     accepts_categories: ClassVar[bool] = True
     accepts_codes: ClassVar[bool] = True
     accepts_shards: ClassVar[bool] = True
+    weighs_documents: ClassVar[bool] = True
+    accepts_init_scores: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
     space: ClassVar[Space] = TREE_SPACE
 
@@ -265,6 +267,13 @@ class TreeRanker(Ranker):
     def _refuse_checkpoint(self) -> None:
         super()._refuse_checkpoint()
         refuse_unresumable(self.engine_params, type(self).__name__)
+
+    def _refuse_columns(self, data: Dataset) -> None:
+        super()._refuse_columns(data)
+        if data.has_init_scores and not data.is_local:
+            raise DataError(
+                f"{type(self).__name__} cannot start from initial scores on a cluster; train it without a cluster"
+            )
 
     def _in_one_block(self, data: Dataset) -> Dataset:
         # LightGBM reads the blocks of this process one after another

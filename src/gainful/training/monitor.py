@@ -131,10 +131,15 @@ class Monitor:
         if self.journal is not None:
             self.journal.save()
 
-    def evaluate(self, scores: Any) -> float:
-        """The validation metric of these scores, one per validation row."""
+    def evaluate(self, scores: Any, *, complete: bool = False) -> float:
+        """The validation metric of the model's scores, one per validation row.
+
+        They are added to the initial scores of the validation data, unless they are ``complete`` with them.
+        """
         if self.valid is None:
             raise ValueError("this fit has no validation data")
+        if self.valid.has_init_scores and not complete:
+            scores = self.valid.init_scores + scores
         if self.sets is None:
             return self.metric(scores, self.valid)
         values = self.metric.per_query(scores, self.valid)

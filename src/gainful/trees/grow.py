@@ -445,6 +445,8 @@ def make_dataset(
         parts = [Blocks(part) for part in parts]
     # the scores of the trees to continue, one model after the other; summed tree by tree, as when they grew
     scores = None if growth.start is None else predict_rows(growth.start, data.X, -1, raw_score=True).ravel(order="F")
+    if data.init_scores is not None:
+        scores = data.init_scores if scores is None else scores + data.init_scores
     return lgb.Dataset(
         parts if len(parts) > 1 else parts[0],
         label=labels,
@@ -460,6 +462,7 @@ def make_dataset(
 
 def _validation_metric(booster: Any, monitor: Monitor, to_scores: Callable[[Array], Array] | None) -> float:
     def measure(predicted: Array, _: Any) -> tuple[str, float, bool]:
-        return "validation", monitor.evaluate(predicted if to_scores is None else to_scores(predicted)), True
+        scores = predicted if to_scores is None else to_scores(predicted)
+        return "validation", monitor.evaluate(scores, complete=True), True
 
     return float(booster.eval_valid(feval=measure)[0][2])
