@@ -30,6 +30,7 @@ class DataFacts:
     longest: int
     missing: bool
     blockwise: bool  # mapped from a file: rows are not to be copied
+    weighted_documents: bool = False
 
     @classmethod
     def of(cls, data: RankingData, blockwise: bool) -> DataFacts:
@@ -40,6 +41,7 @@ class DataFacts:
             data.longest,
             data.has_missing,
             blockwise,
+            data.has_document_weights,
         )
 
 
@@ -101,6 +103,7 @@ def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growt
         if (
             (names is not None and family.name not in names)
             or (facts.missing and not entry.cls.accepts_missing)
+            or (facts.weighted_documents and not entry.create(**family.settings)._weighs_documents())
             or (facts.blockwise and not entry.cls.accepts_shards)
             or (family.name == "lambdamart" and facts.longest > LONG_QUERY)
             or (family.name in TREE_PER_GRADE and facts.n_grades > MANY_GRADES)

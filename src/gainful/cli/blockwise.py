@@ -59,7 +59,7 @@ def _run(data: RankingData, model: Any, tag: str) -> Run:
 
 
 def _values_of_model(data: RankingData, model: Any, metrics: list[Metric]) -> list[Array]:
-    scores = model.predict(data)
+    scores = data.add_init_scores(model.predict(data))
     return [np.asarray(one.per_query(scores, data)) for one in metrics]
 
 

@@ -35,6 +35,16 @@ def train(
         typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the ranker. Repeatable."),
     ] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
+    init_score: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Start training from these scores of DATA, one per line. The model is what training adds to them.",
+        ),
+    ] = None,
+    valid_init_score: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The scores of the validation data to start from.")
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Time for auto to train in.", show_default="600")] = None,
     trials: Annotated[int | None, typer.Option(help="Number of rankers for auto to try, instead of a time.")] = None,
     start: Annotated[
@@ -86,6 +96,9 @@ def train(
     whole = {name: part for name, part in parts.items() if isinstance(part, RankingData)}
     if len(whole) == len(parts):  # shards keep their number of features
         parts |= align_features(whole)
+    for name, file in {"data": init_score, "valid": valid_init_score}.items():
+        if file is not None:
+            parts[name] = _with_init_scores(parts.get(name), file, paths.get(name))
     if checkpoint is not None and checkpoint.exists():
         say(f"resuming from {checkpoint}")
     _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
@@ -120,6 +133,16 @@ def train(
     stdout().print(key_value_table([(name, _text(value)) for name, value in facts.items()]))
     if board is not None:
         stdout().print(_leaderboard_table(board))
+
+
+def _with_init_scores(data: Dataset | None, file: Path, path: Path | None) -> Dataset:
+    from gainful.cli.inputs import read_scores
+    from gainful.errors import ParameterError
+    from gainful.inputs.arguments import add_init_scores
+
+    if data is None:
+        raise ParameterError("--valid-init-score belongs to --valid, which is missing")
+    return add_init_scores(data, read_scores(file, data.n_rows), str(path))
 
 
 def predict(

@@ -47,7 +47,7 @@ def train_and_test(
     if model.interrupted_:
         return None
     began = time.perf_counter()
-    scores = model.predict(test)
+    scores = test.add_init_scores(model.predict(test))
     predicted = time.perf_counter()
     return Run(
         label=label,

@@ -46,8 +46,8 @@ from gainful.data.rows import (
     as_id_array,
     check_doc_ids,
     check_grades,
-    check_names,
     check_init_scores,
+    check_names,
     check_query_weights,
     check_row_weights,
     first_duplicate,
@@ -372,10 +372,21 @@ class RankingData(Dataset):
         """Whether documents of one query have different weights."""
         return self.document_weights is not None
 
+    def first_mixed_query(self) -> Any:
+        """The id of the first query whose documents have different weights, or None."""
+        if self.relative_weights is None:
+            return None
+        row = int(np.argmax(self.relative_weights != 1.0))
+        return self.query_ids[int(np.searchsorted(self.offsets, row, side="right")) - 1]
+
     @property
     def has_init_scores(self) -> bool:
         """Whether training starts from given scores."""
         return self.init_scores is not None
+
+    def add_init_scores(self, scores: Array) -> Array:
+        """What ranks the documents: the scores of a model, one per row, added to the initial scores, if any."""
+        return scores if self.init_scores is None else np.asarray(self.init_scores + scores)
 
     @property
     def is_sparse(self) -> bool:

@@ -374,11 +374,19 @@ def split_weights(weights: Array, offsets: Array) -> tuple[Array, Array | None]:
     return np.where(low == high, low, means), weights
 
 
+def weight_fields(by_row: Array | None, offsets: Array) -> dict[str, Array | None]:
+    """The fields of a RankingData for these weights of its rows, which are checked already."""
+    if by_row is None:
+        return {}
+    means, documents = split_weights(by_row, offsets)
+    return {"query_weights": means, "document_weights": documents}
+
+
 def relative_weights(weights: Array, offsets: Array) -> Array:
     """Weights of rows over the mean of their query; 1 in a query whose rows all have weight 0."""
     means, _ = split_weights(weights, offsets)
     repeated = np.repeat(means, np.diff(offsets))
-    return np.divide(weights, repeated, out=np.ones(len(weights)), where=repeated > 0.0)
+    return np.asarray(np.divide(weights, repeated, out=np.ones(len(weights)), where=repeated > 0.0))
 
 
 def check_doc_ids(doc_ids: Any, n_rows: int) -> Array | None:

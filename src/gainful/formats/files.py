@@ -247,6 +247,15 @@ def _check_target(target: Path, path: PathLike) -> int | None:
     return stat.S_IMODE(info.st_mode)
 
 
+def refuse_init_scores(data: RankingData, path: PathLike) -> None:
+    """Raise for initial scores, which only the binary format holds."""
+    if data.has_init_scores:
+        raise FormatError(
+            "this format cannot hold initial scores; write .gnf, or write them to a file of their own, one per line",
+            path=path,
+        )
+
+
 class FileWriter(ABC):
     """One file of any format: ``with open_writer(path, data) as writer: writer.append(data)``.
 

@@ -4,7 +4,9 @@
 ``FILE.query``        the number of rows of each query, one per line, in the order of the rows (LightGBM)
 ``FILE.group``        the same (XGBoost)
 ``FILE.weight``       one weight per line: of each row (LightGBM) or of each query (XGBoost)
-``FILE.position``     positions, and ``FILE.init`` and ``FILE.base_margin``, initial scores: ignored with a warning
+``FILE.init``         the score of each row that training starts from, one per line (LightGBM)
+``FILE.base_margin``  the same (XGBoost)
+``FILE.position``     positions: ignored with a warning
 ====================  ==================================================================================================
 
 Beside ``train.txt.gz``, both ``train.txt.gz.query`` and ``train.txt.query`` count.
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, check_query_weights, weights_of_queries
+from gainful.data.rows import Array, check_query_weights, split_weights
 from gainful.errors import DataError, DataWarning, FormatError, ParameterError, option, plural, shorten
 from gainful.formats.files import UTF8_MARK, PathLike, check_readable, compression_of
 from gainful.formats.ids import check_ids
@@ -28,21 +30,25 @@ from gainful.formats.limits import MemoryLimit
 
 SIZES = (".query", ".group")
 WEIGHTS = (".weight",)
-IGNORED = {".position": "positions", ".init": "initial scores", ".base_margin": "initial scores"}
+INIT_SCORES = (".init", ".base_margin")
+IGNORED = {".position": "positions"}
 SIZE = rb"0*+[1-9]\d{0,14}"
 WEIGHT = rb"\+?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?"
+SCORE = rb"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?"
 LINE_BYTES = 100  # of a number as a Python object and in an array
 
 
 @dataclass(frozen=True)
 class Sidecars:
-    """What stands beside a data file: sizes of the queries, weights; or one query id for all rows."""
+    """What stands beside a data file: sizes of the queries, weights, initial scores; or one query id for all rows."""
 
     path: PathLike
     sizes: Array | None = None
     sizes_path: Path | None = None
     weights: Array | None = None
     weights_path: Path | None = None
+    init: Array | None = None
+    init_path: Path | None = None
     query_id: str | None = None
 
     @property
@@ -58,7 +64,8 @@ class Sidecars:
         return np.searchsorted(np.cumsum(self.sizes), np.arange(first, first + n), side="right").astype(np.int64)
 
     def check_rows(self, n_rows: int) -> None:
-        """Refuse sizes that do not add up to the rows of the file."""
+        """Refuse sizes that do not add up to the rows of the file, and initial scores that are too few or too many."""
+        self.init_by_row(n_rows)
         if self.sizes is not None and self.sizes.sum() != n_rows:
             raise FormatError(
                 f"the sizes add up to {plural(int(self.sizes.sum()), 'row')}, but {self.path} has {n_rows:,}",
@@ -75,24 +82,43 @@ class Sidecars:
                 path=self.sizes_path,
             )
 
-    def query_weights(self, offsets: Array, query_ids: Array, order: Array | None = None) -> Array | None:
-        """The weights of the queries; ``order[i]`` is the line in the file of row i, if rows moved."""
+    def weights_by_row(self, offsets: Array, order: Array | None = None) -> Array | None:
+        """The weight of each row; ``order[i]`` is the line in the file of row i, if rows moved."""
         if self.weights is None:
             return None
-        n_queries, n_rows = len(query_ids), int(offsets[-1])
+        n_queries, n_rows = len(offsets) - 1, int(offsets[-1])
         if len(self.weights) not in (n_queries, n_rows):
             raise FormatError(
                 f"there are {plural(len(self.weights), 'weight')} for {plural(n_rows, 'row')} of "
                 f"{plural(n_queries, 'query', 'queries')}; one weight per row or per query is needed",
                 path=self.weights_path,
             )
-        try:
-            if len(self.weights) == n_queries:
-                return check_query_weights(self.weights, n_queries)
+        if len(self.weights) == n_queries:
+            weights = np.repeat(self.weights, np.diff(offsets))
+        else:
             weights = self.weights if order is None else self.weights[order]
-            return check_query_weights(weights_of_queries(weights, offsets, query_ids), n_queries)
+        try:
+            check_query_weights(split_weights(weights, offsets)[0], n_queries)
         except DataError as error:
-            raise FormatError(str(error).replace("sample_weight", "the weight"), path=self.weights_path) from None
+            raise FormatError(str(error), path=self.weights_path) from None
+        return weights
+
+    def init_by_row(self, n_rows: int, order: Array | None = None) -> Array | None:
+        """The initial score of each row; ``order`` as above."""
+        if self.init is None:
+            return None
+        if len(self.init) != n_rows:
+            raise FormatError(
+                f"there are {plural(len(self.init), 'score')}, but {self.path} has {plural(n_rows, 'row')}",
+                path=self.init_path,
+            )
+        return self.init if order is None else self.init[order]
+
+    def init_of_part(self, first: int, n: int) -> Array | None:
+        """The initial scores of ``n`` rows from row ``first``, for a file that is read in parts."""
+        if self.init is not None and len(self.init) < first + n:
+            raise FormatError(f"there are {plural(len(self.init), 'score')}, fewer than rows", path=self.init_path)
+        return None if self.init is None else self.init[first : first + n]
 
     def row_weights(self, first: int, n: int) -> Any:
         """The weights of ``n`` rows from row ``first``, for a file that is read in parts."""
@@ -118,7 +144,7 @@ def find_sidecars(path: PathLike, wanted: bool = True, query_id: Any = None) -> 
         raise ParameterError.of("read", "sidecars", "True or False", wanted)
     if not wanted:
         return Sidecars(path, query_id=query_id)
-    sizes_path, weights_path = _beside(path, SIZES), _beside(path, WEIGHTS)
+    sizes_path, weights_path, init_path = (_beside(path, suffixes) for suffixes in (SIZES, WEIGHTS, INIT_SCORES))
     if query_id is not None and sizes_path is not None:
         raise FormatError(
             f"gives the sizes of queries, but query_id says that all rows are query {query_id!r}; leave out query_id",
@@ -134,6 +160,8 @@ def find_sidecars(path: PathLike, wanted: bool = True, query_id: Any = None) -> 
         sizes_path=sizes_path,
         weights=None if weights_path is None else _numbers(weights_path, WEIGHT, "a weight"),
         weights_path=weights_path,
+        init=None if init_path is None else _numbers(init_path, SCORE, "a score"),
+        init_path=init_path,
         query_id=query_id,
     )
 

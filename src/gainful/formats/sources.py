@@ -18,7 +18,7 @@ import numpy as np
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
-from gainful.errors import DataError, FormatError, brief
+from gainful.errors import DataError, FormatError
 from gainful.formats.binary.writer import Queries
 from gainful.formats.ids import integers_if_canonical, string_array
 
@@ -95,9 +95,16 @@ class Source(ABC):
 
     def _note(self, seen: _SeenQueries, data: RankingData) -> tuple[Array, tuple[Any, int, int] | None]:
         try:
-            return seen.add(data)
+            noted = seen.add(data)
+            if seen.mixed is not None:
+                self.refuse_mixed_weights(*seen.mixed)
+            return noted
         except DataError as error:
             raise self.explain(error) from None
+
+    def refuse_mixed_weights(self, query: Any) -> None:
+        """Raise if the weights of ``query``, which differ, may not be meant as weights."""
+        return
 
     def explain(self, error: DataError) -> Exception:
         """Turn an error about rows into one about the file or files."""
@@ -154,6 +161,7 @@ class _SeenQueries:
         self.n_rows = 0
         self.sizes, self.ends, self.weights = array("q"), array("q"), array("d")
         self.weighted = False
+        self.mixed: tuple[Any] | None = None  # the first query whose rows have different weights
         self.last = -1
         self.next_row = None if known is None else known.offsets[:-1].copy()
 
@@ -167,6 +175,8 @@ class _SeenQueries:
         codes = []
         weights = [1.0] * data.n_queries if data.query_weights is None else data.query_weights.tolist()
         self.weighted |= data.query_weights is not None
+        if data.has_document_weights and self.mixed is None:
+            self.mixed = (data.first_mixed_query(),)
         for query, size, weight in zip(data.query_ids.tolist(), data.counts.tolist(), weights, strict=True):
             code = self.codes.setdefault(query, len(self.codes))
             if code == len(self.sizes):
@@ -175,11 +185,8 @@ class _SeenQueries:
                 self.weights.append(weight)
             elif code != self.last and broken is None:
                 broken = (query, self.ends[code], self.n_rows)
-            if self.weights[code] != weight:
-                raise DataError(
-                    f"sample_weight differs between rows of query {brief(query)}; gainful weights whole queries, so "
-                    "give every row of a query the same weight"
-                )
+            if self.weights[code] != weight and self.mixed is None:
+                self.mixed = (query,)
             self.n_rows += size
             self.sizes[code] += size
             self.ends[code] = self.n_rows
@@ -201,7 +208,8 @@ class _SeenQueries:
         column = string_array(ids) if isinstance(ids[0], str) else np.array(ids)
         offsets = np.concatenate([[0], np.cumsum(np.frombuffer(self.sizes, dtype=np.int64))]).astype(np.int64)
         weights = np.array(self.weights) if self.weighted else None
-        return Queries(offsets, integers_if_canonical(column) if text_integers else column, weights)
+        ids_or_numbers = integers_if_canonical(column) if text_integers else column
+        return Queries(offsets, ids_or_numbers, weights, self.mixed is not None)
 
 
 def rows_in_piece(n_features: int, itemsize: int = 8) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import check_init_scores
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
 from gainful.inputs.shards import open_shards
@@ -34,7 +34,7 @@ def as_dataset(
         if any(column is not None for column in (y, qid, sample_weight, group)):
             kind = type(X).__name__
             raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
-        return X if init_score is None else _add_init_scores(X, init_score, what)
+        return X if init_score is None else add_init_scores(X, init_score, what)
     if is_dask(X):
         if group is not None:
             raise ParameterError(f"{what} is a Dask {type(X).__name__}, whose rows have no order; give qid, not group")
@@ -48,16 +48,18 @@ def as_dataset(
     return RankingData.from_rows(X, y, qid, group=group, sample_weight=sample_weight, init_score=init_score)
 
 
-def _add_init_scores(data: Dataset, init_score: Any, what: str) -> RankingData:
+def add_init_scores(data: Dataset, init_score: Any, what: str) -> RankingData:
     """The data with initial scores, one per row in input order."""
     whole = data.whole
     if whole is None:
         raise ParameterError(
-            f"{what} has {data.n_blocks} blocks, which init_score cannot address; put the scores into a file beside "
-            "each file of the data, named like it with .init at the end"
+            f"{what} is in {data.n_blocks} parts, which {wording('init_score', 'a file of initial scores')} cannot "
+            "address; convert it to one file"
         )
     if whole.has_init_scores:
-        raise ParameterError(f"{what} brings its own initial scores; leave out init_score")
+        raise ParameterError(
+            f"{what} brings its own initial scores; leave out {wording('init_score', 'the file of initial scores')}"
+        )
     scores = check_init_scores(init_score, whole.n_rows)
     assert scores is not None
     return whole.replace(init_scores=scores if whole.input_order is None else scores[whole.input_order])
@@ -70,7 +72,7 @@ def with_init_scores(eval_set: Any, init_score: Any, by_group: bool, names: Sequ
     if eval_set is None:
         raise ParameterError("eval_init_score belongs to eval_set, which is missing")
     if not isinstance(eval_set, Mapping):
-        return _add_init_scores(as_validation_data(eval_set, by_group, names), init_score, "eval_set")
+        return add_init_scores(as_validation_data(eval_set, by_group, names), init_score, "eval_set")
     if not isinstance(init_score, Mapping) or set(init_score) != set(eval_set):
         raise ParameterError.of(
             "fit", "eval_init_score", "a mapping with the names of eval_set", type(init_score).__name__

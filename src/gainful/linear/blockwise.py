@@ -101,5 +101,4 @@ def _bind_linear(data: RankingData, loss: Loss, total: float, by_pairs: bool) ->
 
 def linear_scores_of(data: RankingData, w: Array) -> Array:
     """X·w of a block, added to its initial scores if it has any."""
-    scores = linear_scores(data.X, w)
-    return scores if data.init_scores is None else data.init_scores + scores
+    return data.add_init_scores(linear_scores(data.X, w))

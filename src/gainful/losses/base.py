@@ -48,8 +48,8 @@ class LossEntry:
     ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
     ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
 
-    ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query, or
-    None. A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
+    ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query.
+    A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
     """
 
     name: str
@@ -168,7 +168,7 @@ class Loss:
         return self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
 
     def bind_to(self, data: RankingData) -> Fill:
-        """This loss on ``data``, with the weights of its documents, as a function of what is added to its init_scores."""
+        """This loss on ``data``, with the weights of its documents; scores are added to ``data.init_scores``."""
         fill = self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
         return fill if data.init_scores is None else ShiftedFill(fill, data.init_scores, data.offsets)
 

@@ -17,9 +17,7 @@ from gainful.parameters.constraints import Real
 CROWDED = 1000.0  # pairs per document above which sorting beats the vectorised loop over all pairs
 
 
-def _bind_hinges(
-    name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> Fill:
+def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> Fill:
     def sweep(
         q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, values: Array, g: Array
     ) -> None:

@@ -6,7 +6,7 @@ Documents of a query are sorted by decreasing grade, so each beats a contiguous 
 begins at ``starts[b]``, beat all from ``starts[b + 1]`` to the end of the query. A call processes the queries ``first``
 to ``last − 1``; entry 0 of ``t``, the scores, and of ``g`` and ``h``, gradient and curvature, is the first document of
 query ``first``. ``g`` and ``h`` start at 0. ``share[q]`` is the weight of each pair of query q; hinges skip a query
-where it is 0. ``own`` are the weights of the documents by position, or None: a pair then counts by the product of its two.
+where it is 0. ``own`` are the weights of the documents by position, or None; a pair counts by the product of its two.
 
 Inner loops use unsigned indices. A signed index might be negative, that is, count from the end, and the
 compiler would then not vectorise the loop.
@@ -186,7 +186,7 @@ def sweep(t, own, falling, level, count, total, square, seen, number, short):
     ``falling``: documents by decreasing score. The four arrays of the tree start at 0. As the sweep goes down,
     documents enter the margin and never leave it. A node holds number, sum and sum of squares relative to the score
     ``seen``, and is updated to the current score when it is visited. So only numbers ≥ 0 are ever added, and no digits
-    are lost however far apart the scores are. With ``own``, the weights of the documents, a pair counts by their product.
+    are lost however far apart the scores are. A pair counts by the product of the weights ``own`` unless they are None.
     """
     n, squares, come, levels = len(t), 0.0, 0, len(count) - 1
     for place in range(n):

@@ -36,9 +36,7 @@ def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Ar
     return FrozenFill(pairs.rows, pairs.rank, run)
 
 
-def _bind_newton_huber(
-    params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
-) -> NewtonFill:
+def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill:
     from gainful.losses.weighted_kernels import huber_newton
 
     pairs = SwappedPairs(params, y, offsets, weights)

@@ -485,17 +485,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _refuse_columns(self, data: Dataset) -> None:
         """Raise for weights of documents and initial scores that this ranker cannot use."""
         if data.has_document_weights and not self._weighs_documents():
-            query = next(query for query in data.map(_first_of_mixed_weights) if query is not None)
+            query = next(query for query in data.map(_first_mixed_query) if query is not None)
             raise DataError(
                 f"{self._name_for_errors()} weighs whole queries, but {wording('sample_weight', 'the weight')} differs "
                 f"between rows of query {brief(query)}; give every row of a query the same weight, or use a ranker "
                 "that weighs documents, such as lambdamart"
             )
         if data.has_init_scores and not self._accepts_init_scores():
+            python, command_line = "init_score (read files with sidecars=False)", "--init-score (--read sidecars=false)"
             raise DataError(
                 f"{self._name_for_errors()} cannot start from initial scores; leave out "
-                f"{wording('init_score', '--init-score and files that end in .init')}, or use lambdamart, linear or "
-                "another ranker that can"
+                f"{wording(python, command_line)}, or use lambdamart, linear or another ranker that can"
             )
 
     def _name_for_errors(self) -> str:
@@ -556,17 +556,12 @@ def _scores_of(data: RankingData, model: Ranker) -> Array:
 
 
 def _ranking_scores_of(data: RankingData, model: Ranker) -> Array:
-    """The scores that rank one block: of the model, added to the initial ones if there are any."""
-    scores = _scores_of(data, model)
-    return scores if data.init_scores is None else data.init_scores + scores
+    """The scores that rank the documents of one block."""
+    return data.add_init_scores(_scores_of(data, model))
 
 
-def _first_of_mixed_weights(data: RankingData) -> Any:
-    """The first query whose documents have different weights, or None."""
-    if data.relative_weights is None:
-        return None
-    row = int(np.argmax(data.relative_weights != 1.0))
-    return data.query_ids[int(np.searchsorted(data.offsets, row, side="right")) - 1]
+def _first_mixed_query(data: RankingData) -> Any:
+    return data.first_mixed_query()
 
 
 def _ranks_of(data: RankingData, model: Ranker) -> Array:

@@ -138,8 +138,8 @@ class Monitor:
         """
         if self.valid is None:
             raise ValueError("this fit has no validation data")
-        if self.valid.has_init_scores and not complete:
-            scores = self.valid.init_scores + scores
+        if not complete:
+            scores = self.valid.add_init_scores(scores)
         if self.sets is None:
             return self.metric(scores, self.valid)
         values = self.metric.per_query(scores, self.valid)

@@ -253,7 +253,7 @@ class Trials:
                 if watch.verdict == "stopped":
                     self._end()
                 break
-            fits.add(model, self.measure(model.predict(valid), valid))
+            fits.add(model, self.measure(valid.add_init_scores(model.predict(valid)), valid))
 
     def _keep(self, row: Trial) -> None:
         if row["state"] == "stopped":

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, first_duplicate, is_unicode, refuse_infinite, row_chunks
+from gainful.data.rows import Array, first_duplicate, is_unicode, refuse_infinite, row_chunks, weight_fields
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.binary.writer import ALIGNMENT, CHECKED_BYTES, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
@@ -57,6 +57,8 @@ class _Shape:
             "doc_id_ends": ("<i8", n + 1),
             "doc_id_text": ("|u1", size),
             "query_weights": ("<f8", q),
+            "document_weights": ("<f8", n),
+            "init_scores": ("<f8", n),
             "checksums": ("<u4", size),
         }
         value = "<f4" if self.dtype == "float32" else "<f8"
@@ -169,14 +171,18 @@ class BinaryFile:
         query_ids = self._ids("query_id", slice(first, last))
         if query_ids is None:
             raise self._damage_error("the query ids are missing")
+        offsets = self.offsets[first : last + 1] - self.offsets[first]
+        weights = {"query_weights": None if self.query_weights is None else self.query_weights[first:last]}
+        by_row = self._row_column("document_weights", rows)
         return RankingData._build_unchecked(
             X=self._matrix(rows),
             y=self._grades(rows),
-            offsets=self.offsets[first : last + 1] - self.offsets[first],
+            offsets=offsets,
             query_ids=query_ids,
             doc_ids=self._ids("doc_id", rows),
             feature_names=self.feature_names,
-            query_weights=None if self.query_weights is None else self.query_weights[first:last],
+            init_scores=self._row_column("init_scores", rows),
+            **(weights if by_row is None else weight_fields(by_row, offsets)),
         )
 
     def check_memory(self, limit: MemoryLimit) -> None:
@@ -362,6 +368,15 @@ class BinaryFile:
         if not is_list or len(names) != self.shape.n_features or len(set(names)) != len(names):
             raise self._damage_error("the feature names are wrong")
         return tuple(names)
+
+    def _row_column(self, name: str, rows: slice) -> Array | None:
+        """The weights or initial scores of these rows."""
+        if name not in self.places:
+            return None
+        values = self._small(name, rows.start, rows.stop)
+        if not np.isfinite(values).all() or (name == "document_weights" and (values < 0).any()):
+            raise self._damage_error(f"the {name.replace('_', ' ')} have a number that is out of range")
+        return values
 
     def _weights(self) -> Array | None:
         if "query_weights" not in self.places:

@@ -36,7 +36,7 @@ LARGEST_NARROW = 2**31 - 1
 LARGEST_COUNT = 2**62
 ALL_ARRAYS = (
     "X", "y", "offsets", "query_ids", "query_id_ends", "query_id_text", "doc_ids", "doc_id_ends", "doc_id_text",
-    "query_weights", "data", "indices", "indices32", "indptr", "checksums",
+    "query_weights", "document_weights", "init_scores", "data", "indices", "indices32", "indptr", "checksums",
 )  # fmt: skip
 
 
@@ -59,6 +59,7 @@ class Queries(NamedTuple):
     offsets: Array
     ids: Array
     weights: Array | None
+    mixed: bool = False  # whether rows of one query have different weights
 
 
 class Writer(FileWriter):
@@ -115,6 +116,9 @@ class Writer(FileWriter):
         self._query_ids, self._doc_ids = self._ids("query_id"), self._ids("doc_id")
         self._weights: list[Array | None] = []  # of each piece
         self._new_queries: list[int] = []  # of each piece
+        self._row_weights, self._init = _RowColumn(self._spool("<f8"), 1.0), _RowColumn(self._spool("<f8"), 0.0)
+        self._mixed = self.queries is not None and self.queries.mixed
+        self._last_weight = 1.0  # of the last query
         self._at, self._columns, self._data = self._spool("<i8", 2), self._spool("<i4" if narrow else "<i8"), None
         if self.sparse:
             self._data = self._spool(self.dtype.str)
@@ -152,6 +156,9 @@ class Writer(FileWriter):
         sizes = data.counts
         if continues:
             self._lengthen_last(data.query_ids[:1].tolist()[0], int(sizes[0]))
+        weights = np.ones(len(sizes)) if data.query_weights is None else data.query_weights
+        self._mixed |= data.has_document_weights or (continues and bool(weights[0] != self._last_weight))
+        self._last_weight = float(weights[-1])
         new = slice(int(continues), None)
         self._sizes.append(sizes[new])
         self._query_ids.add(data.query_ids[new], len(sizes[new]))
@@ -188,6 +195,8 @@ class Writer(FileWriter):
                 _write_array(self._file, X[start:stop].reshape(-1), self.dtype)
         self._y.add(data.y, where)
         self._doc_ids.add(data.doc_ids, data.n_rows, where)
+        self._row_weights.add(data.row_weights, data.n_rows, self.n_rows, where)
+        self._init.add(data.init_scores, data.n_rows, self.n_rows, where)
         self.n_rows += data.n_rows
 
     def _add_sparse(self, X: Any, where: Places | None) -> None:
@@ -251,7 +260,7 @@ class Writer(FileWriter):
 
     def _put_queries(self) -> None:
         if self.queries is not None:
-            offsets, ids, weights = self.queries
+            offsets, ids, weights, _ = self.queries
             self.n_queries = len(offsets) - 1
             self._put("offsets", len(offsets), 8, [offsets])
             self._query_ids.add(ids, len(ids))
@@ -263,7 +272,11 @@ class Writer(FileWriter):
         if not self.distinct:
             self._refuse_repeated()
         self._put_ids(self._query_ids, self.n_queries)
-        if weights is not None:
+        if self._init.used:
+            self._put("init_scores", self.n_rows, 8, self._init.spool.chunks(self.n_rows))
+        if self._mixed:  # those of the queries are their means
+            self._put("document_weights", self.n_rows, 8, self._row_weights.spool.chunks(self.n_rows))
+        elif weights is not None:
             weights = check_query_weights(weights, self.n_queries, all_zero=True)
             self._put("query_weights", self.n_queries, 8, [np.asarray(weights, dtype="<f8")])
 
@@ -423,6 +436,23 @@ class MemorySpool(Spool):
         for rows in self.rows:
             for start in range(0, len(rows), CHUNK_VALUES):
                 yield np.asarray(rows[start : start + CHUNK_VALUES], dtype=self.dtype)
+
+
+class _RowColumn:
+    """One number per row that pieces may lack, ``fill`` if others have it."""
+
+    def __init__(self, spool: Spool, fill: float):
+        self.spool, self.fill, self.used = spool, fill, False
+
+    def add(self, values: Array | None, n: int, before: int, where: Places | None) -> None:
+        """Add ``n`` numbers; None if these rows have none. ``before``: rows so far."""
+        if values is None and not self.used and where is None:
+            return
+        if values is not None and not self.used:
+            self.used = True
+            for start in range(0, before if where is None else 0, CHUNK_ROWS):
+                self.spool.append(np.full(min(CHUNK_ROWS, before - start), self.fill))
+        self.spool.add(np.full(n, self.fill) if values is None else values, where)
 
 
 class _Ids:

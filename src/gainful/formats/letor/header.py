@@ -29,6 +29,7 @@ class Header:
 
     feature_names: tuple[str, ...] | None = None
     query_weights: npt.NDArray[np.float64] | None = None
+    document_weights: npt.NDArray[np.float64] | None = None
     n_features: int | None = None
     dtype: str | None = None
     sparse: bool | None = None
@@ -50,6 +51,16 @@ class Header:
                 path=path,
             )
         return self.query_weights
+
+    def row_weights(self, path: PathLike, n_rows: int) -> npt.NDArray[np.float64] | None:
+        """The weight of each row, in the order of the lines."""
+        if self.document_weights is not None and len(self.document_weights) != n_rows:
+            raise FormatError(
+                f"{len(self.document_weights)} weights of documents are given for {n_rows} rows; the file was edited "
+                "after it was written: remove the line '# gainful document_weights'",
+                path=path,
+            )
+        return self.document_weights
 
 
 def end_of_header(buf: Bytes, start: int, stop: int) -> int:
@@ -98,7 +109,7 @@ def _check_value(key: str, value: Any) -> Any:
         if not all(map(is_unicode, value)):
             raise ValueError("a name is not valid Unicode text")
         return tuple(value)
-    if key == "query_weights":
+    if key in ("query_weights", "document_weights"):
         if not (isinstance(value, list) and all(type(weight) in (int, float) for weight in value)):
             raise ValueError("expected a list of numbers")
         weights = np.array(value, dtype=np.float64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, group_rows
+from gainful.data.rows import Array, group_rows, weight_fields
 from gainful.errors import FormatError, ParameterError, option, plural
 from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
@@ -450,7 +450,6 @@ class Reading:
             if not self.options.merge:
                 self._refuse_split_query(starts, ids)
             order, offsets, ids = group_rows(np.repeat(ids, np.diff(offsets)), self.n_rows)
-        weights = self.beside.query_weights(offsets, ids, order)
         X, y, documents = self._matrix(), self.y, self._documents()
         del self.values, self.columns, self.row_sizes
         if order is not None:
@@ -463,9 +462,20 @@ class Reading:
             query_ids=integers_if_canonical(ids) if self.ids_are_text else ids,
             doc_ids=documents,
             feature_names=self.header.feature_names,
-            query_weights=self.header.weights(self.path, len(ids)) if weights is None else weights,
             input_order=order,
+            init_scores=self.beside.init_by_row(self.n_rows, order),
+            **self._weights(offsets, order),
         )
+
+    def _weights(self, offsets: Array, order: Array | None) -> dict[str, Array | None]:
+        """The weights beside the file, or those in its header."""
+        by_row = self.beside.weights_by_row(offsets, order)
+        if by_row is None:
+            by_row = self.header.row_weights(self.path, self.n_rows)
+            by_row = by_row if by_row is None or order is None else by_row[order]
+        if by_row is None:
+            return {"query_weights": self.header.weights(self.path, len(offsets) - 1)}
+        return weight_fields(by_row, offsets)
 
     @property
     def ids_are_text(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, weights_of_queries
+from gainful.data.rows import Array, weight_fields
 from gainful.errors import FormatError, option
 from gainful.formats.files import Chunk, PathLike, compression_of, text_chunks
 from gainful.formats.letor.header import Header
@@ -180,6 +180,7 @@ class _Streaming(Reading):
             chunk.release()
         if not self.source.is_wrong:
             self.weights.check(self.path)
+            self.header.row_weights(self.path, self.total_rows)
             self.beside.check_rows(self.total_rows)
 
     def _small_enough(self, chunk: Chunk) -> Iterator[Chunk]:
@@ -218,7 +219,6 @@ class _Streaming(Reading):
         first = self.total_rows - self.n_rows
         starts, ids = self._runs(first)
         offsets = np.append(starts, self.n_rows).astype(np.int64)
-        weights = self.beside.row_weights(first, self.n_rows)
         X = self._matrix()
         if self.is_sparse and X.shape[1] < self.n_features:
             X.resize((self.n_rows, self.n_features))
@@ -230,8 +230,16 @@ class _Streaming(Reading):
             query_ids=ids,
             doc_ids=documents,
             feature_names=self.header.feature_names,
-            query_weights=self.weights.of(ids) if weights is None else weights_of_queries(weights, offsets, ids, first),
+            init_scores=self.beside.init_of_part(first, self.n_rows),
+            **self._weights_of_chunk(first, offsets, ids),
         )
+
+    def _weights_of_chunk(self, first: int, offsets: Array, ids: Array) -> dict[str, Array | None]:
+        by_row = self.beside.row_weights(first, self.n_rows)
+        if by_row is None and self.header.document_weights is not None:
+            self.header.row_weights(self.path, max(first + self.n_rows, len(self.header.document_weights)))
+            by_row = self.header.document_weights[first : first + self.n_rows]
+        return {"query_weights": self.weights.of(ids)} if by_row is None else weight_fields(by_row, offsets)
 
 
 class _FileWeights:

@@ -13,7 +13,7 @@ import numpy as np
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats.files import FileWriter, PathLike, open_compressed
+from gainful.formats.files import FileWriter, PathLike, open_compressed, refuse_init_scores
 from gainful.formats.ids import encode, plain_ids
 
 TEXT_VALUES = 1 << 18  # values formatted at once
@@ -41,6 +41,7 @@ class Writer(FileWriter):
 
     def __init__(self, path: PathLike, whole: RankingData, zeros: bool):
         super().__init__(path)
+        refuse_init_scores(whole, path)
         self.header, self.zeros = _header(whole, path), zeros
         self.marks_width = not whole.is_sparse and whole.n_features > 0 and not whole.X[:, -1].any()
 
@@ -79,7 +80,10 @@ def _header(data: RankingData, path: PathLike) -> bytes:
         entries["doc_ids"] = "int"
     elif documents is not None and not (documents != "").any():
         entries["doc_ids"] = "str"
-    if data.query_weights is not None:
+    if data.has_document_weights:
+        assert data.row_weights is not None
+        entries["document_weights"] = data.row_weights.tolist()
+    elif data.query_weights is not None:
         entries["query_weights"] = data.query_weights.tolist()
     lines = (f"# gainful {key} = {json.dumps(value)}\n" for key, value in entries.items())
     return "".join(lines).encode("ascii")

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gainful.data.identifiers import why_identifier
 from gainful.data.rows import Array
-from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, option, wording
+from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, brief, option, wording
 from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
@@ -172,6 +172,7 @@ class Plan:
     texts: frozenset[str] = frozenset()  # the features that hold text
     left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
     digits: tuple[str, ...] = ()  # the features of text that hold numbers
+    guessed_weight: bool = False  # whether the column of the weights was recognised by its name alone
 
     def all_columns(self) -> list[str]:
         """All columns that are read."""
@@ -202,7 +203,9 @@ def make_plan(
     unnamed = numbered or not wanted.header
     is_sparse = notes.get("sparse") is True
     digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
-    return Plan(roles, features, None if unnamed else features, is_sparse, notes.get("dtype"), texts, left_out, digits)
+    guessed = roles["weight"] is not None and wanted.weight is None and "roles" not in notes
+    named = None if unnamed else features
+    return Plan(roles, features, named, is_sparse, notes.get("dtype"), texts, left_out, digits, guessed)
 
 
 def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
@@ -269,14 +272,14 @@ def warn_of_columns(plan: Plan) -> None:
         )
 
 
-def with_weight_hint(error: DataError, roles: dict[str, Any], wanted: Columns) -> DataError:
-    """The error, with advice if a feature was mistaken for weights."""
-    if "sample_weight differs" in str(error) and wanted.weight is None:
-        return DataError(
-            f"column {roles['weight']!r} was taken for query weights: {error}; pass {option('weight', False)} if it is "
-            "a feature"
+def refuse_guessed_weights(plan: Plan, query: Any) -> None:
+    """Raise if the weights of one query differ and nobody said that the column holds weights."""
+    if plan.guessed_weight:
+        name = plan.roles["weight"]
+        raise DataError(
+            f"column {name!r} differs between rows of query {brief(query)}: it may hold weights of documents, or be a "
+            f"feature; pass {option('weight', name)} or {option('weight', False)}"
         )
-    return error
 
 
 def _notes(schema: pa.Schema) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, group_rows, query_of_rows
+from gainful.data.rows import Array, group_rows, query_of_rows, weight_fields
 from gainful.errors import DataError, FormatError, UnknownNameError, brief, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import check_ids, integers_if_canonical
@@ -33,9 +33,9 @@ from gainful.formats.table.columns import (
     check_types,
     columns_of_plan,
     make_plan,
+    refuse_guessed_weights,
     text_columns,
     warn_of_columns,
-    with_weight_hint,
 )
 from gainful.formats.table.csv_text import (
     NOT_A_NUMBER,
@@ -380,32 +380,30 @@ def to_data(
     weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
     if ids_are_text and doc_ids is not None:
         doc_ids = integers_if_canonical(doc_ids)
-    try:
-        weighted = weight is None or weight.any()
-        data = RankingData.from_rows(
-            X,
-            numbers_of(table, roles["grade"], "grade"),
-            qid,
-            doc_ids=doc_ids,
-            feature_names=plan.feature_names,
-            sample_weight=weight if weighted else None,
-        )
-        if categories is not None:
-            data = data.replace(categories=categories)
-        if not weighted:
-            data = data.replace(query_weights=np.zeros(data.n_queries))  # a shard may have this
-        return data if beside is None else _with_sidecars(data, beside, roles)
-    except FormatError:
-        raise
-    except DataError as error:
-        raise with_weight_hint(error, roles, wanted) from None
+    weighted = weight is None or weight.any()
+    data = RankingData.from_rows(
+        X,
+        numbers_of(table, roles["grade"], "grade"),
+        qid,
+        doc_ids=doc_ids,
+        feature_names=plan.feature_names,
+        sample_weight=weight if weighted else None,
+    )
+    if categories is not None:
+        data = data.replace(categories=categories)
+    if not weighted:
+        data = data.replace(query_weights=np.zeros(data.n_queries))  # a shard may have this
+    if data.has_document_weights:
+        refuse_guessed_weights(plan, data.first_mixed_query())
+    return data if beside is None else _with_sidecars(data, beside, roles)
 
 
 def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -> RankingData:
     """The data with the weights beside its file; sizes that contradict its query column are refused."""
     if roles["qid"] is not None:
         beside.check_queries(data.offsets)
-    weights = beside.query_weights(data.offsets, data.query_ids, data.input_order)
+    data = data.replace(init_scores=beside.init_by_row(data.n_rows, data.input_order))
+    weights = beside.weights_by_row(data.offsets, data.input_order)
     if weights is None:
         return data
     if roles["weight"] is not None:
@@ -414,7 +412,7 @@ def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -
             f"or {option('sidecars', False)}",
             path=beside.weights_path,
         )
-    return data.replace(query_weights=weights)
+    return data.replace(**weight_fields(weights, data.offsets))
 
 
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Categories | None]:

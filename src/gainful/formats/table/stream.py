@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, as_id_array, check_grades, refuse_infinite, weights_of_queries
+from gainful.data.rows import as_id_array, check_grades, check_row_weights, refuse_infinite, weight_fields
 from gainful.errors import DataError, FormatError, option
 from gainful.formats.files import forget_pages
 from gainful.formats.limits import MemoryLimit
@@ -29,8 +29,8 @@ from gainful.formats.table.columns import (
     check_columns,
     check_types,
     make_plan,
+    refuse_guessed_weights,
     warn_of_columns,
-    with_weight_hint,
 )
 from gainful.formats.table.csv_text import (
     NOT_A_NUMBER,
@@ -165,14 +165,14 @@ class TableSource(Source):
         if values:
             X, _ = matrix_of(table, plan, self._layout.dtype)
             refuse_infinite(X, row)
-        documents = weights = None
+        documents = weights = None  # of the rows
         if roles["doc_id"] is not None:
             found = ids_of(table, roles["doc_id"], "document id", self.is_text, first_row=row, limit=limit)
             documents = as_id_array(found, "doc_ids")
         if roles["weight"] is not None:
-            weights = self._weights(numbers_of(table, roles["weight"], "weight", row), offsets, ids, row, plan)
+            weights = check_row_weights(numbers_of(table, roles["weight"], "weight", row), n, row, "the weight")
         elif beside.weights is not None:
-            weights = weights_of_queries(beside.row_weights(row, n), offsets, ids, row)
+            weights = beside.row_weights(row, n)
         return RankingData._build_unchecked(
             X=X,
             y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
@@ -180,17 +180,9 @@ class TableSource(Source):
             query_ids=ids,
             doc_ids=documents,
             feature_names=self._layout.feature_names,
-            query_weights=weights,
+            init_scores=beside.init_of_part(row, n),
+            **weight_fields(weights, offsets),
         )
-
-    def _weights(self, column: Array, offsets: Array, ids: Array, row: int, plan: Plan) -> Array:
-        try:
-            weights = weights_of_queries(column.astype(np.float64), offsets, ids, row)
-        except DataError as error:
-            raise with_weight_hint(error, plan.roles, self.wanted) from None
-        if (weights < 0).any():
-            raise DataError("query weights must be finite and not negative")
-        return weights
 
     # -- CSV -----------------------------------------------------------------------------------------------------------
 
@@ -246,8 +238,8 @@ class TableSource(Source):
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def explain(self, error: DataError) -> Exception:
-        return super().explain(with_weight_hint(error, self.plans[0][0].roles, self.wanted))
+    def refuse_mixed_weights(self, query: Any) -> None:
+        refuse_guessed_weights(self.plans[0][0], query)
 
     def reappearance_error(self, query: Any, ended: int, again: int) -> Exception:
         files = [max(i for i, first in enumerate(self.first_rows) if first <= row) for row in (ended - 1, again)]

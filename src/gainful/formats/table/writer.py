@@ -14,7 +14,7 @@ from gainful.data.categories import words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError
-from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason
+from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason, refuse_init_scores
 from gainful.formats.ids import plain_ids
 
 METADATA = b"gainful"
@@ -43,6 +43,7 @@ class Writer(FileWriter):
     def __init__(self, path: PathLike, data: RankingData, kind: str):
         super().__init__(path)
         self.kind = kind
+        refuse_init_scores(data, path)
         if data.is_sparse and data.n_features > LARGEST_SPARSE_WIDTH:
             raise FormatError(
                 f"a table would need a column for each of the {data.n_features:,} features of this sparse matrix; "
@@ -110,13 +111,14 @@ class Writer(FileWriter):
     def append(self, data: RankingData) -> None:
         query_ids = plain_ids(data.query_ids, "query id", self.path)
         doc_ids = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", self.path)
+        weights = data.row_weights
         for rows in row_chunks(data.n_rows, data.n_features, GROUP_VALUES):
             of_query = np.searchsorted(data.offsets, np.arange(rows.start, rows.stop), side="right") - 1
             columns: list[Any] = [self._id_array(query_ids[of_query]), pa.array(data.y[rows])]
             if doc_ids is not None:
                 columns.append(self._id_array(doc_ids[rows]))
-            if data.query_weights is not None:
-                columns.append(pa.array(data.query_weights[of_query]))
+            if weights is not None:
+                columns.append(pa.array(weights[rows]))
             X = data.X[rows].toarray() if data.is_sparse else data.X[rows]
             words = data.categories or (None,) * data.n_features
             columns.extend(
