@@ -226,6 +226,35 @@ def test_weights_count(name, fitted, parts):
     assert not np.allclose(weighted.predict(test), fitted.predict(test))
 
 
+def test_weights_of_documents_count_or_are_refused(name, fitted, parts):
+    train, _, test = parts
+    weights = np.random.default_rng(3).uniform(0.1, 2.0, train.n_rows)
+    if gainful.RANKERS[name].weighs_documents:
+        weighted = make(name).fit(train.X, train.y, qid=train.qid, sample_weight=weights)
+        assert not np.allclose(weighted.predict(test), fitted.predict(test))
+        assert weighted.training_["weighted_documents"]
+    else:
+        with pytest.raises(
+            DataError, match=rf"weighs whole queries, but sample_weight differs .* {train.query_ids[0]};"
+        ):
+            make(name).fit(train.X, train.y, qid=train.qid, sample_weight=weights)
+
+
+def test_initial_scores_count_or_are_refused(name, fitted, parts):
+    train, valid, test = parts
+    rng = np.random.default_rng(4)
+    init, its = rng.normal(size=train.n_rows), rng.normal(size=valid.n_rows)
+    if gainful.RANKERS[name].accepts_init_scores:
+        model = make(name).fit(train, init_score=init, eval_set=valid, eval_init_score=its)
+        assert not np.allclose(model.predict(test), fitted.predict(test))
+        row = model.history_[model.training_["validation"]["iteration"] - 1]
+        reached = gainful.metric(str(model._validation_metric()))(its + model.predict(valid), valid)
+        assert row["validation"] == pytest.approx(reached, abs=1e-9)  # of the sum, not of the model alone
+    else:
+        with pytest.raises(DataError, match="cannot start from initial scores; leave out init_score"):
+            make(name).fit(train, init_score=init)
+
+
 def test_weights_that_are_all_equal_change_nothing(name, fitted, parts):
     """Only their ratios count; but ridge regression adds its penalty to the weighted sum, as scikit-learn's does."""
     train, _, test = parts

@@ -16,6 +16,7 @@ from scipy import sparse
 
 import gainful
 from gainful import DataError, RankingData
+from gainful.data.dataset import join_pieces
 
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=40)
 
@@ -203,11 +204,63 @@ def test_large_finite_values_are_not_taken_for_infinite():
     assert RankingData.from_rows(huge, np.zeros(4), [1, 1, 2, 2]).n_rows == 4
 
 
-def test_weights_belong_to_queries():
+def test_weights_that_are_equal_within_queries_belong_to_queries():
     data = RankingData.from_rows(np.zeros((3, 1)), [0, 1, 1], [1, 2, 1], sample_weight=[3, 5, 3])
     assert data.query_weights.tolist() == [3, 5]
-    with pytest.raises(DataError, match="differs between rows of query 1"):
-        RankingData.from_rows(np.zeros((3, 1)), [0, 1, 1], [1, 2, 1], sample_weight=[3, 5, 4])
+    assert data.document_weights is None
+    assert data.row_weights.tolist() == [3, 3, 5]
+
+
+def test_the_weight_of_a_query_is_the_mean_of_its_rows():
+    data = RankingData.from_rows(
+        np.zeros((5, 1)), [0, 1, 1, 0, 2], [1, 2, 1, 3, 3], sample_weight=[3, 5, 1, 0, 0], init_score=[1, 2, 3, 4, 5]
+    )
+    assert data.query_weights.tolist() == [2, 5, 0]
+    assert data.row_weights.tolist() == [3, 1, 5, 0, 0]
+    assert data.relative_weights.tolist() == [1.5, 0.5, 1, 1, 1]  # in a query without weight all count the same
+    assert data.init_scores.tolist() == [1, 3, 2, 4, 5]
+    assert data.first_mixed_query() == 1
+    assert data.describe().weighted_documents
+
+
+def test_huge_weights_have_a_mean():
+    data = RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 1], sample_weight=[1.7e308, 1.5e308])
+    assert data.query_weights[0] == pytest.approx(1.6e308)
+
+
+def test_parts_and_joins_keep_weights_of_documents_and_initial_scores():
+    rng = np.random.default_rng(0)
+    qid, weights, init = np.repeat(np.arange(4), 3), rng.random(12), rng.normal(size=12)
+    data = RankingData.from_rows(
+        rng.random((12, 2)), np.tile([0, 1, 2], 4), qid, sample_weight=weights, init_score=init
+    )
+    assert data[[2, 0]].document_weights.tolist() == [*weights[6:9], *weights[:3]]
+    assert data[1:3].init_scores.tolist() == init[3:9].tolist()
+    assert RankingData.concatenate([data[:1], data[1:]]).equals(data)
+    plain = RankingData.from_rows(rng.random((3, 2)), [0, 1, 2], [9, 9, 9])
+    joined = RankingData.concatenate([data, plain])
+    assert joined.row_weights.tolist() == [*weights, 1, 1, 1]
+    assert joined.init_scores.tolist() == [*init, 0, 0, 0]
+    assert not data.equals(data.replace(init_scores=None))
+    assert not data.equals(data.replace(document_weights=None))
+
+
+def test_a_query_in_two_pieces_gets_the_weights_of_both():
+    first, second = (
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], ["a", "a"], sample_weight=[w, w]) for w in (1.0, 3.0)
+    )
+    joined = join_pieces([first, second], [False, True])
+    assert joined.query_weights.tolist() == [2]
+    assert joined.row_weights.tolist() == [1, 1, 3, 3]
+
+
+def test_weights_and_initial_scores_are_checked():
+    with pytest.raises(DataError, match="init_score of row 1 must be finite"):
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], init_score=[0, np.inf])
+    with pytest.raises(DataError, match="init_score must have 2 entries, had shape"):
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], init_score=[0])
+    with pytest.raises(DataError, match="sample_weight of row 1 must be finite and not negative, was nan"):
+        RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 1], sample_weight=[0, np.nan])
     with pytest.raises(DataError, match="not negative"):
         RankingData.from_rows(np.zeros((2, 1)), [0, 1], [1, 2], sample_weight=[-1, 1])
     with pytest.raises(DataError, match="all query weights are 0"):

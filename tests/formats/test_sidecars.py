@@ -140,13 +140,49 @@ def test_weights_beside_rows_with_ids_in_any_order(tmp_path):
     assert data.query_weights.tolist() == [1, 2]
 
 
+def test_weights_of_documents(path):
+    (path.parent / "rank.train.weight").write_text("1\n2\n1\n1\n1\n")
+    data = gainful.read(path)
+    assert data.row_weights.tolist() == [1, 2, 1, 1, 1]
+    assert data.query_weights.tolist() == [1.5, 1]
+    for rows in (1, 3):
+        assert gainful.RankingData.concatenate(list(iter_blocks(path, rows=rows))).equals(data)
+
+
+def test_weights_and_initial_scores_of_rows_in_any_order(tmp_path):
+    with_ids(tmp_path, ids=(7, 8, 7, 8, 8))
+    (tmp_path / "named.txt.weight").write_text("1\n2\n3\n4\n5\n")
+    (tmp_path / "named.txt.init").write_text("1\n-2\n+.5e1\n4.\n5\n")
+    data = gainful.read(tmp_path / "named.txt", merge=True)
+    assert data.row_weights.tolist() == [1, 3, 2, 4, 5]
+    assert data.init_scores.tolist() == [1, 5, -2, 4, 5]
+    convert(tmp_path / "named.txt", tmp_path / "named.gnf", read_options={"merge": True})
+    assert gainful.read(tmp_path / "named.gnf").equals(data)
+
+
+@pytest.mark.parametrize("name", ["rank.train.init", "rank.train.base_margin"])
+def test_initial_scores(path, name):
+    (path.parent / name).write_text("1\n2\n-1\n0\n1e-3\n")
+    data = gainful.read(path)
+    assert data.init_scores.tolist() == [1, 2, -1, 0, 0.001]
+    assert gainful.RankingData.concatenate(list(iter_blocks(path, rows=1))).equals(data)
+    assert gainful.read(path, sidecars=False, query_id=1).init_scores is None
+
+
+def test_initial_scores_that_do_not_fit(path):
+    (path.parent / "rank.train.init").write_text("1\n2\n")
+    with pytest.raises(FormatError, match=r"rank.train.init: there are 2 scores, but .* has 5 rows"):
+        gainful.read(path)
+    with pytest.raises(FormatError, match=r"rank.train.init: there are 2 scores, fewer than rows"):
+        list(iter_blocks(path, rows=1))
+    (path.parent / "rank.train.init").write_text("1\nnan\n")
+    with pytest.raises(FormatError, match="line 2: expected a score, found 'nan'"):
+        gainful.read(path)
+
+
 @pytest.mark.parametrize(
     ("weights", "told"),
     [
-        (
-            "1\n2\n1\n1\n1\n",
-            "train.weight: the weight differs between rows of query 0; gainful weights whole queries",
-        ),
         (
             "1\n2\n3\n",
             "train.weight: there are 3 weights for 5 rows of 2 queries; one weight per row or per query",
@@ -216,10 +252,9 @@ def test_rows_without_ids_and_without_sizes(path):
         gainful.read(path, sidecars=False)
 
 
-@pytest.mark.parametrize(("suffix", "what"), [("position", "positions"), ("init", "initial scores")])
-def test_what_is_ignored_is_said(path, suffix, what):
-    (path.parent / f"rank.train.{suffix}").write_text("1\n2\n3\n4\n5\n")
-    with pytest.warns(DataWarning, match=f"rank.train.{suffix} is ignored: {what} are not supported"):
+def test_what_is_ignored_is_said(path):
+    (path.parent / "rank.train.position").write_text("1\n2\n3\n4\n5\n")
+    with pytest.warns(DataWarning, match="rank.train.position is ignored: positions are not supported"):
         data = gainful.read(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

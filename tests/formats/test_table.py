@@ -105,9 +105,10 @@ def test_guesses_that_fail(tmp_path: Path) -> None:
 
 def test_a_feature_called_weight(tmp_path: Path) -> None:
     path = csv(tmp_path, "qid,grade,weight\n1,0,5\n1,1,6\n")
-    with pytest.raises(FormatError, match=r"'weight' was taken for query weights: .*; pass weight=False"):
+    with pytest.raises(FormatError, match=r"'weight' differs between rows of query 1: .*; pass weight='weight' or wei"):
         read(path)
     assert read(path, weight=False).feature_names == ("weight",)
+    assert read(path, weight="weight").row_weights.tolist() == [5.0, 6.0]
 
 
 @pytest.mark.parametrize(

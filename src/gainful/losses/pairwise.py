@@ -21,7 +21,7 @@ def _bind_hinges(name: str, params: Mapping[str, Any], y: Array, offsets: Array,
     def sweep(
         q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, values: Array, g: Array
     ) -> None:
-        values[q] = sweep_hinges(t, w, cuts, name == "squared_hinge", g[mine], np.zeros(len(t))) / n_pairs
+        values[q] = sweep_hinges(t, cuts, name == "squared_hinge", g[mine], np.zeros(len(t)), w) / n_pairs
         g[mine] /= n_pairs
 
     rows, run, share, own = _hinges(name, y, offsets, weights, sweep)
@@ -32,7 +32,7 @@ def _bind_newton_hinges(
     name: str, params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None
 ) -> NewtonFill:
     def sweep(q: int, n_pairs: float, mine: slice, t: Array, w: Array | None, cuts: Array, g: Array, h: Array) -> None:
-        sweep_hinges(t, w, cuts, True, g[mine], h[mine])
+        sweep_hinges(t, cuts, True, g[mine], h[mine], w)
         g[mine] /= n_pairs
         h[mine] /= n_pairs
 
@@ -131,7 +131,7 @@ def _of_query(rows: ByGrade, q: int, first: int) -> tuple[slice, Array]:
     return slice(int(rows.offsets[q] - base), int(rows.offsets[q + 1] - base)), cuts
 
 
-def sweep_hinges(t: Array, weights: Array | None, cuts: Array, squared: bool, g: Array, h: Array) -> float:
+def sweep_hinges(t: Array, cuts: Array, squared: bool, g: Array, h: Array, weights: Array | None = None) -> float:
     """Hinges of all pairs of one query in O(n log n): two sweeps along the scores over a Fenwick tree of grades.
 
     With ``weights`` of the documents a pair counts by the product of its two.

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gainful.data.categories import Categories, encode_words
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, group_rows, query_of_rows, weight_fields
+from gainful.data.rows import Array, check_row_weights, group_rows, query_of_rows, weight_fields
 from gainful.errors import DataError, FormatError, UnknownNameError, brief, option, plural
 from gainful.formats.files import PathLike, compression_of, decompress, reason
 from gainful.formats.ids import check_ids, integers_if_canonical
@@ -377,7 +377,9 @@ def to_data(
     doc_ids = None
     if roles["doc_id"] is not None:
         doc_ids = ids_of(table, roles["doc_id"], "document id", ids_are_text, limit=limit)
-    weight = None if roles["weight"] is None else numbers_of(table, roles["weight"], "weight")
+    weight = None
+    if roles["weight"] is not None:
+        weight = check_row_weights(numbers_of(table, roles["weight"], "weight"), table.num_rows, what="the weight")
     if ids_are_text and doc_ids is not None:
         doc_ids = integers_if_canonical(doc_ids)
     weighted = weight is None or weight.any()

@@ -1,0 +1,93 @@
+"""Weights that differ within a query, and initial scores: what each format keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gainful
+from gainful import FormatError, RankingData
+from gainful.formats.convert import convert, iter_blocks
+
+NAMED = {"weight": "weight"}  # where nothing but its name says what the column holds
+
+
+@pytest.fixture
+def data(rng):
+    weights = rng.random(14)
+    weights[:3] = 0.0
+    qid = np.repeat(["a", "b", "c"], [3, 6, 5])
+    return RankingData.from_rows(rng.random((14, 2)), rng.integers(0, 3, 14), qid, sample_weight=weights)
+
+
+@pytest.mark.parametrize("suffix", ["gnf", "parquet", "arrow", "csv", "jsonl", "txt"])
+def test_weights_come_back_to_the_last_bit(data, suffix, tmp_path):
+    path = tmp_path / f"a.{suffix}"
+    gainful.write(data, path)
+    how = NAMED if suffix in ("csv", "jsonl") else {}
+    back = gainful.read(path, **how)
+    assert back.document_weights.tolist() == data.document_weights.tolist()
+    assert back.query_weights.tolist() == data.query_weights.tolist()
+    blocks = RankingData.concatenate(list(iter_blocks(path, rows=2, **how)))
+    assert blocks.document_weights.tolist() == data.document_weights.tolist()
+    assert blocks.query_weights.tolist() == data.query_weights.tolist()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_column_that_may_be_a_feature_is_not_taken_for_weights(data, suffix, tmp_path):
+    gainful.write(data, tmp_path / f"a.{suffix}")
+    for read in (gainful.read, lambda path: list(iter_blocks(path))):
+        with pytest.raises(
+            FormatError, match=r"column 'weight' differs between rows of query b: .* pass weight='weight'"
+        ):
+            read(tmp_path / f"a.{suffix}")
+
+
+def test_shards_keep_both(data, tmp_path):
+    data = data.replace(init_scores=np.arange(14.0))
+    gainful.write(data, tmp_path / "a.gnf")
+    assert gainful.read(tmp_path / "a.gnf").equals(data)
+    convert(tmp_path / "a.gnf", tmp_path / "shards", shard_rows=4)
+    shards = gainful.open_shards(tmp_path / "shards")
+    assert shards.has_document_weights
+    assert shards.has_init_scores
+    assert shards.query_weights.tolist() == data.query_weights.tolist()
+    assert np.concatenate([block.row_weights for block in shards.blocks()]).tolist() == data.row_weights.tolist()
+    assert np.concatenate([block.init_scores for block in shards.blocks()]).tolist() == list(range(14))
+
+
+def test_a_query_whose_pieces_differ(tmp_path):
+    """Each piece has one weight; together they do not."""
+    rows = "".join(f"7,{i % 2},{1 + i // 3},{i}\n" for i in range(6))
+    (tmp_path / "a.csv").write_text(f"qid,grade,weight,x\n{rows}")
+    for name, how in (("a.csv", NAMED), ("b.gnf", {})):
+        if name == "b.gnf":
+            convert(tmp_path / "a.csv", tmp_path / name, read_options=NAMED)
+        assert gainful.read(tmp_path / name, **how).row_weights.tolist() == [1, 1, 1, 2, 2, 2]
+        assert gainful.read(tmp_path / name, **how).query_weights.tolist() == [1.5]
+
+
+def test_initial_scores_may_begin_late(tmp_path):
+    from gainful.formats.binary.writer import Writer
+
+    pieces = [
+        RankingData.from_rows([[1.0], [2.0]], [1, 0], [q, q], init_score=init) for q, init in ((1, None), (2, [3, 4]))
+    ]
+    with Writer(tmp_path / "a.gnf", 1) as writer:
+        for piece in pieces:
+            writer.append(piece)
+    assert gainful.read(tmp_path / "a.gnf").init_scores.tolist() == [0, 0, 3, 4]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "txt"])
+def test_other_formats_hold_no_initial_scores(data, suffix, tmp_path):
+    with pytest.raises(FormatError, match=r"this format cannot hold initial scores; write .gnf"):
+        gainful.write(data.replace(init_scores=np.zeros(14)), tmp_path / f"a.{suffix}")
+
+
+def test_a_header_that_does_not_fit_its_rows(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("# gainful document_weights = [1, 2]\n1 qid:1 1:4\n0 qid:1 1:1\n2 qid:1 1:1\n")
+    for read in (gainful.read, lambda path: list(iter_blocks(path))):
+        with pytest.raises(FormatError, match="2 weights of documents are given for 3 rows"):
+            read(path)
