@@ -37,8 +37,10 @@ def ours(parts: Parts, trees: int, loss: str, **settings: Any) -> Scores:
 def xgboost(parts: Parts, trees: int, **settings: Any) -> Scores:
     import xgboost as xgb
 
-    params = {"objective": "rank:pairwise", "max_leaves": LEAVES, "max_depth": 0, "grow_policy": "lossguide",
-              "tree_method": "hist", "max_bin": 255, "eta": RATE, "min_child_weight": 0.0, "seed": 0, "nthread": 1}  # fmt: skip
+    params = {
+        "objective": "rank:pairwise", "max_leaves": LEAVES, "max_depth": 0, "grow_policy": "lossguide", "seed": 0,
+        "tree_method": "hist", "max_bin": 255, "eta": RATE, "min_child_weight": 0.0, "nthread": 1,
+    }  # fmt: skip
     rows = xgb.QuantileDMatrix(parts.train.X, label=parts.train.y, group=parts.train.counts, max_bin=255, nthread=1)
     booster = xgb.train(params | settings, rows, trees)
     return lambda data, n: booster.predict(xgb.DMatrix(data.X), iteration_range=(0, n))
