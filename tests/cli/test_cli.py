@@ -196,6 +196,57 @@ def test_train_predict_evaluate_agree_with_the_library(capsys, folder, model, tm
         assert json.loads(out)["means"]["ndcg@5"] == pytest.approx(gainful.metric("ndcg@5")(expected, test))
 
 
+def test_training_starts_from_scores_in_files(capsys, folder, tmp_path):
+    parts = {name: gainful.read(folder / f"{name}.txt") for name in ("train", "valid")}
+    starts = {name: np.linspace(0.0, 3.0, part.n_rows) for name, part in parts.items()}
+    for name, start in starts.items():
+        (tmp_path / name).write_text("".join(f"{score!r}\n" for score in start.tolist()))
+    given = (
+        "train",
+        "lambdamart",
+        folder / "train.txt",
+        "-o",
+        tmp_path / "m",
+        "--set",
+        "n_trees=5",
+        "--set",
+        "n_jobs=1",
+    )
+    valid = ("--valid", folder / "valid.txt")
+    both = ("--init-score", tmp_path / "train", "--valid-init-score", tmp_path / "valid")
+    assert call(capsys, *given, *valid, *both)[0] == 0
+    expected = gainful.LambdaMART(n_trees=5, n_jobs=1).fit(
+        parts["train"], init_score=starts["train"], eval_set=parts["valid"], eval_init_score=starts["valid"]
+    )
+    assert np.array_equal(gainful.load(tmp_path / "m").predict(parts["valid"]), expected.predict(parts["valid"]))
+    line = refused(capsys, *given, *valid, *both[:2])
+    assert line.endswith("so give both (--init-score, --valid-init-score) or neither")
+    assert "belongs to --valid, which is missing" in refused(capsys, *given, *both)
+    line = refused(capsys, "train", "structured-svm", *given[2:5], *both[:2])
+    assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false)" in line
+    (tmp_path / "train").write_text("1\n2\n")
+    assert "there are 2 scores for" in refused(capsys, *given, *both[:2])
+
+
+def test_evaluation_ranks_by_the_sum(capsys, folder, model, tmp_path):
+    test = gainful.read(folder / "test.txt")
+    start = np.random.default_rng(0).normal(size=test.n_rows)
+    (tmp_path / "test.txt").write_bytes((folder / "test.txt").read_bytes())
+    (tmp_path / "test.txt.init").write_text("".join(f"{score!r}\n" for score in start.tolist()))
+    _, out, _ = call(capsys, "evaluate", model, tmp_path / "test.txt", "--metrics", "ndcg@5", "--json")
+    expected = gainful.metric("ndcg@5")(start + gainful.load(model).predict(test), test)
+    assert json.loads(out)["means"]["ndcg@5"] == pytest.approx(expected)
+
+
+def test_weights_of_documents_are_refused_in_the_words_of_the_command_line(capsys, tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:7 1:0.5\n0 qid:7 1:1.5\n")
+    (tmp_path / "a.txt.weight").write_text("1\n2\n")
+    line = refused(capsys, "train", "structured-svm", tmp_path / "a.txt", "-o", tmp_path / "m")
+    assert "StructuredSVM weighs whole queries, but the weight differs between rows of query 7; give every row" in line
+    (tmp_path / "b.csv").write_text("qid,grade,weight,x\n7,1,1,2\n7,0,2,3\n")
+    assert "pass --read weight=weight or --read weight=false" in refused(capsys, "data", "info", tmp_path / "b.csv")
+
+
 def test_evaluate_prints_conventions_and_queries(capsys, folder, model):
     _, out, _ = call(capsys, "evaluate", model, folder / "test.txt", "--metrics", "p@3,rbp(p=0.9, ties=input)")
     assert "rbp(p=0.9" in out
@@ -408,7 +459,9 @@ def test_rankers_are_listed_with_their_parameters(capsys):
     for name, entry in gainful.RANKERS.items():
         _, out, _ = call(capsys, "rankers", name, "--json")
         assert [row["parameter"] for row in json.loads(out)["parameters"]] == list(entry.cls.parameters)
-        assert call(capsys, "rankers", name)[0] == 0
+    for name in {entry.kind: name for name, entry in gainful.RANKERS.items()}.values():
+        _, out, _ = call(capsys, "rankers", name)
+        assert all(parameter in out for parameter in gainful.RANKERS[name].cls.parameters)
 
 
 def test_version_and_help(capsys):

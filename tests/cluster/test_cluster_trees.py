@@ -97,6 +97,21 @@ def same_model(ours, theirs, data):
 # -- the same trees ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["boosted", "tree-regression"])
+def test_weights_of_documents_travel(name, data, valid, client, tmp_path):
+    weights = np.random.default_rng(1).uniform(0.8, 1.2, data.n_rows)
+    weighted = gainful.RankingData.from_rows(data.X, data.y, data.qid, sample_weight=weights)
+    there = on_cluster(client, tmp_path, [weighted[a:b] for a, b in CUTS])
+    assert there.has_document_weights
+    same_model(*(gainful.ranker(name, **RANKERS[name]).fit(given) for given in (there, weighted)), valid)
+
+
+def test_initial_scores_are_refused(data, client, tmp_path):
+    there = on_cluster(client, tmp_path, [data[a:b].replace(init_scores=np.zeros(15 * (b - a))) for a, b in CUTS])
+    with pytest.raises(DataError, match="LambdaMART cannot start from initial scores on a cluster"):
+        gainful.LambdaMART().fit(there)
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_a_cluster_grows_the_trees_of_memory(name, data, valid, shards, client, tmp_path):
     settings = RANKERS[name]
