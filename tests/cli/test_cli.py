@@ -219,11 +219,13 @@ def test_training_starts_from_scores_in_files(capsys, folder, tmp_path):
         parts["train"], init_score=starts["train"], eval_set=parts["valid"], eval_init_score=starts["valid"]
     )
     assert np.array_equal(gainful.load(tmp_path / "m").predict(parts["valid"]), expected.predict(parts["valid"]))
-    line = refused(capsys, *given, *valid, *both[:2])
-    assert line.endswith("so give both (--init-score, --valid-init-score) or neither")
+    code, _, err = call(capsys, *given, *valid, *both[:2])
+    assert code == 2
+    assert "gainful: the training data has initial scores and the data of --valid does not" in err
+    assert err.endswith("so give both (--init-score, --valid-init-score) or neither\n")
     assert "belongs to --valid, which is missing" in refused(capsys, *given, *both)
-    line = refused(capsys, "train", "structured-svm", *given[2:5], *both[:2])
-    assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false)" in line
+    err = call(capsys, "train", "structured-svm", *given[2:5], *both[:2])[2]
+    assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false)" in err
     (tmp_path / "train").write_text("1\n2\n")
     assert "there are 2 scores for" in refused(capsys, *given, *both[:2])
 
@@ -241,8 +243,9 @@ def test_evaluation_ranks_by_the_sum(capsys, folder, model, tmp_path):
 def test_weights_of_documents_are_refused_in_the_words_of_the_command_line(capsys, tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:7 1:0.5\n0 qid:7 1:1.5\n")
     (tmp_path / "a.txt.weight").write_text("1\n2\n")
-    line = refused(capsys, "train", "structured-svm", tmp_path / "a.txt", "-o", tmp_path / "m")
-    assert "StructuredSVM weighs whole queries, but the weight differs between rows of query 7; give every row" in line
+    code, _, err = call(capsys, "train", "structured-svm", tmp_path / "a.txt", "-o", tmp_path / "m")
+    assert code == 2
+    assert "StructuredSVM weighs whole queries, but the weight differs between rows of query 7; give every row" in err
     (tmp_path / "b.csv").write_text("qid,grade,weight,x\n7,1,1,2\n7,0,2,3\n")
     assert "pass --read weight=weight or --read weight=false" in refused(capsys, "data", "info", tmp_path / "b.csv")
 

@@ -420,7 +420,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if None not in (valid.feature_names, data.feature_names) and valid.feature_names != data.feature_names:
             raise DataError(f"the feature names of {what} differ from those of the training data")
         if valid.has_init_scores != data.has_init_scores:
-            have, lack = (what, "the training data") if valid.has_init_scores else ("the training data", what)
+            names = [wording(what, "the data of --valid"), "the training data"]
+            have, lack = names if valid.has_init_scores else reversed(names)
             raise DataError(
                 f"{have} has initial scores and {lack} does not; training adds to them, so give both "
                 f"{wording('(init_score, eval_init_score)', '(--init-score, --valid-init-score)')} or neither"
