@@ -10,6 +10,8 @@ from gainful import FormatError, RankingData
 from gainful.formats.convert import convert, iter_blocks
 
 NAMED = {"weight": "weight"}  # where nothing but its name says what the column holds
+CSV = "qid,grade,weight,x\n1,0,1,3\n2,0,1,3\n2,1,2,4\n"
+JSON_LINES = '{"qid": 2, "grade": 0, "weight": 1, "x": 3}\n{"qid": 2, "grade": 1, "weight": 2, "x": 3}\n'
 
 
 @pytest.fixture
@@ -24,23 +26,27 @@ def data(rng):
 def test_weights_come_back_to_the_last_bit(data, suffix, tmp_path):
     path = tmp_path / f"a.{suffix}"
     gainful.write(data, path)
-    how = NAMED if suffix in ("csv", "jsonl") else {}
-    back = gainful.read(path, **how)
+    back = gainful.read(path)
     assert back.document_weights.tolist() == data.document_weights.tolist()
     assert back.query_weights.tolist() == data.query_weights.tolist()
-    blocks = RankingData.concatenate(list(iter_blocks(path, rows=2, **how)))
+    blocks = RankingData.concatenate(list(iter_blocks(path, rows=2)))
     assert blocks.document_weights.tolist() == data.document_weights.tolist()
     assert blocks.query_weights.tolist() == data.query_weights.tolist()
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_a_column_that_may_be_a_feature_is_not_taken_for_weights(data, suffix, tmp_path):
-    gainful.write(data, tmp_path / f"a.{suffix}")
+@pytest.mark.parametrize(("name", "text"), [("a.csv", CSV), ("a.jsonl", JSON_LINES)])
+def test_a_column_that_may_be_a_feature_is_not_taken_for_weights(name, text, tmp_path):
+    path = tmp_path / name
+    path.write_text(text)
     for read in (gainful.read, lambda path: list(iter_blocks(path))):
         with pytest.raises(
-            FormatError, match=r"column 'weight' differs between rows of query b: .* pass weight='weight'"
+            FormatError, match=r"column 'weight' differs between rows of query 2: .* pass weight='weight'"
         ):
-            read(tmp_path / f"a.{suffix}")
+            read(path)
+    assert gainful.read(path, weight=False).n_features == 2
+    assert gainful.read(path, weight="weight").query_weights[-1] == 1.5
+    path.write_text(text.replace("weight", "sample_weight"))
+    assert gainful.read(path).query_weights[-1] == 1.5
 
 
 def test_shards_keep_both(data, tmp_path):

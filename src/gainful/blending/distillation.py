@@ -92,11 +92,11 @@ def distill(
         train, stop = split(train, (1.0 - LEFT_OUT, LEFT_OUT), seed=seed)
     else:
         stop = _whole(valid, "valid")
-    soft = soft_grades(model.predict(train), train, float(grades))
+    soft = soft_grades(train.add_init_scores(model.predict(train)), train, float(grades))
     with skip_checks():
         student.fit(train.replace(y=soft), eval_set=stop, progress=progress)
     judge = stop if test is None else _whole(test, "test")
-    theirs, ours = (goal.per_query(one.predict(judge), judge) for one in (model, student))
+    theirs, ours = (goal.per_query(judge.add_init_scores(one.predict(judge)), judge) for one in (model, student))
     difference, error = mean_and_error(ours - theirs, judge.query_weights)
     before, after = (mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours))
     return Distilled(student, goal.name, judge.n_queries, before, after, difference, error)

@@ -28,6 +28,7 @@ from gainful.persistence.jsonable import plain
 KIND = Kind("gainful-checkpoint", 1, "checkpoint", level=1)
 MAX_BYTES = 1 << 36  # unpacked; the file is the user's own
 SAMPLED_ROWS = 1024  # of X, to recognise the data
+RARE = ("weights of documents", "initial scores")  # not among the facts of data without them
 MOST_DIFFERENCES = 3  # named in an error
 
 
@@ -165,7 +166,9 @@ def data_facts(data: Any) -> dict[str, Any]:
     """
     facts = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
     parts = [block_digest(data.whole)] if data.whole is not None else data.map(block_digest)
-    return facts | {what: zlib.crc32(repr([part[what] for part in parts]).encode()) for what in parts[0]}
+    columns = {what: [part[what] for part in parts] for what in parts[0]}
+    held = {what: found for what, found in columns.items() if what not in RARE or any(found)}
+    return facts | {what: zlib.crc32(repr(found).encode()) for what, found in held.items()}
 
 
 def block_digest(data: RankingData) -> dict[str, int]:

@@ -14,7 +14,7 @@ from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
 from gainful.formats.files import FileWriter, PathLike, open_compressed, refuse_init_scores
 from gainful.formats.ids import encode_all, plain_ids
-from gainful.formats.table.writer import WELL_KNOWN, refuse_wide
+from gainful.formats.table.writer import WELL_KNOWN, refuse_wide, weight_column
 
 CHUNK_VALUES = 1 << 18
 
@@ -50,7 +50,7 @@ class Writer(FileWriter):
         if data.doc_ids is not None:
             columns["doc_id"] = plain_ids(data.doc_ids, "document id", self.path)
         if data.row_weights is not None:
-            columns["weight"] = data.row_weights
+            columns[weight_column(data)] = data.row_weights
         for name in ("qid", "doc_id"):
             if name in columns and columns[name].dtype.kind != "i":
                 encode_all(columns[name].tolist(), "id", self.path)  # raises for what is not Unicode

@@ -18,6 +18,10 @@ from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameEr
 from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
+AMBIGUOUS = (
+    "weight",
+    "query_weight",
+)  # where it differs within a query, the first may be a feature, the second a mistake
 HEAD_ROWS = 1000  # by which columns are judged
 NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 ID_BYTES = 100  # of a text in Python
@@ -203,7 +207,7 @@ def make_plan(
     unnamed = numbered or not wanted.header
     is_sparse = notes.get("sparse") is True
     digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
-    guessed = roles["weight"] is not None and wanted.weight is None and "roles" not in notes
+    guessed = str(roles["weight"]).lower() in AMBIGUOUS and wanted.weight is None and "roles" not in notes
     named = None if unnamed else features
     return Plan(roles, features, named, is_sparse, notes.get("dtype"), texts, left_out, digits, guessed)
 

@@ -24,7 +24,7 @@ WELL_KNOWN = {
     "qid": ("qid", "query_id", "queryid", "query", "srch_id", "session_id", "search_id", "group_id"),
     "grade": ("grade", "label", "relevance", "rel", "y", "target", "rating"),
     "doc_id": ("doc_id", "docid", "document_id", "doc", "docno"),
-    "weight": ("weight", "query_weight"),
+    "weight": ("weight", "query_weight", "sample_weight"),
 }
 
 
@@ -47,6 +47,11 @@ def refuse_wide(data: RankingData, path: PathLike) -> None:
         )
 
 
+def weight_column(data: RankingData) -> str:
+    """Where weights differ within a query, a name that no feature has."""
+    return "sample_weight" if data.has_document_weights else "weight"
+
+
 class Writer(FileWriter):
     """Writes a table with the columns of ``data``, some rows at a time."""
 
@@ -60,12 +65,12 @@ class Writer(FileWriter):
         if data.doc_ids is not None:
             self.roles["doc_id"] = "doc_id"
         if data.query_weights is not None:
-            self.roles["weight"] = "weight"
+            self.roles["weight"] = weight_column(data)
         self._refuse_collisions()
         self.schema = self._schema(data)
 
     def _refuse_collisions(self) -> None:
-        reserved = set(self.roles)
+        reserved = set(self.roles.values())
         if self.kind in ("csv", "tsv"):  # these have no schema notes, so the reader must guess right
             reserved = {name for names in WELL_KNOWN.values() for name in names}
         for name in self.names:
@@ -105,7 +110,7 @@ class Writer(FileWriter):
         if data.doc_ids is not None:
             types["doc_id"] = _id_type(plain_ids(data.doc_ids, "document id", self.path))
         if data.query_weights is not None:
-            types["weight"] = pa.float64()
+            types[self.roles["weight"]] = pa.float64()
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
         words = data.categories or (None,) * data.n_features
         kinds = [value if texts is None else pa.string() for texts in words]
