@@ -1,6 +1,6 @@
 """Tables: Parquet, Arrow IPC, CSV and TSV files and data frames, with one row per document.
 
-One column holds the query, one the grade; optionally one the document id and one the query's weight. All others are
+One column holds the query, one the grade; optionally one the document id and one the weight. All others are
 features. Rows of a table are in any order, so rows of one query are brought together unless ``merge=False``.
 """
 
