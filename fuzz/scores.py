@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz.cases import Input, Random, Target, Wholes, expect
 from fuzz.damage import damage_bytes, damage_lines
-from gainful.cli.inputs import read_scores
+from gainful.formats.scores import read_scores
 
 N_ROWS = 12
 

@@ -19,11 +19,17 @@ def as_splits(
     test: RankingData | None = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
     seed: int = 0,
+    time: Any = None,
 ) -> list[Split]:
     """The splits to run, after checking them.
 
     ``data`` is a RankingData (which is divided, unless ``test`` is given), a :class:`Split`, or a list of Splits.
+    ``time`` as in :func:`gainful.split`.
     """
+    if time is not None and (test is not None or not isinstance(data, RankingData)):
+        raise ParameterError(
+            f"the data is already divided; leave out {wording('time', '--time')}, or give one data set to divide"
+        )
     if isinstance(data, Split):
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
@@ -41,9 +47,9 @@ def as_splits(
         given = wording("valid is given without test", "--valid is given without --test")
         raise ParameterError(f"{given}; give both, or neither to divide the data")
     elif n_folds is not None:
-        splits = folds(data, n_folds, seed=seed)
+        splits = folds(data, n_folds, seed=seed, time=time)
     else:
-        splits = [_one_split(data, sizes, seed)]
+        splits = [_one_split(data, sizes, seed, time)]
     for part in splits:
         _check(part)
     if not isinstance(data, RankingData):  # our own folds test every query once
@@ -52,35 +58,42 @@ def as_splits(
 
 
 def _not_data(data: Any) -> ParameterError:
-    if hasattr(data, "columns"):
-        return ParameterError(
-            f"data of compare must be ranking data, was a {type(data).__name__}; say what the columns are with "
-            "gainful.from_frame(frame, qid='…', grade='…')"
-        )
-    expected = "a path, a RankingData, a Split or a list of Splits"
+    expected = "a path, a data frame, a RankingData, a Split or a list of Splits"
     return ParameterError.of("compare", "data", expected, type(data).__name__)
 
 
 def division(
-    data: Any, *, n_folds: int | None = None, test: Any = None, sizes: Sequence[float] = (), seed: int = 0, **_: Any
+    data: Any,
+    *,
+    n_folds: int | None = None,
+    test: Any = None,
+    sizes: Sequence[float] = (),
+    seed: int = 0,
+    time: Any = None,
+    **_: Any,
 ) -> dict[str, Any]:
     """How the data was divided, as plain values."""
     if not isinstance(data, RankingData):
         return {"division": "as given", "folds": 1 if isinstance(data, Split) else len(data)}
     if test is not None:
         return {"division": "as given", "folds": 1}
+    if time is not None:
+        named = {"time": time} if isinstance(time, str | int) else {}
+        if n_folds is not None:
+            return {"division": "rolling folds by time", "folds": n_folds, **named}
+        return {"division": "one split by time", "folds": 1, "sizes": list(sizes), **named}
     if n_folds is not None:
         return {"division": "folds by query", "folds": n_folds, "seed": seed}
     return {"division": "one split by query", "folds": 1, "sizes": list(sizes), "seed": seed}
 
 
-def _one_split(data: RankingData, sizes: Sequence[float], seed: int) -> Split:
+def _one_split(data: RankingData, sizes: Sequence[float], seed: int, time: Any) -> Split:
     if len(sizes) == 2:
-        train, test = split(data, sizes, seed=seed)
+        train, test = split(data, sizes, seed=seed, time=time)
         return Split(train, None, test)
     if len(sizes) != 3:
         raise ParameterError.of("compare", "sizes", "the shares of train, validation and test", sizes)
-    train, valid, test = split(data, sizes, seed=seed)
+    train, valid, test = split(data, sizes, seed=seed, time=time)
     return Split(train, valid, test)
 
 

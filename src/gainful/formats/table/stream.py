@@ -267,7 +267,7 @@ def _refuse_text(plan: Plan) -> None:
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:
-    kinds = [schema.field(name).type for name in plan.features]
+    kinds = [pa.float64() if name in plan.times else schema.field(name).type for name in plan.features]
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
     return all(pa.types.is_float32(kind) for kind in kinds) if kinds else plan.noted_dtype == "float32"
 
