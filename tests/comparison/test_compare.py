@@ -202,9 +202,8 @@ def test_settings_may_hold_separators(parts):
         ({"rankers": DIVIDED, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": __file__, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": FRAME, "data": "regression"}, "rankers first and then the data"),
-        ({"data": FRAME}, r"was a DataFrame; say what the columns are with gainful\.from_frame\(frame, qid='…'"),
-        ({"rankers": [LinearRegression()]}, "compare trains gainful's own rankers, and LinearRegression is not one"),
         ({"rankers": [RegressionRanker]}, r"estimators, not classes; give RegressionRanker\(\)"),
+        ({"rankers": [LinearRegression]}, r"estimators, not classes; give LinearRegression\(\)"),
     ],
 )
 def test_bad_requests_are_refused_before_training(settings, message, artificial):

@@ -19,7 +19,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.judgments import Run
 from gainful.data.rows import Array
 from gainful.data.splits import Split
-from gainful.errors import DataError, ParameterError, plural, shorten
+from gainful.errors import DataError, ParameterError, brief, plural, shorten
 from gainful.foreign.loading import load
 from gainful.formats.scores import read_scores
 from gainful.formats.trec import read_run
@@ -266,7 +266,7 @@ def _by_query(parts: Sequence[RankingData], scores: Array, path: str) -> dict[An
         for q, query in enumerate(part.query_ids.tolist()):
             if query in found:
                 raise DataError(
-                    f"query {shorten(query)} is in the test data of two folds, so it is not clear which of its rows "
+                    f"query {brief(query)} is in the test data of two folds, so it is not clear which of its rows "
                     f"the scores of {path} belong to; give query ids that differ"
                 )
             found[query] = own[part.offsets[q] : part.offsets[q + 1]]

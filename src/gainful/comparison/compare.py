@@ -12,7 +12,7 @@ import numpy as np
 from gainful.comparison.baselines import Baseline, TestedRows, notes_on
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.further import Choices
-from gainful.comparison.protocol import as_splits, division
+from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
@@ -20,7 +20,6 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
-from gainful.data.times import take_times
 from gainful.errors import ParameterError, UnknownNameError, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
@@ -136,11 +135,10 @@ def compare(
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
     parts = open_parts(data, valid=valid, test=test, time=time, **(read_options or {}))
-    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts, "time": time}
-    divided = division(**how)
-    if time is not None and isinstance(how["data"], RankingData):
-        how["data"], how["time"] = take_times(how["data"], time)
-    splits = as_splits(**how)
+    parts["data"], times = take_times_out(parts["data"], parts.get("test"), time)
+    how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
+    splits = as_splits(**how, time=times)
+    divided = division(**how, time=time)
     rows = TestedRows(how["data"] if divided["division"] != "as given" else None, splits)
     for model in models.values():
         if isinstance(model, Baseline):

@@ -7,6 +7,7 @@ from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
+from gainful.data.times import take_times
 from gainful.errors import DataError, ParameterError, wording
 from gainful.tuning.store import fingerprint
 
@@ -24,12 +25,8 @@ def as_splits(
     """The splits to run, after checking them.
 
     ``data`` is a RankingData (which is divided, unless ``test`` is given), a :class:`Split`, or a list of Splits.
-    ``time`` as in :func:`gainful.split`.
+    ``time`` has one time per query, or is None to divide at random.
     """
-    if time is not None and (test is not None or not isinstance(data, RankingData)):
-        raise ParameterError(
-            f"the data is already divided; leave out {wording('time', '--time')}, or give one data set to divide"
-        )
     if isinstance(data, Split):
         data = [data]
     if isinstance(data, (list, tuple)) and data and all(isinstance(part, Split) for part in data):
@@ -55,6 +52,17 @@ def as_splits(
     if not isinstance(data, RankingData):  # our own folds test every query once
         _refuse_tested_twice(splits)
     return splits
+
+
+def take_times_out(data: Any, test: Any, time: Any) -> tuple[Any, Any]:
+    """The data without the feature that holds the times, and one time per query; nothing changes without ``time``."""
+    if time is None:
+        return data, None
+    if test is not None or not isinstance(data, RankingData):
+        raise ParameterError(
+            f"the data is already divided; leave out {wording('time', '--time')}, or give one data set to divide"
+        )
+    return take_times(data, time)
 
 
 def _not_data(data: Any) -> ParameterError:

@@ -11,7 +11,7 @@ from gainful.data.columns import name_of_feature, place_of_feature, values_of_fe
 from gainful.data.dataset import RankingData
 from gainful.data.frames import column_to_numpy
 from gainful.data.rows import Array
-from gainful.errors import DataError, ParameterError, shorten
+from gainful.errors import DataError, ParameterError, brief
 
 EXPECTED = "the name or number of a feature, a mapping from query ids to times, or one time per query"
 
@@ -33,7 +33,7 @@ def take_times(data: RankingData, time: Any) -> tuple[RankingData, Array]:
     if isinstance(time, Mapping):
         absent = next((query for query in data.query_ids.tolist() if query not in time), None)
         if absent is not None:
-            raise DataError(f"query {shorten(absent)} has no time; give one for every query")
+            raise DataError(f"query {brief(absent)} has no time; give one for every query")
         time = [time[query] for query in data.query_ids.tolist()]
     return data, _as_numbers(data, time)
 
@@ -46,7 +46,7 @@ def _one_per_query(data: RankingData, place: int) -> Array:
         return first
     row = int(differs[0])
     q = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    query = shorten(data.query_ids[q])
+    query = brief(data.query_ids[q])
     if np.isnan(values[row]):
         raise DataError(f"the time of query {query} is missing (feature {name}); give one for every query")
     raise DataError(
@@ -68,7 +68,7 @@ def _as_numbers(data: RankingData, times: Any) -> Array:
         raise DataError(f"time has shape {found.shape}, but there are {data.n_queries} queries; give one per query")
     bad = np.flatnonzero(~np.isfinite(found) | (np.isnat(column) if column.dtype.kind == "M" else False))
     if len(bad):
-        raise DataError(f"the time of query {shorten(data.query_ids[bad[0]])} is missing; give one for every query")
+        raise DataError(f"the time of query {brief(data.query_ids[bad[0]])} is missing; give one for every query")
     return found
 
 

@@ -269,7 +269,9 @@ def _load_csv(
         if not NOT_A_NUMBER.search(str(error)):
             raise
         inferred = load(csv_texts(plan)).schema
-        if any(is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts):
+        if any(
+            is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts | plan.times
+        ):
             raise  # most of it is numbers, so this names the line that is not
         table = load(csv_types(inferred, plan))
     return table, plan

@@ -234,7 +234,7 @@ class TableSource(Source):
                 for _ in reader:
                     pass
         except pa.ArrowInvalid:
-            if not any(is_text_type(first.field(one).type) for one in plan.features):
+            if not any(is_text_type(first.field(one).type) for one in plan.features if one not in plan.times):
                 check_types(first, plan)
             raise error from None
         self.types[path] = (self.types.get(path) or csv_decimals(plan)) | types

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data.rows import Array
-from gainful.errors import DataError, GainfulError
+from gainful.errors import DataError, GainfulError, wording
 from gainful.formats.files import reason
 from gainful.formats.ids import check_ids, string_array
 from gainful.formats.limits import MemoryLimit
@@ -144,13 +144,18 @@ def numeric(column: Any, name: str) -> Array:
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        other = "encode it" if not pa.types.is_temporal(kind) else f"read it as numbers with {_as_times(name)}"
         raise DataError(
-            f"column {name!r} must be numeric, but holds {in_words(kind)}; drop it, encode it, or name the features"
+            f"column {name!r} must be numeric, but holds {in_words(kind)}; drop it, {other}, or name the features"
         )
     with errors_of_column(name):
         if column.null_count and not pa.types.is_floating(column.type):
             column = column.cast(pa.float64(), safe=False)
         return np.asarray(column.to_numpy())
+
+
+def _as_times(name: str) -> str:
+    return wording(f"times=[{name!r}]", f"--read times={name}")
 
 
 def times_of(column: Any, name: str) -> Array:
