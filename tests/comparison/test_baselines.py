@@ -56,7 +56,7 @@ def assert_ranks_by(system, scores, data, **how):
 def test_a_feature_ranks_as_its_column(spec, column, sign, data):
     found = assert_ranks_by(spec, sign * data.X[:, column], data)
     assert found.table().count("Not trained here: it.") == 1
-    assert "It is not known" not in found.table()  # a feature was not fitted to anything
+    assert "is not known here" not in found.table()  # a feature was not fitted to anything
     assert found.to_dict()["rankers"]["it"]["trained"] is False
     direct = gainful.evaluate(spec, data, metrics="ndcg@10")
     assert direct == {"ndcg@10": NDCG(sign * data.X[:, column], data)}
@@ -86,7 +86,7 @@ def test_scores_are_in_the_order_of_the_file_and_folds_take_their_rows(file, dat
     else:
         (here / file).write_text("".join(f"{one!r}\n" for one in in_file.tolist()))
     found = assert_ranks_by(f"scores:{file}", scores, data)
-    assert "It is not known what it learned from" in found.table()
+    assert "What it learned from is not known here" in found.table()
     assert gainful.evaluate(f"scores:{file}", data, metrics="ndcg@10")["ndcg@10"] == NDCG(scores, data)
 
 
@@ -135,7 +135,7 @@ def test_a_model_file_is_not_trained_again(data, here):
     model = LambdaMART(n_trees=5, n_jobs=1).fit(train)
     gainful.save(model, "m.gainful")
     found = assert_ranks_by("model:m.gainful", model.predict(rest), rest)
-    assert "It is not known what it learned from: if test queries were among it" in found.table()
+    assert "What it learned from is not known here; if test queries were among it" in found.table()
     by_path = gainful.compare(["m.gainful", here / "m.gainful", "regression"], rest, metrics="ndcg@10")
     assert by_path.labels == ("m.gainful", f"model:{here / 'm.gainful'}", "regression")
     direct = gainful.evaluate("m.gainful", rest, metrics="ndcg@10")["ndcg@10"]
@@ -197,7 +197,7 @@ def test_the_report_shows_what_was_not_trained(data, here):
         ("scores:bad.txt", FormatError, "bad.txt, line 1: expected one score, a finite number, found 'x'"),
         ("scores:bad.npy", FormatError, "bad.npy: expected one number per row"),
         ("scores:nan.npy", FormatError, "nan.npy: score 1 must be a finite number, was nan"),
-        ("scores:cut.npy", FormatError, "cut.npy: is not an array of numbers"),
+        ("scores:cut.npy", FormatError, "cut.npy: is damaged: 2,400 numbers do not fill the file"),
         ("scores:bad.json", FormatError, "bad.json: expected JSON of the form"),
         ("run:other.run", DataError, "other.run has none of the test queries; its first is 'elsewhere'"),
         ("model:small.csv", DataError, "small.csv does not fit the data: X has no feature 'no-such-feature'"),
@@ -212,7 +212,7 @@ def test_what_cannot_be_used_is_refused_before_training(spec, error, message, da
     (here / "other.run").write_text("elsewhere Q0 d1 1 2.0 tag\n")
     np.save("bad.npy", np.zeros((2, 2)))
     np.save("nan.npy", np.full(data.n_rows, np.nan))
-    (here / "cut.npy").write_bytes((here / "nan.npy").read_bytes()[:100])
+    (here / "cut.npy").write_bytes((here / "nan.npy").read_bytes()[:200])
 
     def never(event):
         raise AssertionError("training has begun")

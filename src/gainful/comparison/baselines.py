@@ -237,9 +237,10 @@ def notes_on(models: Mapping[str, Ranker | Baseline], tuned: bool) -> list[str]:
     if fixed:
         lines.append(f"Not trained here: {', '.join(fixed)}.")
     if unknown:
+        values = "the values are" if len(unknown) == 1 else "their values are"
         lines.append(
-            f"It is not known what {', '.join(unknown)} learned from: if test queries were among it, the values shown "
-            "are too good."
+            f"What {', '.join(unknown)} learned from is not known here; if test queries were among it, {values} too "
+            "good."
         )
     trained = [label for label, model in others.items() if model.trained_here]
     if tuned and trained:

@@ -23,7 +23,15 @@ from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError
 
 # Parameters of LightGBM, XGBoost and CatBoost that make training stop early
-STOPPING = ("early_stopping_rounds", "early_stopping_round", "early_stopping", "n_iter_no_change", "od_wait", "od_pval")
+STOPPING = (
+    "early_stopping_rounds",
+    "early_stopping_round",
+    "early_stopping",
+    "n_iter_no_change",
+    "od_wait",
+    "od_pval",
+    "use_best_model",
+)
 
 
 class OtherEstimator(Baseline):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,25 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.errors import FormatError, shorten
-from gainful.formats.files import PathLike, check_readable, reason
+from gainful.formats.files import PathLike, check_readable
 from gainful.formats.letor.lines import read_number
 
 NUMPY = b"\x93NUMPY"
+# The header of a file with one column of numbers. NumPy's own reader would run a Python parser on it.
+HEADER = re.compile(
+    rb"\s*\{\s*'descr':\s*'([<>|=][iuf](?:1|2|4|8))',\s*'fortran_order':\s*(?:True|False),\s*"
+    rb"'shape':\s*\((\d{1,18}),\),?\s*\}\s*"
+)
 
 
 def read_scores(path: PathLike, n_rows: int) -> Array:
     """One finite score per row, in the order of the rows, (n_rows,) float64."""
     path = Path(path)
     check_readable(path)
-    with open(path, "rb") as file:
-        head = file.read(len(NUMPY))
-    if head == NUMPY:
-        scores = _read_numpy(path)
+    raw = path.read_bytes()
+    if raw.startswith(NUMPY):
+        scores = _read_numpy(raw, path)
     else:
-        raw = path.read_bytes()
         scores = _read_json(raw, path) if raw.lstrip()[:1] == b"{" else _read_lines(raw, path)
     if len(scores) != n_rows:
         raise FormatError(f"there are {len(scores)} scores for {n_rows} rows of data", path=path)
@@ -57,12 +61,16 @@ def _read_json(raw: bytes, path: Path) -> Array:
     return _as_scores(found, path)
 
 
-def _read_numpy(path: Path) -> Array:
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
-        raise FormatError(f"is not an array of numbers: {shorten(reason(error), 120)}", path=path) from None
-    return _as_scores(found, path)
+def _read_numpy(raw: bytes, path: Path) -> Array:
+    start = 10 if raw[6:7] == b"\x01" else 12  # the length of the header has two bytes in version 1, then four
+    end = start + int.from_bytes(raw[8:start], "little")
+    header = HEADER.fullmatch(raw[start:end])
+    if header is None:
+        raise FormatError("expected one number per row, as numpy.save(path, scores) writes it", path=path)
+    dtype = np.dtype(header[1].decode())
+    if int(header[2]) * dtype.itemsize != len(raw) - end:
+        raise FormatError(f"is damaged: {int(header[2]):,} numbers do not fill the file", path=path)
+    return _as_scores(np.frombuffer(raw, dtype, offset=end), path)
 
 
 def _as_scores(found: Any, path: Path) -> Array:
