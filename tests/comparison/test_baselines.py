@@ -286,9 +286,14 @@ def test_compare_and_tune_take_frames(frame, data):
     other = frame.rename(columns={"qid": "search"})
     named = gainful.compare("regression", other, metrics="ndcg@10", read_options={"qid": "search"})
     assert named.mean("regression", "ndcg@10") == same.mean("regression", "ndcg@10")
+    assert gainful.tune("regression", frame, trials=1).best_value > 0
     half = frame["qid"] < 60
     given = gainful.compare("feature:bm25", frame[half], test=frame[~half], metrics="ndcg@10")
     assert len(given.query_ids) == frame[~half]["qid"].nunique()
+    more = frame[~half].assign(note=1.0)[["note", *frame.columns[::-1]]]  # read with the features of the training data
+    wider = gainful.compare("regression", frame[half], test=more, metrics="ndcg@10")
+    narrow = gainful.compare("regression", frame[half], test=frame[~half], metrics="ndcg@10")
+    assert wider.mean("regression", "ndcg@10") == narrow.mean("regression", "ndcg@10")
     with pytest.raises(DataError, match="cannot tell which column is the qid"):
         gainful.compare("regression", other)
 

@@ -246,6 +246,15 @@ def test_the_useful_few_are_of_different_families():
     assert len(contestants("all")) > 30
 
 
+def test_a_group_may_be_one_of_several():
+    more = contestants("feature:1,few,auto:trials=2")
+    assert tuple(more) == ("feature:1", *USEFUL_FEW, "auto:trials=2")
+    assert tuple(contestants(["few", "regression"])) == (
+        *(name for name in USEFUL_FEW if name != "regression"),
+        "regression",
+    )
+
+
 def test_training_on_the_test_queries_is_refused(parts):
     with pytest.raises(GainfulError, match="is in the training and in the test data"):
         gainful.compare("regression", Split(parts[0], None, parts[0]))

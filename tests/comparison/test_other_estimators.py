@@ -91,6 +91,17 @@ def test_a_pipeline_passes_the_queries_to_its_last_step(data):
     assert_equals_training_by_hand(made, data, by_hand)
 
 
+def test_a_pipeline_may_end_with_one_of_gainfuls_rankers(data):
+    made = make_pipeline(StandardScaler(), gainful.ranker("ranksvm"))
+
+    def by_hand(train, valid, test):
+        scaler = StandardScaler().fit(train.X)
+        model = gainful.ranker("ranksvm").fit(scaler.transform(train.X), train.y, qid=train.qid)
+        return model.predict(scaler.transform(test.X))
+
+    assert_equals_training_by_hand(made, data, by_hand)
+
+
 def test_a_regressor_of_scikit_learn(data):
     def by_hand(train, valid, test):
         return LinearRegression().fit(train.X, train.y).predict(test.X)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,9 +159,10 @@ def test_dates_are_seconds_if_asked_for(days, tmp_path):
             frame.assign(day=frame["day"].astype(str)).to_json(path, orient="records", lines=True)
         data = gainful.read(path, times=["day"])
         assert data.X[:, data.feature_names.index("day")].tolist() == SECONDS.tolist(), name
-    found = gainful.compare("feature:a", frame, time="day")
-    assert sorted(of_ids(PLAIN.select(found.query_ids))) == list(range(16, 20))
-    assert found.data["features"] == 2
+    for source in (frame, pa.Table.from_pandas(frame), tmp_path / "t.parquet", str(tmp_path / "t.c*v")):
+        found = gainful.compare("feature:a", source, time="day")
+        assert sorted(of_ids(PLAIN.select(found.query_ids))) == list(range(16, 20))
+        assert found.data["features"] == 2
 
 
 def test_numbers_stay_numbers_and_other_features_may_be_named(tmp_path):

@@ -31,9 +31,9 @@ def compare(
         str,
         typer.Option(
             "--rankers",
-            help="few (fast ones of different families), all, or comma-separated names; NAME:PARAMETER=VALUE sets a "
-            "parameter. Also what you have: feature:NAME or feature:NUMBER (feature:-NAME: lowest first), scores:FILE "
-            "(one per row), run:FILE (TREC), model:FILE (of gainful or another library).",
+            help="few (fast ones of different families), all, names, or several of these with commas; "
+            "NAME:PARAMETER=VALUE sets a parameter. Also what you have: feature:NAME or feature:NUMBER (feature:-NAME: "
+            "lowest first), scores:FILE (one per row), run:FILE (TREC), model:FILE (of gainful or another library).",
         ),
     ] = DEFAULT_RANKERS,
     losses: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -36,8 +36,8 @@ __all__ = [
 def contestants(rankers: Any) -> dict[str, Ranker | Baseline]:
     """Label → unfitted ranker, or another system.
 
-    ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of names and estimators, or a mapping from labels
-    to these. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
+    ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of these and of estimators, or a mapping from
+    labels to them. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
     """
     return {label: model for label, (model, _) in resolve_rankers(rankers).items()}
 
@@ -62,7 +62,7 @@ def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozense
         chosen = {str(label): _contestant(spec) for label, spec in rankers.items()}
     else:
         chosen = {}
-        for spec in _as_list(rankers):
+        for spec in _with_groups(_as_list(rankers)):
             label, system = spec if _is_named(spec) else (_label(spec, chosen), spec)
             if label in chosen:
                 raise ParameterError(f"the ranker {label!r} is given twice; use a mapping to give each a label")
@@ -73,12 +73,20 @@ def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozense
 
 
 def ranker_names(text: str) -> list[str]:
-    """The names in a text: the installed rankers of a group, "few" or "all" (all but blends), or a list with commas."""
-    single = tuple(name for name, entry in RANKERS.items() if entry.kind != "blend")
-    names = {"few": USEFUL_FEW, "all": single}.get(text)
-    if names is None:
-        return split_outside_brackets(text, ",")
-    return [name for name in names if RANKERS[name].installed]
+    """The names in a text with commas; "few" and "all" (all but blends) stand for installed rankers."""
+    return list(_with_groups(split_outside_brackets(text, ",")))
+
+
+def _with_groups(specs: Iterable[Any]) -> Iterator[Any]:
+    """The specs, with the rankers of a group in its place, but for those that are named themselves."""
+    given = list(specs)
+    named = {spec for spec in given if isinstance(spec, str)}
+    for spec in given:
+        if isinstance(spec, str) and spec in GROUPS:
+            names = USEFUL_FEW if spec == "few" else [name for name, one in RANKERS.items() if one.kind != "blend"]
+            yield from (name for name in names if RANKERS[name].installed and name not in named)
+        else:
+            yield spec
 
 
 def within_seconds(specs: Iterable[str], seconds: float) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,8 @@ def open_parts(
     given = {"data": data} | {name: part for name, part in (("valid", valid), ("test", test)) if part is not None}
     for name, part in given.items():
         if is_frame(part):
-            dates: dict[str, Any] = (
-                {"times": [time]} if isinstance(time, str) and time in map(str, part.columns) else {}
-            )
-            given[name] = from_frame(part, **options, **dates)
+            known = None if name == "data" else getattr(given["data"], "feature_names", None)
+            given[name] = from_frame(part, **options, **_frame_options(part, known, time, options))
     paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]
     if "data" in paths and os.path.isdir(given["data"]) and is_divided(Path(given["data"])):
         return given | {"data": read_splits(given["data"], needs_test=needs_test, **options)}
@@ -45,6 +44,17 @@ def open_parts(
 def is_frame(part: Any) -> bool:
     """Whether this is a pandas, polars or Arrow frame."""
     return hasattr(part, "columns") and not isinstance(part, Dataset)
+
+
+def _frame_options(frame: Any, features: Sequence[str] | None, time: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that read the given features of a frame, those of the training data, and a column that may hold dates."""
+    found: dict[str, Any] = {}
+    if features is not None and "features" not in options:
+        found["features"] = list(features)
+    names = frame.column_names if hasattr(frame, "column_names") else frame.columns  # Arrow's columns are arrays
+    if isinstance(time, str) and time in list(names):
+        found["times"] = [time]
+    return found
 
 
 def _dates(time: Any, file: Path, options: dict[str, Any]) -> dict[str, Any]:
