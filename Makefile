@@ -48,7 +48,7 @@ test: $(VENV)/.dev
 # in one process, N times in different orders.
 TOGETHER := tests/cluster tests/data/test_blocks.py tests/serve tests/cli tests/rankers/test_rankboost.py tests/losses/test_losses.py tests/metrics
 test-repeat: $(VENV)/.dev
-	for i in $$(seq $(N)); do $(BIN)/python -m pytest --mixed $(or $(PYTEST),$(TOGETHER)) || exit 1; done
+	for i in $$(seq $(N)); do $(BIN)/python -m pytest --mixed --explore $(or $(PYTEST),$(TOGETHER)) || exit 1; done
 
 # Those that wait for minutes: workers of a cluster that hang and are restarted.
 test-slow: $(VENV)/.dev

@@ -33,6 +33,7 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
     names = [name for name, entry in gainful.RANKERS.items() if entry.installed]
     n, d = int(rng.integers(4, 40)), int(rng.integers(1, 6))
     qid = np.sort(rng.integers(0, max(1, n // 4), n))
+    qid[-1] = max(qid[-1], qid[0] + 1)  # blends leave out queries: two at least
     X, y, weights = rng.normal(size=(n, d)), rng.integers(0, 4, n).astype(float), np.ones(n)
     options: dict[str, Any] = {"ranker": pick(rng, names), "form": "array", "queries": "runs", "weights": False}
     options |= {"grades": "few", "probe": "same", "save": bool(rng.random() < 0.3)}

@@ -22,8 +22,10 @@ from hypothesis import HealthCheck, settings
 
 import gainful
 
-# A test is judged by what it computes, never by how long that took: the machine may be busy.
-settings.register_profile("gainful", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+# A test is judged by what it computes, never by how long that took: the machine may be busy. The examples are the same
+# in every run, so that a change is blamed for what it breaks and for nothing else; --explore looks for new ones.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("gainful")
 
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
@@ -33,9 +35,8 @@ OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "sh
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--seed", type=int, help="order of the tests and examples of Hypothesis: the same seed, the same run"
-    )
+    parser.addoption("--seed", type=int, help="order of the tests: the same seed, the same order")
+    parser.addoption("--explore", action="store_true", help="new examples of Hypothesis, drawn by the seed")
     parser.addoption("--mixed", action="store_true", help="tests that start clusters between the others, not last")
 
 
@@ -45,8 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.seed = config.workerinput["seed"]
     elif config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(10**6)
-    if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = config.option.seed
+    if config.option.explore:
+        settings.load_profile("explore")
+        config.option.hypothesis_seed = config.option.hypothesis_seed or config.option.seed
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -123,7 +123,7 @@ def main() -> None:
     for name in names:
         for i, parts in enumerate(folds_of(name, given.shared)):
             for system in systems:
-                file = kept / f"{name}-{i}-{system.replace(' ', '_').replace(':', '_')}.json"
+                file = cell_file(kept, name, i, system)
                 if file.exists() and not given.fresh:
                     continue
                 began = time.perf_counter()
@@ -136,31 +136,59 @@ def main() -> None:
                 file.write_text(json.dumps(found))
                 print(f"{name} fold {i + 1}: {system}: {np.mean(found['values']):.4f}, {found['trials']} trials, "
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
-    text = "\n\n".join(table(name, kept, given.seconds) for name in (*REAL, *MADE))
+    text = page(given.kept)
+    if given.page is not None:
+        given.page.write_text(text)
     print(text)
 
 
-def table(name: str, kept: Path, seconds: float) -> str:
-    """NDCG@10 of each system over all folds that every system has, and ``auto`` less it, paired by query."""
-    systems = ["auto", *(p.name for p in PEERS)]
-    cells: dict[str, dict[int, list[float]]] = {system: {} for system in systems}
-    for system in systems:
-        for i in range(5):
-            file = kept / f"{name}-{i}-{system.replace(' ', '_').replace(':', '_')}.json"
-            if file.exists():
-                cells[system][i] = json.loads(file.read_text())["values"]
-    there = [s for s in systems if cells[s]]
-    if "auto" not in there or len(there) < 2:
-        return f"### {name}\n\nnot measured"
-    common = sorted(set.intersection(*(set(cells[s]) for s in there)))
-    values = {s: np.concatenate([cells[s][i] for i in common]) for s in there if common}
-    lines = [f"### {name}: {len(values['auto']):,} test queries, {len(common)} folds, {seconds:g} s per fold", "",
-             "| | NDCG@10 | auto − it | ± s.e. |", "| --- | --- | --- | --- |"]  # fmt: skip
-    for s in there:
-        d = values["auto"] - values[s]
-        gap = "" if s == "auto" else f"{d.mean():+.4f} | {d.std(ddof=1) / np.sqrt(len(d)):.4f}"
-        lines.append(f"| {s} | {values[s].mean():.4f} | {gap or ' | '} |")
-    return "\n".join(lines)
+HEAD = """# `auto` beside tuned boosters
+
+`make bench-auto DATA=DIR BENCH='--clock cpu --page docs/results/auto.md'`
+
+Every system gets the same queries and the same seconds on two threads, compilation included. Each peer spends them on a
+random search that stops early on the validation queries, and is then refitted with its best settings on training and
+validation queries together; the refit is not counted. NDCG@10 over the test queries of all folds that every system of
+the table has been run on; *auto − it* is paired by query. Differences above two standard errors are **bold**; those in
+which `auto` does worst come first.
+"""
+
+
+def page(kept: Path) -> str:
+    """All tables of all budgets."""
+    budgets = sorted(kept.glob("*s"), key=lambda folder: float(folder.name[:-1]))
+    tables = [table(name, folder) for name in (*REAL, *MADE) for folder in budgets]
+    return "\n".join([HEAD, *filter(None, tables)])
+
+
+def table(name: str, kept: Path) -> str:
+    """NDCG@10 of each system, and ``auto`` less it; nothing if ``auto`` or all others have not been run."""
+    cells: dict[str, dict[int, list[float]]] = {}
+    for system in ("auto", *(p.name for p in PEERS)):
+        files = {i: cell_file(kept, name, i, system) for i in range(5)}
+        found = {i: json.loads(file.read_text())["values"] for i, file in files.items() if file.exists()}
+        if found:
+            cells[system] = found
+    common = sorted(set.intersection(*map(set, cells.values()))) if cells else []
+    if "auto" not in cells or len(cells) < 2 or not common:
+        return ""
+    values = {s: np.concatenate([found[i] for i in common]) for s, found in cells.items()}
+    ours = values.pop("auto")
+    rows = []
+    for system, theirs in values.items():
+        d = ours - theirs
+        rows.append((d.mean() / (d.std(ddof=1) / np.sqrt(len(d))), system, theirs.mean(), d.mean()))
+    folds = f"{len(common)} of {1 if name in MADE else 5} folds"
+    lines = [f"## {name}: {len(ours):,} test queries, {folds}, {kept.name[:-1]} s per fold", ""]
+    lines += ["| | NDCG@10 | auto − it | ± s.e. |", "| --- | ---: | ---: | ---: |"]
+    for ratio, system, mean, gap in sorted(rows):
+        shown = f"**{gap:+.4f}**" if abs(ratio) > 2 else f"{gap:+.4f}"
+        lines.append(f"| {system} | {mean:.4f} | {shown} | {gap / ratio:.4f} |")
+    return "\n".join([*lines, f"| auto | {ours.mean():.4f} | | |", ""])
+
+
+def cell_file(kept: Path, name: str, fold: int, system: str) -> Path:
+    return kept / f"{name}-{fold}-{system.replace(' ', '_').replace(':', '_')}.json"
 
 
 def _arguments() -> argparse.Namespace:
@@ -174,6 +202,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="systems, with commas between them")
     parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--page", type=Path, help="write the tables to this file, too")
     return parser.parse_args()
 
 

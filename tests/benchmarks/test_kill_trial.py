@@ -18,7 +18,7 @@ import gainful.formats.binary.writer as writer
 def open_at_once(path):
     with open(path, "w+b", buffering=0) as file:
         file.write(b"half")
-        time.sleep(5)
+        time.sleep(1.5)
         file.seek(0)
         yield file
 writer.atomic_write = open_at_once

@@ -1,6 +1,6 @@
-"""Fits and predicts in this process, then in a child started as WAY says, with the RANKERS named; compares the scores.
+"""Fits and predicts in this process, then in a child started in each WAY; compares the scores.
 
-``process_pools.py WAY RANKER…`` prints the largest difference for each ranker.
+``process_pools.py WAY=RANKER,RANKER…`` prints a line per way: the largest difference for each ranker.
 """
 
 from __future__ import annotations
@@ -63,5 +63,8 @@ def _in_forked_child(names: list[str]) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    way, *names = sys.argv[1:]
-    print(*np.abs(fit_and_predict(names) - in_child(way, names)).max(axis=1))
+    asked = {way: names.split(",") for way, names in (word.split("=") for word in sys.argv[1:])}
+    here = {name: fit_and_predict([name])[0] for name in sorted({one for names in asked.values() for one in names})}
+    for way, names in asked.items():
+        found = zip(names, in_child(way, names), strict=True)
+        print(way, *(np.abs(scores - here[name]).max() for name, scores in found), flush=True)

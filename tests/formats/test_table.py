@@ -246,10 +246,12 @@ def test_well_known_names_as_features_of_our_own_files(tmp_path: Path) -> None:
     assert read(tmp_path / "a.parquet").equals(data)
 
 
-def test_a_wide_sparse_matrix_is_not_a_table(tmp_path: Path) -> None:
-    data = RankingData.from_rows(sparse.csr_matrix((2, 30_000)), [1, 0], [1, 1])
-    with pytest.raises(FormatError, match="a column for each of the 30,000 features"):
-        write(data, tmp_path / "a.parquet")
+@pytest.mark.parametrize("name", ["wide.csv", "wide.parquet", "wide.arrow", "wide.jsonl"])
+def test_a_wide_sparse_matrix_is_not_a_table(tmp_path: Path, name: str) -> None:
+    data = RankingData.from_rows(sparse.csr_array(([1.0], ([0], [0])), shape=(2, 10**9)), [1, 0], [1, 1])
+    with pytest.raises(FormatError, match=r"a column for each of the 1,000,000,000 features .* write \.gnf or \.txt"):
+        write(data, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_foreign_metadata_is_ignored(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,7 @@ app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)
 
 
+@cache
 def command() -> Any:
     """All commands, for the parser."""
     made = typer.main.get_command(app)

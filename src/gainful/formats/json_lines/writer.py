@@ -14,7 +14,7 @@ from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
 from gainful.formats.files import FileWriter, PathLike, open_compressed
 from gainful.formats.ids import encode_all, plain_ids
-from gainful.formats.table.writer import WELL_KNOWN
+from gainful.formats.table.writer import WELL_KNOWN, refuse_wide
 
 CHUNK_VALUES = 1 << 18
 
@@ -29,6 +29,7 @@ class Writer(FileWriter):
 
     def __init__(self, path: PathLike, data: RankingData):
         super().__init__(path)
+        refuse_wide(data, path)
         self.names = list(data.feature_names or (f"f{j + 1}" for j in range(data.n_features)))
         reserved = {name for names in WELL_KNOWN.values() for name in names}
         for name in self.names:

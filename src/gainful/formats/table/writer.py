@@ -37,18 +37,23 @@ def open_writer(path: PathLike, data: RankingData, *, kind: str) -> Writer:
     return Writer(path, data, kind)
 
 
+def refuse_wide(data: RankingData, path: PathLike) -> None:
+    """Raise for a sparse matrix whose zeros would make most of a file that names every feature in full."""
+    if data.is_sparse and data.n_features > LARGEST_SPARSE_WIDTH:
+        raise FormatError(
+            f"the file would need a column for each of the {data.n_features:,} features of this sparse matrix; "
+            "write .gnf or .txt",
+            path=path,
+        )
+
+
 class Writer(FileWriter):
     """Writes a table with the columns of ``data``, some rows at a time."""
 
     def __init__(self, path: PathLike, data: RankingData, kind: str):
         super().__init__(path)
         self.kind = kind
-        if data.is_sparse and data.n_features > LARGEST_SPARSE_WIDTH:
-            raise FormatError(
-                f"a table would need a column for each of the {data.n_features:,} features of this sparse matrix; "
-                "write .gnf or .txt",
-                path=path,
-            )
+        refuse_wide(data, path)
         self.names = list(data.feature_names or (f"f{j + 1}" for j in range(data.n_features)))
         self.roles = {"qid": "qid", "grade": "grade"}
         if data.doc_ids is not None:
