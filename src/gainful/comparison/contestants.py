@@ -57,7 +57,7 @@ def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
 def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozenset[str]]]:
     """Label → unfitted ranker or another system, and the parameters that its text sets, which are not tuned."""
     if isinstance(rankers, str):
-        rankers = within_seconds(ranker_names(rankers), AUTO_SECONDS) if rankers in GROUPS else ranker_names(rankers)
+        rankers = split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
         chosen = {str(label): _contestant(spec) for label, spec in rankers.items()}
     else:
@@ -74,17 +74,18 @@ def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozense
 
 def ranker_names(text: str) -> list[str]:
     """The names in a text with commas; "few" and "all" (all but blends) stand for installed rankers."""
-    return list(_with_groups(split_outside_brackets(text, ",")))
+    return [one if isinstance(one, str) else one[0] for one in _with_groups(split_outside_brackets(text, ","))]
 
 
 def _with_groups(specs: Iterable[Any]) -> Iterator[Any]:
-    """The specs, with the rankers of a group in its place, but for those that are named themselves."""
+    """The specs, with the rankers of a group in its place as pairs, but for those that are named themselves."""
     given = list(specs)
     named = {spec for spec in given if isinstance(spec, str)}
     for spec in given:
         if isinstance(spec, str) and spec in GROUPS:
             names = USEFUL_FEW if spec == "few" else [name for name, one in RANKERS.items() if one.kind != "blend"]
-            yield from (name for name in names if RANKERS[name].installed and name not in named)
+            others = (name for name in names if RANKERS[name].installed and name not in named)
+            yield from within_seconds(others, AUTO_SECONDS).items()
         else:
             yield spec
 
