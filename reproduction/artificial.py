@@ -23,6 +23,7 @@ from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError
 from gainful.metrics import metric
 from gainful.persistence.jsonable import plain
+from gainful.rankers.base import Ranker
 from gainful.tuning.store import fingerprint
 from reproduction.ohsumed import YARDSTICK, Figure, standard_error
 from reproduction.origin import cache_folder, code_print, origin
@@ -69,6 +70,8 @@ class Artificial:
         wanted = {"n_trees": trees, "n_leaves": leaves, "learning_rate": rate, "early_stopping": None}
         models = {}
         for label, (model, fixed) in entered.items():
+            if not isinstance(model, Ranker):
+                raise ParameterError(f"{label} is not a ranker that this can train")
             known = model.parameters
             papers = {name: value for name, value in wanted.items() if name in known} if "n_trees" in known else {}
             papers |= {"n_jobs": threads} if "n_jobs" in known else {}

@@ -25,13 +25,15 @@ if __name__ == "__main__":
     sys.path[0] = str(HOME)
 
 import gainful  # noqa: E402
-from auto.run import NDCG, REAL, Parts, folds_of  # noqa: E402
+from auto.peers import PEERS  # noqa: E402
+from auto.run import NDCG, REAL, Budget, Parts, folds_of, run_peer  # noqa: E402
 from gainful.blending.members import Member  # noqa: E402
 from gainful.blending.weights import best_member, choose_weights  # noqa: E402
 from gainful.data.rows import Array  # noqa: E402
 from gainful.rankers.registry import RANKERS  # noqa: E402
 
 WHOLE = "auto: bagged, all members, within"
+TUNED, TUNING_SECONDS = PEERS[0], 60.0
 STUDENTS = ("lambdamart:n_trees=300", "tree-regression:n_trees=300", "regression")
 
 
@@ -88,8 +90,8 @@ def run_fold(parts: Parts, trials: int, threads: int, seed: int) -> dict[str, An
                 small = gainful.distill(model, together, student, grades=share).model
                 name = f"distilled into {student}" + (f", {share:.0%} true grades" if share else "")
                 found[name] = NDCG.per_query(small.predict(test), test).tolist()
-        plain = gainful.ranker("lambdamart", n_trees=300).fit(train, eval_set=valid)
-        found["lambdamart:n_trees=300 on the grades"] = NDCG.per_query(plain.predict(test), test).tolist()
+        tuned = run_peer(TUNED, parts, Budget(TUNING_SECONDS, threads, "cpu"), seed)
+        found[f"{TUNED.name}, tuned for {TUNING_SECONDS:g} s"] = tuned["values"]
     return {"values": found, "members": [one.spec for one in model.tried]}
 
 

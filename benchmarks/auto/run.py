@@ -116,7 +116,7 @@ def run_auto(parts: Parts, budget: Budget, seed: int) -> dict[str, Any]:
 def main() -> None:
     given = _arguments()
     budget = Budget(given.seconds, given.threads, given.clock)
-    kept = given.kept / f"{given.seconds:g}s"
+    kept = given.kept / given.clock / f"{given.seconds:g}s"
     kept.mkdir(parents=True, exist_ok=True)
     names = [n for n in given.data.split(",") if n in MADE or (given.shared and (given.shared / n).exists())]
     systems = ["auto", *(p.name for p in PEERS)] if not given.only else given.only.split(",")
@@ -125,7 +125,7 @@ def main() -> None:
             for system in systems:
                 file = cell_file(kept, name, i, system)
                 if file.exists() and not given.fresh:
-                    continue
+                    continue  # whatever the seed and the number of threads were; --kept DIR keeps others apart
                 began = time.perf_counter()
                 if system == "auto":
                     found = run_auto(parts, budget, given.seed)
@@ -136,7 +136,7 @@ def main() -> None:
                 file.write_text(json.dumps(found))
                 print(f"{name} fold {i + 1}: {system}: {np.mean(found['values']):.4f}, {found['trials']} trials, "
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
-    text = page(given.kept)
+    text = page(given.kept / given.clock)
     if given.page is not None:
         given.page.write_text(text)
     print(text)

@@ -9,6 +9,7 @@ from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid
 from gainful.comparison.compare import CompareProgress as CompareProgress
 from gainful.comparison.compare import compare as compare
+from gainful.comparison.evaluate import evaluate as evaluate
 from gainful.comparison.judged_runs import compare_runs as compare_runs
 from gainful.costs.model import Estimate as Estimate
 from gainful.costs.model import estimate as estimate

@@ -54,6 +54,46 @@ def test_trees_fit_into_the_time():
     assert "mcrank" in [family.name for family in families(FACTS, ["mcrank"], little)]
 
 
+def test_some_families_then_by_turns_the_leading_ones_and_the_others():
+    places = [auto_module.place_of_guess(i, 13) for i in range(18)]
+    assert places == [*range(10), None, 10, None, 11, None, 12, None, None]
+    assert auto_module.trials_to_meet(13) == 16
+    assert [auto_module.place_of_guess(i, 3) for i in range(5)] == [0, 1, 2, None, None]
+    assert auto_module.trials_to_meet(3) == 3
+
+
+def test_a_useless_metric_is_refused_before_training(parts):
+    def nothing(scores, grades):
+        return float("nan")
+
+    def broken(scores, grades):
+        raise ZeroDivisionError("my own mistake")
+
+    with pytest.raises(DataError, match="not a finite number for any training query"):
+        Auto(trials=2, metric=nothing).fit(parts[0])
+    with pytest.raises((ZeroDivisionError, gainful.GainfulError), match="my own mistake"):
+        Auto(trials=2, metric=broken).fit(parts[0])
+
+
+def test_a_search_in_which_everything_fails_ends_soon(parts, monkeypatch):
+    def fail(self, data, monitor):
+        raise DataError("no such luck")
+
+    monkeypatch.setattr(gainful.RegressionRanker, "_fit", fail)
+    model = Auto(seconds=600.0, rankers=["regression"], folds=2, n_jobs=1)
+    with pytest.raises(DataError, match=r"could train no member \(regression.*: no such luck\)$"):
+        model.fit(parts[0])
+
+
+def test_it_cannot_be_tuned(parts):
+    with pytest.raises(ParameterError, match="auto:trials=2 has nothing to tune"):
+        gainful.tune("auto:trials=2", parts[0])
+
+
+def test_text_columns_are_left_to_those_that_take_them():
+    assert all(gainful.RANKERS[name].cls.accepts_categories for name in names_for(categories=True))
+
+
 def test_larger_steps_where_early_stopping_played_no_part(parts):
     capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=2, n_jobs=1).fit(parts[0])
     assert Growth().after(capped.members_).rate == 2.0
@@ -110,7 +150,7 @@ def test_members_cut_short_count_with_the_folds_they_have(parts, monkeypatch):
     monkeypatch.setattr(gainful.LambdaMART, "fit", lambda *a, **k: fits.append(1) or original(*a, **k))
     monkeypatch.setattr(auto_module, "Clock", OverAfterThree)
     model = Auto(seconds=100, folds=5, n_jobs=1, rankers=["lambdamart"]).fit(parts[0])
-    assert "not all folds" in {row.note for row in model.leaderboard_.members}
+    assert "ended after 1 of 5 folds" in {row.note for row in model.leaderboard_.members}
     assert "reaches ndcg@10" in str(model.leaderboard_)
     assert np.isfinite(model.predict(parts[2])).all()
 

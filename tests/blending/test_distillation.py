@@ -29,6 +29,21 @@ def test_the_student_ranks_as_the_teacher_does(teacher, parts, into):
     assert f"{found.student:.4f} against {found.teacher:.4f}" in str(found)
 
 
+def test_without_validation_queries_the_student_is_trained_to_its_end_on_all(teacher, parts):
+    found = gainful.distill(teacher, parts[0], f"tree-regression:{SMALL}", test=parts[2])
+    assert found.model.n_iter_ == 60
+    soft = parts[0].replace(y=soft_grades(teacher.predict(parts[0]), parts[0]))
+    same = gainful.ranker(f"tree-regression:{SMALL}").fit(soft)
+    assert np.array_equal(found.model.predict(parts[2]), same.predict(parts[2]))
+    assert gainful.distill(teacher, parts[0], "regression").queries == parts[0].n_queries
+
+
+def test_the_metric_is_the_teachers_unless_named(parts):
+    teacher = Blend(["regression", "listnet"], folds=2, metric="map", n_jobs=1).fit(parts[0])
+    assert gainful.distill(teacher, parts[0], "regression").metric == "map"
+    assert gainful.distill(teacher, parts[0], "regression", measure="mrr").metric == "mrr"
+
+
 def test_soft_grades_keep_the_order_and_the_spread(parts, rng):
     data = parts[0]
     scores = 3.0 * data.y + rng.standard_normal(data.n_rows) - 7.0
@@ -50,3 +65,5 @@ def test_mistakes_are_refused(teacher, parts):
         gainful.distill("model", parts[0])
     with pytest.raises(ParameterError, match="into of distill must be"):
         gainful.distill(teacher, parts[0], into=np.ones(3))
+    with pytest.raises(ParameterError, match="the student cannot be auto"):
+        gainful.distill(teacher, parts[0], into="auto")

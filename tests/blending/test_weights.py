@@ -58,10 +58,15 @@ def test_shrunk_is_exp_of_minus_t():
     assert choose_weights("shrunk", values) == pytest.approx(np.exp(-np.array(t)) / np.exp(-np.array(t)).sum())
 
 
-def test_a_member_with_a_part_of_the_queries_counts_in_proportion():
+@pytest.mark.parametrize("rule", ["within", "shrunk"])
+def test_a_member_that_scored_fewer_queries_does_not_count(rule):
     values = members([0.0, 0.0, 0.0])
     values[2, 100:] = np.nan
-    assert choose_weights("within", values) == pytest.approx(np.array([1, 1, 0.25]) / 2.25)
+    weights = choose_weights(rule, values)
+    assert weights[2] == 0.0
+    assert weights[:2] == pytest.approx(choose_weights(rule, values[:2]))
+    values[:, 300:] = np.nan  # where nobody has scored all of them, those with the most count
+    assert choose_weights(rule, values)[2] == 0.0
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.sampled_from(["within", "shrunk", "uniform"]), st.integers(0, 1000))

@@ -223,7 +223,7 @@ def test_training_starts_from_scores_in_files(capsys, folder, tmp_path):
     assert code == 2
     assert "gainful: the training data has initial scores and the data of --valid does not" in err
     assert err.endswith("so give both (--init-score, --valid-init-score) or neither\n")
-    assert "belongs to --valid, which is missing" in refused(capsys, *given, *both)
+    assert "--valid-init-score belongs to one --valid, but there are 0" in refused(capsys, *given, *both)
     err = call(capsys, "train", "structured-svm", *given[2:5], *both[:2])[2]
     assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false)" in err
     (tmp_path / "train").write_text("1\n2\n")

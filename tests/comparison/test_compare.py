@@ -202,9 +202,8 @@ def test_settings_may_hold_separators(parts):
         ({"rankers": DIVIDED, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": __file__, "data": "regression"}, "rankers first and then the data"),
         ({"rankers": FRAME, "data": "regression"}, "rankers first and then the data"),
-        ({"data": FRAME}, r"was a DataFrame; say what the columns are with gainful\.from_frame\(frame, qid='…'"),
-        ({"rankers": [LinearRegression()]}, "compare trains gainful's own rankers, and LinearRegression is not one"),
         ({"rankers": [RegressionRanker]}, r"estimators, not classes; give RegressionRanker\(\)"),
+        ({"rankers": [LinearRegression]}, r"estimators, not classes; give LinearRegression\(\)"),
     ],
 )
 def test_bad_requests_are_refused_before_training(settings, message, artificial):
@@ -245,6 +244,14 @@ def test_the_useful_few_are_of_different_families():
     assert len({type(model) for model in few.values()}) == len(few)
     assert {gainful.RANKERS[name].kind for name in few} >= {"linear", "trees"}
     assert len(contestants("all")) > 30
+
+
+def test_a_group_may_be_one_of_several():
+    more = contestants("feature:1,few,sdcg")
+    assert tuple(more) == ("feature:1", *USEFUL_FEW, "sdcg")
+    assert more["auto"].seconds == contestants("few")["auto"].seconds == 60  # not ten minutes
+    assert tuple(contestants(["few", "regression"])) == (*USEFUL_FEW[1:], "regression")
+    assert contestants("few,auto:trials=2")["auto:trials=2"].trials == 2
 
 
 def test_training_on_the_test_queries_is_refused(parts):

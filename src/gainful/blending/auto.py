@@ -10,10 +10,11 @@ import numpy as np
 
 from gainful.blending.blend import BATCH, BlendedRanker, Candidate, candidate_of
 from gainful.blending.folds import Clock, QueryFolds, is_large, worker_count
-from gainful.blending.growth import USUAL_TREES, Growth, Pace, measure_pace
+from gainful.blending.growth import PROBE, USUAL_TREES, Growth, Pace, measure_pace
 from gainful.blending.leaderboard import family_of
 from gainful.blending.members import Member
 from gainful.blending.portfolio import (
+    EARLY,
     MANY_GRADES,
     ORDER,
     TREE_PER_GRADE,
@@ -38,6 +39,7 @@ from gainful.training.monitor import Monitor
 
 SECONDS = 600.0  # unless the user says otherwise
 PATIENCE = 24  # members that do not raise the out-of-fold metric before the search ends
+FAILURES = 8  # that end the search if nothing else has been trained
 
 
 @dataclass(repr=False, eq=False)
@@ -65,6 +67,7 @@ class Auto(BlendedRanker):
     """
 
     drops: ClassVar[bool] = True
+    budget_parameters: ClassVar[tuple[str, ...]] = ("seconds", "trials")
 
     seconds: float | None = parameter(
         None, Maybe(inner=Real(low=0, open_low=True), help="time for training; None: 600, unless trials is given")
@@ -107,30 +110,33 @@ class Auto(BlendedRanker):
         facts = DataFacts.of(data, is_mapped(data.X) and is_large(data))
         if not families(facts, self.rankers):
             raise DataError("none of the rankers to choose from suits this data")
-        pace, growth = self._growth(folds, clock)
+        pace, growth = self._growth(folds, clock, facts)
         chosen = families(facts, self.rankers, growth)
         while self.trials is None or len(members) < self.trials:
             start = len(members)
-            if start >= len(chosen) and start - monitor.best_iteration >= PATIENCE:
+            if start >= trials_to_meet(len(chosen)) and start - monitor.best_iteration >= PATIENCE:
                 return
-            n = BATCH if self.trials is None else min(BATCH, self.trials - start)
+            if start >= FAILURES and all(member.dropped for member in members):
+                return
+            n = BATCH if growth.roomy else 1  # with little time, one ranker is trained to its end before the next
+            n = n if self.trials is None else min(n, self.trials - start)
             below, now = _standing(members, data), growth.after(members)
             proposed = (self._propose(start + i, facts, chosen, below, now) for i in range(n))
             batch = [one for one in proposed if one is not None]
             if pace is not None and members:  # the first ones are tried in any case
-                batch = [replace(one, seconds=_expected(one, pace, facts)) for one in batch]
+                batch = [replace(one, seconds=_expected(one, pace, facts, members)) for one in batch]
             if not batch:  # every ranker has been tried, and none has settings to draw
                 return
             yield batch
             if len(members) == start:  # the clock stopped the batch before it began
                 return
 
-    def _growth(self, folds: QueryFolds, clock: Clock) -> tuple[Pace | None, Growth]:
+    def _growth(self, folds: QueryFolds, clock: Clock, facts: DataFacts) -> tuple[Pace | None, Growth]:
         """What trees cost here, if time is limited, and how far to grow them."""
         if clock.deadline is None:
             return None, Growth()
         workers, threads = worker_count(folds.data, self.n_jobs, folds.n)
-        pace = measure_pace(folds, threads)
+        pace = measure_pace(folds, threads, first_guess(Family(PROBE, {}), facts, Growth()))
         if pace is None:
             return None, Growth()
         return pace, Growth.within(workers * clock.left, pace)
@@ -145,8 +151,9 @@ class Auto(BlendedRanker):
     ) -> Candidate | None:
         """Trial ``i``; it depends on the seed, the trial's number and the members of earlier batches."""
         generator = np.random.default_rng([self._seed, i])
-        first = i < len(chosen)
-        family = chosen[i] if first else next_family(chosen, below, generator)
+        guess = place_of_guess(i, len(chosen))
+        first = guess is not None
+        family = next_family(chosen, below, generator) if guess is None else chosen[guess]
         if family is None:
             return None
         settings = first_guess(family, facts, growth) if first else draw(family, facts, growth, generator)
@@ -156,11 +163,28 @@ class Auto(BlendedRanker):
         return candidate_of(spec_text(family.name, settings), self._validation_metric())
 
 
-def _expected(candidate: Candidate, pace: Pace, facts: DataFacts) -> float:
-    """Seconds of one fit, as far as can be known."""
+def trials_to_meet(n: int) -> int:
+    """The trials it takes to have tried ``n`` families once."""
+    return max(n, 2 * n - EARLY)
+
+
+def place_of_guess(i: int, n: int) -> int | None:
+    """Which of ``n`` families trial ``i`` tries for the first time; None for further settings of one tried before.
+
+    First some families, then by turns the next one and the leading ones again, until all have been tried.
+    """
+    if i < min(EARLY, n):
+        return i
+    place, turn = divmod(i - EARLY, 2)
+    return EARLY + place if turn == 1 and EARLY + place < n else None
+
+
+def _expected(candidate: Candidate, pace: Pace, facts: DataFacts, members: Sequence[Member]) -> float:
+    """Seconds of one fit, as far as can be known: by trees, or what the same ranker took before."""
     ranker = candidate.ranker
     if not isinstance(ranker, TreeRanker):
-        return 0.0
+        same = [one for one in members if one.models and family_of(one.spec) == family_of(candidate.spec)]
+        return max((one.seconds / len(one.models) for one in same), default=0.0)
     per_step = facts.n_grades if candidate.spec.partition(":")[0] in TREE_PER_GRADE else 1
     return pace.seconds(per_step * min(USUAL_TREES, ranker.n_trees))
 

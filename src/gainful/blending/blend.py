@@ -50,6 +50,7 @@ from gainful.training.monitor import Monitor
 BATCH = 4  # members trained side by side; what is chosen next depends on whole batches, never on the number of cores
 FIRST_FOLDS = 2  # trained before a member may be dropped
 HOPELESS = 4.0  # paired standard errors below the best on the first folds
+REASONS = 3  # named where no member could be trained
 WEIGHTS = Either(
     of=(Choice(of=RULES), ListOf(inner=Real(low=0))),
     help="how members count: by a rule, or one number per member",
@@ -90,6 +91,7 @@ class BlendedRanker(Ranker):
     weighs_documents: ClassVar[bool] = True  # as for missing values
     resumes: ClassVar[bool] = True
     validation_parameter: ClassVar[str] = "metric"
+    joins_validation: ClassVar[bool] = True
 
     _: KW_ONLY
     folds: int | None = parameter(
@@ -152,6 +154,7 @@ class BlendedRanker(Ranker):
                     f"{type(self).__name__} needs at least two queries to leave some out; there is one"
                     f"{'' if joined.n_queries < 2 else ' with a weight above 0'}"
                 )
+            _refuse_useless(self._validation_metric(), joined)
             folds = QueryFolds(joined, self.folds, self._seed)
         monitor.valid = None  # its queries are among the training queries now
         members = self._restore_members(monitor, folds)
@@ -228,7 +231,8 @@ class BlendedRanker(Ranker):
         share = None if weights is None else weights[seen]
         best = values[best_member(values, share)]
         for i, row in enumerate(values[len(values) - len(batch) :]):
-            if fits[i] and not failures[i] and errors_below(row, best, share) > HOPELESS:
+            trained = fits[i] and all(fit.complete for fit in fits[i])  # what the clock cut short says little
+            if trained and not failures[i] and errors_below(row, best, share) > HOPELESS:
                 failures[i] = "far below the best on the first folds"
 
     def _report(self, member: Member, members: Sequence[Member], folds: QueryFolds, monitor: Monitor) -> bool:
@@ -253,7 +257,8 @@ class BlendedRanker(Ranker):
         if not counting:
             if clock.stop.is_set():
                 raise KeyboardInterrupt
-            reasons = "; ".join(f"{one.spec}: {one.dropped}" for one in members) or "the time was over before the first"
+            found = list({one.dropped: f"{one.spec}: {one.dropped}" for one in members}.values())
+            reasons = "; ".join(found[:REASONS]) or "the time was over before the first"
             raise DataError(f"{type(self).__name__} could train no member ({reasons})")
         weights = self._member_weights(counting, folds)
         measure = self._validation_metric()
@@ -264,7 +269,7 @@ class BlendedRanker(Ranker):
             weight = 0.0
             if not member.dropped:
                 weight, place = float(weights[place]), place + 1
-            note = member.dropped or ("" if member.complete else "not all folds")
+            note = member.dropped or ("" if member.complete else _how_far(member, folds))
             models = len(member.models) if weight > 0.0 else 0
             rows.append((Row(member.spec, 0.0, 0.0, weight, member.seconds, models, note=note), member.values))
         used = [(one, float(w)) for one, w in zip(counting, weights, strict=True) if w > 0.0]
@@ -392,6 +397,8 @@ class Blend(BlendedRanker):
                 f"weights of Blend must have one number for each of the {len(self.members)} members, had "
                 f"{len(self.weights)}"
             )
+        if not isinstance(self.weights, str) and not any(self.weights):
+            raise ParameterError("weights of Blend must not all be 0: no member would count")
 
     def _file_params(self) -> dict[str, Any]:
         return super()._file_params() | {"members": [candidate_of(one, None).spec for one in self.members]}
@@ -421,6 +428,17 @@ def candidate_of(member: Any, measure: Metric | None) -> Candidate:
     if measure is not None and "eval_metric" in ranker.parameters and "eval_metric=" not in spec:
         ranker = clone(ranker).set_params(eval_metric=measure.as_parameter())
     return Candidate(spec, ranker)
+
+
+def _how_far(member: Member, folds: QueryFolds) -> str:
+    done = len(member.models)
+    return f"ended after {done} of {folds.n} folds" if done < folds.n else "ended before its last iteration"
+
+
+def _refuse_useless(measure: Metric, data: RankingData) -> None:
+    """Raise where the metric has no value, before hours are spent on it; a function that fails does so here."""
+    if not np.isfinite(measure.per_query(data.y, data)).any():
+        raise DataError(f"{measure.name} is not a finite number for any training query, so it cannot choose members")
 
 
 def _naming(spec: str, error: Exception) -> Exception:

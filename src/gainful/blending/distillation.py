@@ -12,7 +12,6 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
-from gainful.data.splits import split
 from gainful.errors import DataError, ParameterError
 from gainful.inputs.arguments import as_dataset
 from gainful.metrics import metric
@@ -20,7 +19,6 @@ from gainful.rankers.base import Ranker
 from gainful.rankers.specs import ranker_from_spec
 from gainful.training.monitor import ProgressCallback
 
-LEFT_OUT = 0.2  # of the queries, for early stopping, if there is no validation data
 STEPS_PER_GRADE = 256  # soft grades are rounded to this part of a grade
 
 
@@ -50,13 +48,12 @@ class Distilled:
 def distill(
     model: Ranker,
     data: Any,
-    into: Any = "lambdamart",
+    into: Any = "tree-regression",
     *,
     valid: Any = None,
     test: Any = None,
     grades: float = 0.0,
-    measure: Any = "ndcg@10",
-    seed: int = 0,
+    measure: Any = None,
     progress: ProgressCallback | None = None,
 ) -> Distilled:
     """Train one ranker on the scores of another, usually a blend, so that every engine can take it.
@@ -69,12 +66,12 @@ def distill(
     model : a fitted ranker, the teacher
     data : rows to learn from, a RankingData or a path; their grades fix the range of the soft grades
     into : the student: a ranker, a name or a text such as "lambdamart:n_trees=300"
-    valid : queries for early stopping; without them, a fifth of ``data``
-    test : queries on which to measure both models; without them those for early stopping, which the teacher may have
-        been trained on, so that its figure is too high
+    valid : queries for early stopping; without them the student is trained to its end: the teacher's scores have no
+        noise to be led astray by
+    test : queries on which to measure both models; without them those of ``valid``, or of ``data``, which both models
+        may have been trained on, so that both figures are too high
     grades : share of the true grades in the soft ones, from 0 to 1
-    measure : the metric for early stopping and for the comparison
-    seed : of the division into training and validation queries
+    measure : the metric for early stopping and for the comparison; None for the teacher's
     """
     if not isinstance(model, Ranker):
         raise ParameterError.of("distill", "model", "a fitted ranker", model)
@@ -84,18 +81,17 @@ def distill(
     if not isinstance(into, (str, Ranker)):
         raise ParameterError.of("distill", "into", "a ranker, or a text such as 'lambdamart:n_trees=300'", into)
     student = ranker_from_spec(into) if isinstance(into, str) else clone(into)
-    goal = metric(measure)
+    if student.joins_validation:
+        raise ParameterError(f"the student cannot be {into}: it would be as large as the teacher; name a single ranker")
+    goal = metric(getattr(model, model.validation_parameter, "ndcg@10") if measure is None else measure)
     if "eval_metric" in student.parameters and not (isinstance(into, str) and "eval_metric=" in into):
         student.set_params(eval_metric=goal.as_parameter())
     train = _whole(data, "data")
-    if valid is None:
-        train, stop = split(train, (1.0 - LEFT_OUT, LEFT_OUT), seed=seed)
-    else:
-        stop = _whole(valid, "valid")
+    stop = None if valid is None else _whole(valid, "valid")
     soft = soft_grades(train.add_init_scores(model.predict(train)), train, float(grades))
     with skip_checks():
         student.fit(train.replace(y=soft), eval_set=stop, progress=progress)
-    judge = stop if test is None else _whole(test, "test")
+    judge = _whole(test, "test") if test is not None else train if stop is None else stop
     theirs, ours = (goal.per_query(judge.add_init_scores(one.predict(judge)), judge) for one in (model, student))
     difference, error = mean_and_error(ours - theirs, judge.query_weights)
     before, after = (mean_and_error(values, judge.query_weights)[0] for values in (theirs, ours))

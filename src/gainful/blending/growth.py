@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,7 +70,7 @@ class Growth:
         return {"learning_rate": rate, "n_trees": self.n_trees, "early_stopping": min(PATIENCE, self.n_trees)}
 
 
-def measure_pace(folds: QueryFolds, n_threads: int) -> Pace | None:
+def measure_pace(folds: QueryFolds, n_threads: int, settings: Mapping[str, Any]) -> Pace | None:
     """The pace on the training part of a fold, from a few trees on the part left out; None if they cannot be grown."""
     part = folds.valid(0)
     assert part is not None
@@ -82,7 +82,7 @@ def measure_pace(folds: QueryFolds, n_threads: int) -> Pace | None:
 
     try:
         with limit_threads(n_threads), skip_checks(), part_of_a_fit():
-            RANKERS[PROBE].create(n_trees=PROBE_TREES).fit(part, progress=note)
+            RANKERS[PROBE].create(**{**settings, "n_trees": PROBE_TREES}).fit(part, progress=note)
     except GainfulError:
         return None
     if not times:

@@ -15,11 +15,15 @@ from gainful.data.rows import Array
 from gainful.parameters.constraints import split_outside_brackets
 
 INTERVAL = 1.96  # standard errors
+ANY_LOSS = ("boosted", "linear", "neural")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A member, or the blend itself. ``difference`` is the blend less the member, paired by query."""
+    """A member, or the blend itself. ``difference`` is the blend less the member, paired by query.
+
+    ``queries`` is how many the mean is over: all of those left out, or fewer where time was over.
+    """
 
     name: str
     mean: float
@@ -30,6 +34,7 @@ class Row:
     difference: float = 0.0
     difference_error: float = 0.0
     note: str = ""
+    queries: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -39,7 +44,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The blend first, then its members by metric. Prints as a table, in notebooks too."""
+    """The blend first, then its members by metric, those that did not score all queries last.
+
+    Prints as a table, in notebooks too.
+    """
 
     metric: str
     queries: int
@@ -55,10 +63,12 @@ class Leaderboard:
         for row, values in members:
             difference, its_error = mean_and_error(blend - values, query_weights)
             facts = asdict(row) | dict(zip(("mean", "error"), mean_and_error(values, query_weights), strict=True))
+            facts |= {"queries": int(np.isfinite(values).sum())}
             rows.append(Row(**(facts | {"difference": difference, "difference_error": its_error})))
-        rows.sort(key=lambda row: (row.mean != row.mean, -row.mean))
-        seconds = sum(row.seconds for row in rows)
-        return cls(metric, int(np.isfinite(blend).sum()), Row("blend", mean, error, 1.0, seconds, models), tuple(rows))
+        queries = int(np.isfinite(blend).sum())
+        rows.sort(key=lambda row: (row.queries < queries, row.mean != row.mean, -row.mean))
+        whole = Row("blend", mean, error, 1.0, sum(row.seconds for row in rows), models, queries=queries)
+        return cls(metric, queries, whole, tuple(rows))
 
     def __iter__(self) -> Iterator[Row]:
         yield self.blend
@@ -71,7 +81,7 @@ class Leaderboard:
     def sentence(self) -> str:
         """The result in one sentence or two; ± are standard errors."""
         models = f"{self.blend.models} model{'s' if self.blend.models != 1 else ''}"
-        measured = [row for row in self.members if math.isfinite(row.mean)]
+        measured = [row for row in self.members if math.isfinite(row.mean) and row.queries == self.queries]
         if not math.isfinite(self.blend.mean) or not measured:
             return f"A blend of {models}; no query was left out to measure it on."
         best = measured[0]
@@ -157,9 +167,9 @@ class Leaderboard:
 
 
 def family_of(spec: str) -> str:
-    """The name in a spec, and the loss if it names one."""
+    """The name in a spec; where a ranker takes any loss, the loss too."""
     name, *settings = split_outside_brackets(spec, ":")
-    return ":".join([name, *(one for one in settings if one.startswith("loss="))])
+    return ":".join([name, *(one for one in settings if name in ANY_LOSS and one.startswith("loss="))])
 
 
 def _figure(value: float, sign: str = "") -> str:
@@ -167,7 +177,7 @@ def _figure(value: float, sign: str = "") -> str:
 
 
 def _checked(row: Any) -> dict[str, Any]:
-    kinds = {"name": str, "note": str, "models": int}
+    kinds = {"name": str, "note": str, "models": int, "queries": int}
     for name, value in row.items():
         if name in kinds:
             if type(value) is not kinds[name]:

@@ -17,6 +17,7 @@ from gainful.rankers.specs import spec_text
 
 MANY_GRADES = 12  # from here on, a tree per grade costs more than it gives
 LONG_QUERY = 10_000  # LightGBM's limit for lambdarank
+MANY_ROWS = 200_000  # from here on, trees may be larger
 WIDE = 2_000  # features, beyond which most linear solvers are slow
 
 
@@ -30,6 +31,7 @@ class DataFacts:
     longest: int
     missing: bool
     blockwise: bool  # mapped from a file: rows are not to be copied
+    categories: bool = False  # features that hold text
     weighted_documents: bool = False
 
     @classmethod
@@ -41,6 +43,7 @@ class DataFacts:
             data.longest,
             data.has_missing,
             blockwise,
+            data.categories is not None,
             data.has_document_weights,
         )
 
@@ -65,29 +68,30 @@ def _family(name: str, **settings: Any) -> Family:
     return Family(name, settings)
 
 
-# In the order of trial: different in kind, good and cheap first.
+# In the order of trial: different in kind, good and cheap first. The first one takes no time, so that there is a model.
 ORDER = (
+    _family("regression"),
     _family("lambdamart"),
     _family("mcrank"),
-    _family("regression"),
     _family("tree-regression"),
-    _family("listnet"),
     _family("boosted", loss="xendcg"),
+    _family("listnet"),
     _family("boosted", loss="centred-squared"),
-    _family("mcrank-ordinal"),
     _family("lambdarank"),
+    _family("mcrank-ordinal"),
     _family("mcrank-regression"),
-    _family("boosted", loss="listnet"),
     _family("boosted", loss="ranknet"),
-    _family("ranksvm"),
+    _family("boosted", loss="listnet"),
     _family("gbrank"),
+    _family("ranksvm"),
     _family("rsrank"),
     _family("structured-boost"),
-    _family("structured-svm"),
     _family("softrank"),
-    _family("adarank-ndcg"),
     _family("coordinate-ascent"),
+    _family("structured-svm"),
+    _family("adarank-ndcg"),
 )
+EARLY = 10  # families tried once before further settings of the leading ones are
 SETTLED = ("rsrank", "adarank-ndcg", "coordinate-ascent")  # tried once: nothing worth drawing is left to choose
 
 
@@ -103,6 +107,7 @@ def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growt
         if (
             (names is not None and family.name not in names)
             or (facts.missing and not entry.cls.accepts_missing)
+            or (facts.categories and not entry.cls.accepts_categories)
             or (facts.weighted_documents and not entry.create(**family.settings)._weighs_documents())
             or (facts.blockwise and not entry.cls.accepts_shards)
             or (family.name == "lambdamart" and facts.longest > LONG_QUERY)
@@ -120,8 +125,8 @@ def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growt
 
 def tree_space(facts: DataFacts) -> Space:
     """Where the settings of trees are drawn from."""
-    leaves = min(64.0, max(8.0, facts.n_rows**0.25))
-    fewest = min(20, max(2, facts.n_rows // 200))
+    leaves = min(128.0, max(8.0, facts.n_rows ** (0.25 if facts.n_rows < MANY_ROWS else 1 / 3)))
+    fewest = min(20, max(2, facts.n_rows // 200)) if facts.n_rows < MANY_ROWS else 60
     return {
         "learning_rate": Range(0.03, 0.1, log=True),
         "n_leaves": IntRange(max(4, round(leaves / 2)), round(1.5 * leaves), log=True),

@@ -52,7 +52,7 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
 
     "uniform": all the same. "within": the same for members at most two paired standard errors below the best, none for
     the others. "shrunk": ∝ exp(−t), t the number of paired standard errors below the best: every member counts, good
-    ones more. A member that has seen only some of the queries counts in proportion to them.
+    ones more. By these two, members that scored fewer queries than others do not count: their errors are wide.
     """
     covered = np.isfinite(values).mean(axis=1)  # all 0 where no query was left out
     if rule == "uniform" or not covered.any():
@@ -61,5 +61,5 @@ def choose_weights(rule: str, values: Array, query_weights: Array | None = None)
         best = values[best_member(values, query_weights)]
         below = np.array([max(0.0, errors_below(row, best, query_weights)) for row in values])
         raw = (below <= WITHIN).astype(np.float64) if rule == "within" else np.exp(-below)
-        raw *= covered
+        raw[covered < covered.max()] = 0.0
     return np.asarray(raw / raw.sum())

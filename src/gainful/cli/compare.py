@@ -31,8 +31,9 @@ def compare(
         str,
         typer.Option(
             "--rankers",
-            help="few (fast ones of different families), all, or comma-separated names; NAME:PARAMETER=VALUE sets "
-            "a parameter.",
+            help="few (fast ones of different families), all, names, or several of these with commas; "
+            "NAME:PARAMETER=VALUE sets a parameter. Also what you have: feature:NAME or feature:NUMBER (feature:-NAME: "
+            "lowest first), scores:FILE (one per row), run:FILE (TREC), model:FILE (of gainful or another library).",
         ),
     ] = DEFAULT_RANKERS,
     losses: Annotated[
@@ -52,9 +53,19 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="Ranker to test the others against. Default: the first.")] = None,
     test: Annotated[Path | None, typer.Option(help="Test data, if DATA is training data only.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data, if DATA is training data only.")] = None,
-    folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation, at least 3.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="Number of folds for cross-validation, at least 3 unless --time is given.")
+    ] = None,
     sizes: Annotated[
         str | None, typer.Option(help=f"Shares of training, validation and test queries. Default: {DEFAULT_SIZES}.")
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Divide by time: train on the earliest queries, test on the latest; with --folds, roll forward. A "
+            "column or feature number with the time of the query, a number or a date.",
+        ),
     ] = None,
     metrics: options.Metrics = None,
     convention: options.Convention = None,
@@ -120,7 +131,7 @@ def compare(
     if qrels is not None:
         named = None if rankers == DEFAULT_RANKERS else rankers
         trained = {"--rankers": named, "--losses": losses, "--models": models, "--seconds": seconds, "--store": store}
-        divided = {"--test": test, "--valid": valid, "--folds": folds, "--sizes": sizes}
+        divided = {"--test": test, "--valid": valid, "--folds": folds, "--sizes": sizes, "--time": time}
         _refuse_training_options({**trained, **divided, "--tune": tune, "--tune-seconds": tune_seconds})
         how = {"queries": queries, "tests": parse_names(tests), "baseline": baseline, "alpha": alpha, "seed": seed}
         result = _compared_runs(given, qrels, metrics, convention, relevant, how | further)
@@ -140,6 +151,7 @@ def compare(
         "valid": valid,
         "folds": folds,
         "sizes": shares,
+        "time": time,
         "metrics": [str(one) for one in parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)],
         "convention": convention,
         "tests": parse_names(tests),

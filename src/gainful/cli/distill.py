@@ -17,12 +17,13 @@ def distill(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.", show_default=False)],
     into: Annotated[
         str, typer.Option(metavar="RANKER", help="What to train, with settings as in lambdamart:n_trees=300.")
-    ] = "lambdamart",
-    valid: Annotated[Path | None, typer.Option(help="Validation data; default: a fifth of the queries.")] = None,
+    ] = "tree-regression",
+    valid: Annotated[Path | None, typer.Option(help="Data that stops training early; default: no early stop.")] = None,
     test: Annotated[Path | None, typer.Option(help="Data on which to measure both models.")] = None,
     grades: Annotated[float, typer.Option(help="Share of the true grades in what is learnt, 0 to 1.")] = 0.0,
-    metric: Annotated[str, typer.Option(help="What stops training and compares the models.")] = "ndcg@10",
-    seed: Annotated[int, typer.Option(help="Seed of the division of the queries.")] = 0,
+    metric: Annotated[
+        str | None, typer.Option(help="What compares the models; default: the metric of MODEL.", show_default=False)
+    ] = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
@@ -61,13 +62,12 @@ def distill(
             test=parts.get("test"),
             grades=grades,
             measure=metric,
-            seed=seed,
             progress=show,
         )
-    save(found.model, output, metrics={f"{metric} of the teacher": found.teacher, metric: found.student})
+    save(found.model, output, metrics={f"{found.metric} of the teacher": found.teacher, found.metric: found.student})
     if test is None:
-        say("note: measured on queries that the large model may have been trained on, so its figure may be too high; "
-            "give others with --test")  # fmt: skip
+        say("note: measured on queries that both models may have been trained on, so the figures may be too high; give "
+            "others with --test")  # fmt: skip
     facts = {
         "model": str(output),
         "into": into,

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import csv
-import math
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from gainful.cli.console import show_warnings_as_lines, status, warn, watch_compilation
 from gainful.data.checks import check_data
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.rows import Array
 from gainful.errors import FormatError, ParameterError, shorten
 from gainful.formats.files import check_readable, reason
-from gainful.formats.letor.lines import read_number
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
 from gainful.inputs.shards import open_shards
@@ -48,7 +42,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not name:
             raise ParameterError(f"an option of the format must be NAME=VALUE, was {setting!r}")
-        if name == "features" or ("," in text and name not in ("sep", "decimal")):
+        if name in ("features", "times") or ("," in text and name not in ("sep", "decimal")):
             options[name] = parse_names(text)
         elif text.lower() in words:
             options[name] = words[text.lower()]
@@ -94,37 +88,10 @@ def print_data_warnings(data: Dataset, valid: Dataset | None = None) -> None:
         warn(finding)
 
 
-def is_model(path: Path) -> bool:
-    """Whether a file is a model rather than a list of scores."""
-    from gainful.foreign.loading import recognise
-
-    is_own = path.suffix == ".gainful" or (path.is_file() and zipfile.is_zipfile(path))
-    return is_own or recognise(path) is not None
-
-
 def load_model(path: Path) -> Ranker:
     from gainful.foreign.loading import load
 
     return load(path)
-
-
-def read_scores(path: Path, n_rows: int) -> Array:
-    """One score per line, as ``gainful predict`` writes them, in the order of the rows."""
-    check_readable(path)
-    lines = path.read_bytes().split(b"\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    scores = np.empty(len(lines))
-    for i, line in enumerate(lines):
-        score = read_number(line.strip())
-        if score is None or not math.isfinite(score):
-            found = shorten(line[:80].decode("utf-8", "replace").strip(), 40)
-            hint = "" if i else "; give a model file, or a text file with one score per line"
-            raise FormatError(f"expected one score, a finite number, found {found}{hint}", path=path, line=i + 1)
-        scores[i] = score
-    if len(scores) != n_rows:
-        raise FormatError(f"there are {len(scores)} scores for {n_rows} rows of data", path=path)
-    return scores
 
 
 def read_segments(path: Path) -> dict[str, str]:

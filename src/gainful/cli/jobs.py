@@ -12,6 +12,7 @@ import typer
 
 from gainful.cli import INTERRUPTED, complain
 from gainful.cli.console import progress_bars, progress_note, run_interruptibly, say, show_warnings_as_lines
+from gainful.comparison.baselines import Baseline
 from gainful.errors import GainfulError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def comparison_bars(
             left = seconds_left(job)
             bars.update(runs, description="rankers" if left is None else f"rankers, {_time_left(left)}")
             if not bars.console.is_terminal:  # a log gets lines instead of bars
-                verb = "training" if job.plan is None else "tuning"
+                verb = _verb(job, event.ranker)
                 say(f"{verb} {name}" if left is None else f"{verb} {name}; {_time_left(left)}")
         bars.update(runs, completed=done, total=event.n_folds * event.n_rankers * steps, note=note, visible=True)
         _draw_training(bars, current, name, training)
@@ -121,6 +122,13 @@ def seconds_left(job: ComparisonJob) -> float | None:
     if not all(costs.values()):
         return None
     return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values())
+
+
+def _verb(job: ComparisonJob, label: str) -> str:
+    model = job.models[label]
+    if isinstance(model, Baseline):
+        return "training" if model.trained_here else "scoring"
+    return "training" if job.plan is None else "tuning"
 
 
 def _time_left(seconds: float) -> str:

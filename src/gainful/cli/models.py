@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
     from gainful.training.checkpoint import Checkpoint
 
+TRAINING = ""  # the name of the training data among the parts; validation data always has one
 Model = Annotated[Path, typer.Argument(help="Model file of gainful or of another library.", show_default=False)]
 
 
@@ -34,7 +35,13 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the ranker. Repeatable."),
     ] = None,
-    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Validation data, for early stopping. Repeatable: the first decides, the others are measured too.",
+        ),
+    ] = None,
     init_score: Annotated[
         Path | None,
         typer.Option(
@@ -70,6 +77,7 @@ def train(
     from gainful.cli.inputs import open_data, read_options
     from gainful.comparison.contestants import ranker_with_settings
     from gainful.data.dataset import RankingData
+    from gainful.errors import ParameterError
     from gainful.formats.files import refuse_unwritable
     from gainful.formats.layout import align_features
     from gainful.formats.shards import named_features, shard_files
@@ -79,7 +87,8 @@ def train(
     settings = [*(set or []), *_budget(ranker, seconds=seconds, trials=trials)]
     model = ranker_with_settings(ranker, settings) if start is None else _model_to_continue(start, ranker, settings)
     model._check_parameters()
-    _refuse_same_file(output, checkpoint, data, valid, start)
+    held = _validation_files(valid)
+    _refuse_same_file(output, checkpoint, data, held, start)
     refuse_unwritable(output)
     # kept until the model is written, so that a long training is never lost
     resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
@@ -87,26 +96,32 @@ def train(
         model._refuse_checkpoint()
     how = read_options(format, merge, read, memory_limit)
     known = None if start is None else model
-    paths = {"data": data} if valid is None else {"data": data, "valid": valid}
+    if len(held) > 1 and checkpoint is not None:
+        raise ParameterError("a checkpoint holds one set of validation data; give --valid once, or no --checkpoint")
     parts: dict[str, Dataset] = {}
-    for name, path in paths.items():  # the training data first: validation data has its features
-        names = parts["data"].feature_names if parts else None
+    for name, path in {TRAINING: data, **held}.items():  # the training data first: validation data has its features
+        names = parts[TRAINING].feature_names if parts else None
         more = {} if cluster else named_features(names, shard_files(path, format)[0], format, how)
         parts[name] = open_data(path, how | more, known, cluster)
     whole = {name: part for name, part in parts.items() if isinstance(part, RankingData)}
     if len(whole) == len(parts):  # shards keep their number of features
         parts |= align_features(whole)
-    for name, file in {"data": init_score, "valid": valid_init_score}.items():
-        if file is not None:
-            parts[name] = _with_init_scores(parts.get(name), file, paths.get(name))
+    if init_score is not None:
+        parts[TRAINING] = _with_init_scores(parts[TRAINING], init_score, data)
+    if valid_init_score is not None:
+        if len(held) != 1:
+            raise ParameterError(f"--valid-init-score belongs to one --valid, but there are {len(held)}")
+        ((name, path),) = held.items()
+        parts[name] = _with_init_scores(parts[name], valid_init_score, path)
     if checkpoint is not None and checkpoint.exists():
         say(f"resuming from {checkpoint}")
-    _fit_with_bar(model, parts["data"], parts.get("valid"), ranker, resume)
+    sets = {name: part for name, part in parts.items() if name != TRAINING}
+    _fit_with_bar(model, parts[TRAINING], sets, ranker, resume)
     if start is not None:
         model.set_params(warm_start=False)  # not part of the model
     board = getattr(model, "leaderboard_", None)
     if board is None:
-        reached = {"training ndcg@10": model.score(parts["data"])}
+        reached = {"training ndcg@10": model.score(parts[TRAINING])}
     else:  # scoring all rows by all models would take long, and say little
         reached = {f"out-of-fold {board.metric}": board.blend.mean}
     save(model, output, metrics=reached)
@@ -124,9 +139,8 @@ def train(
         "interrupted": model.interrupted_,
     }
     facts |= model._facts()
-    if "valid" in parts and board is None:
-        best = max((row["validation"] for row in model.history_ if row["validation"] is not None), default=None)
-        facts[f"validation {_metric_name(model)}"] = best
+    if sets and board is None:
+        facts |= _validation_facts(model, list(sets))
     if json:
         print_json(facts if board is None else facts | {"leaderboard": board.to_dict()})
         return
@@ -135,13 +149,10 @@ def train(
         stdout().print(_leaderboard_table(board))
 
 
-def _with_init_scores(data: Dataset | None, file: Path, path: Path | None) -> Dataset:
-    from gainful.cli.inputs import read_scores
-    from gainful.errors import ParameterError
+def _with_init_scores(data: Dataset, file: Path, path: Path) -> Dataset:
+    from gainful.formats.scores import read_scores
     from gainful.inputs.arguments import add_init_scores
 
-    if data is None:
-        raise ParameterError("--valid-init-score belongs to --valid, which is missing")
     return add_init_scores(data, read_scores(file, data.n_rows), str(path))
 
 
@@ -196,7 +207,8 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="MODEL|SCORES|RUN",
-            help="Model file, or text file with one score per row; with --qrels a TREC run.",
+            help="Model file, or file with one score per row; with --qrels a TREC run. Also feature:NAME, scores:FILE, "
+            "run:FILE and model:FILE, as in compare.",
             show_default=False,
         ),
     ],
@@ -221,9 +233,14 @@ def evaluate(
     """Evaluate a model, or scores from any source, on data with grades; or a TREC run by qrels."""
     from gainful.cli.blockwise import values_of_model, values_of_scores
     from gainful.cli.compare import refuse_without_qrels
-    from gainful.cli.inputs import is_model, load_model, open_data, parse_metrics, read_options, read_scores
+    from gainful.cli.console import say
+    from gainful.cli.inputs import load_data, load_model, open_data, parse_metrics, read_options
+    from gainful.comparison.baselines import KINDS
+    from gainful.comparison.evaluate import scores_of_system
     from gainful.errors import ParameterError
+    from gainful.foreign.loading import is_model
     from gainful.formats.files import refuse_unwritable
+    from gainful.formats.scores import read_scores
     from gainful.metrics import headings
 
     if per_query_csv is not None:
@@ -237,12 +254,23 @@ def evaluate(
     if data is None:
         raise ParameterError("DATA is missing; name a data file after the model, or judge a run by --qrels QRELS")
     measures = parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)
-    fitted = load_model(model) if is_model(model) else None
-    rows = open_data(data, read_options(format, merge, read, memory_limit), fitted, cluster)
-    names = headings(measures)
+    how, names = read_options(format, merge, read, memory_limit), headings(measures)
+    kind = str(model).partition(":")[0]
+    fitted = load_model(model) if kind not in KINDS and is_model(model) else None
+    if kind in KINDS and cluster is not None:
+        raise ParameterError(f"{kind}: is evaluated in this process; leave out --cluster")
+    rows: Dataset
+    if kind in KINDS:
+        rows = load_data(data, how)
+        scores, remarks = scores_of_system(str(model), rows)
+        for line in remarks:
+            say(f"note: {line}")
+        found = [one.per_query(scores, rows) for one in names]
+    else:
+        rows = open_data(data, how, fitted, cluster)
     if fitted is not None:
         found = values_of_model(fitted, rows, list(names))
-    else:
+    elif kind not in KINDS:
         found = values_of_scores(read_scores(model, rows.n_rows), rows, list(names))
     note = f"{rows.n_queries:,} queries, {rows.n_rows:,} documents"
     figures = _Figures(names, found, rows.query_ids, rows.query_weights, [note])
@@ -379,7 +407,7 @@ def _model_to_continue(path: Path, ranker: str, settings: list[str]) -> Ranker:
 def _fit_with_bar(
     model: Ranker,
     data: Dataset,
-    valid: Dataset | None,
+    sets: dict[str, Dataset],
     name: str,
     checkpoint: Checkpoint | None,
 ) -> None:
@@ -388,7 +416,8 @@ def _fit_with_bar(
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
 
-    print_data_warnings(data, valid)
+    first = next(iter(sets.values()), None)
+    print_data_warnings(data, first)
     with progress_bars() as bars, _warnings_as_notes(bars.console) as notes, skip_checks():
         if not bars.console.is_terminal:
             say(f"training {name} on {data.n_queries:,} queries")
@@ -398,7 +427,7 @@ def _fit_with_bar(
             bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
             return False
 
-        model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint)
+        model.fit(data, eval_set=sets if len(sets) > 1 else first, progress=show, checkpoint=checkpoint)
     for note in notes:
         say(note)
 
@@ -425,11 +454,41 @@ def _warnings_as_notes(console: Console) -> Iterator[list[str]]:
         yield later
 
 
+def _validation_files(given: list[str] | None) -> dict[str, Path]:
+    """The files of --valid by name: NAME=FILE, or the name of the file without its suffix."""
+    from gainful.errors import ParameterError
+    from gainful.formats import name_without_suffix
+
+    found: dict[str, Path] = {}
+    for text in given or []:
+        name, equals, file = text.partition("=")
+        if not equals or os.path.exists(text):
+            name, file = name_without_suffix(text), text
+        if not name or not file:
+            raise ParameterError(f"--valid must be FILE or NAME=FILE, was {text!r}")
+        if name in found:
+            raise ParameterError(f"two files of --valid are called {name!r}; name them, as in --valid NAME={file}")
+        found[name] = Path(file)
+    return found
+
+
+def _validation_facts(model: Ranker, names: list[str]) -> dict[str, float | None]:
+    """The best value on the validation data, or on each of several sets the one of the iteration that was best."""
+    metric = _metric_name(model)
+    known = [row for row in model.history_ if row["validation"] is not None]
+    best = max(known, key=lambda row: row["validation"], default=None)
+    if len(names) == 1 or best is None:
+        return {f"validation {metric}": None if best is None else best["validation"]}
+    return {f"validation {name} {metric}": best[f"validation {name}"] for name in names}
+
+
 def _refuse_same_file(
-    output: Path, checkpoint: Path | None, data: Path, valid: Path | None, start: Path | None
+    output: Path, checkpoint: Path | None, data: Path, held: dict[str, Path], start: Path | None
 ) -> None:
     """Raise if an output would overwrite a file that is still needed; --from may be overwritten."""
-    read = {"DATA": data, "--valid": valid}
+    several = len(held) > 1
+    read: dict[str, Path | None] = {"DATA": data}
+    read |= {f"--valid {path}" if several else "--valid": path for path in held.values()}
     written = {"--output": (output, read), "--checkpoint": (checkpoint, {"--output": output, "--from": start, **read})}
     for name, (path, others) in written.items():
         if path is not None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gainful.comparison.baselines import Baseline, TestedRows, notes_on
 from gainful.comparison.contestants import refuse_data_as_rankers, resolve_rankers
 from gainful.comparison.further import Choices
-from gainful.comparison.protocol import as_splits, division
+from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.statistics import TESTS
@@ -29,7 +30,7 @@ from gainful.training.monitor import Progress
 from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
 from gainful.tuning.trials import failure_reason
-from gainful.tuning.tune import refuse_without_validation
+from gainful.tuning.tune import join_parts, refuse_without_validation
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
 CURVE = tuple(f"ndcg@{k}" for k in range(1, 11))
@@ -64,6 +65,7 @@ def compare(
     valid: Any = None,
     test: Any = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
+    time: Any = None,
     metrics: str | Sequence[Any] = DEFAULT_METRICS,
     convention: str | None = None,
     tests: Sequence[str] = tuple(TESTS),
@@ -88,10 +90,17 @@ def compare(
     Parameters
     ----------
     rankers : "few" (quick ones of different families), "all", names (``"lambdamart:n_trees=100"`` sets parameters),
-        estimators, or a mapping from labels to them
-    data : a RankingData, a Split or a list of Splits; or the path of a data file, or of a folder with train, validation
-        and test files
+        estimators, or a mapping from labels to them; or a list of these, where (label, estimator) is a pair. Beside
+        gainful's rankers: estimators of LightGBM, XGBoost, CatBoost and scikit-learn; ``"feature:NAME"`` or
+        ``"feature:NUMBER"`` (from 1; ``"feature:-NAME"`` ranks the lowest first); ``"scores:FILE"``, one score per row;
+        ``"run:FILE"``, a TREC run; ``"model:FILE"``, a model of any maker, not trained again; and functions of X, or of
+        the data set if their parameter is called ``data``
+    data : a RankingData, a data frame, a Split or a list of Splits; or the path of a data file, of a folder with train,
+        validation and test files, or a folder or pattern of files that are joined
     folds : number of folds for cross-validation; without it, one split by ``sizes``, or ``valid`` and ``test``
+    time : divide by time instead of at random: a feature with the time of the query, which is then not a feature, or
+        other times that :func:`gainful.split` takes. Training has the earliest queries and testing the latest; with
+        ``folds``, they roll forward
     metrics : what :func:`gainful.metric` takes, functions included. The first one is the headline: it sorts the table,
         and differences are reported on it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
@@ -107,7 +116,7 @@ def compare(
     search, prune, n_jobs : settings of the tuning
     refit : train the best parameters on the training part (True), or on training and validation part ("all")
     store : folder for trials and finished rankers; a killed comparison resumes from there
-    read_options : keywords of :func:`gainful.read`, if the data is given as paths
+    read_options : keywords of :func:`gainful.read` or :func:`gainful.from_frame`, if the data is paths or frames
     progress : called during training; returning True ends the comparison with what has finished
 
     The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
@@ -125,11 +134,18 @@ def compare(
     entered = resolve_rankers(rankers)
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
-    parts = open_parts(data, valid=valid, test=test, **(read_options or {}))
+    parts = open_parts(data, valid=valid, test=test, time=time, **(read_options or {}))
+    parts["data"], times = take_times_out(parts["data"], parts.get("test"), time)
     how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
+    splits = as_splits(**how, time=times)
+    divided = division(**how, time=time)
+    rows = TestedRows(how["data"] if divided["division"] != "as given" else None, splits)
+    for model in models.values():
+        if isinstance(model, Baseline):
+            model.prepare(rows)
     job = ComparisonJob(
         models,
-        as_splits(**how),
+        splits,
         metrics=measures,
         curve=tuple(metric(name, convention=convention) for name in CURVE),
         tests=tuple(tests),
@@ -139,7 +155,7 @@ def compare(
         plan=plan,
         fixed={label: fixed for label, (_, fixed) in entered.items()},
         store=store,
-        divided=division(**how),
+        divided=divided,
         choices=choices,
     )
     warn_about_data(*first_look(how["data"], how.get("valid")))
@@ -178,7 +194,7 @@ def tuning_plan(
 
 
 def check_comparison(
-    models: Mapping[str, Ranker],
+    models: Mapping[str, Ranker | Baseline],
     metrics: Sequence[Metric],
     tests: Sequence[str],
     baseline: str | None,
@@ -218,7 +234,7 @@ class ComparisonJob:
 
     def __init__(
         self,
-        models: dict[str, Ranker],
+        models: Mapping[str, Ranker | Baseline],
         splits: list[Split],
         *,
         metrics: tuple[Metric, ...],
@@ -294,10 +310,24 @@ class ComparisonJob:
         found: list[Fingerprints | None] = []
         for fold, part in enumerate(self.splits):
             fingerprints = Fingerprints.of(part)
-            for label, model in self.models.items():
+            for label, model in self.rankers.items():
                 RunStore.check(self.store, label, fold, model, fingerprints, self.plan, self.fixed.get(label, ()))
             found.append(fingerprints)
         return found
+
+    @property
+    def rankers(self) -> dict[str, Ranker]:
+        """The models that are gainful's rankers: only these are tuned and stored."""
+        return {label: model for label, model in self.models.items() if isinstance(model, Ranker)}
+
+    def _run_as_given(
+        self, label: str, fold: int, model: Baseline, part: Split, measures: Sequence[Metric], report: Any
+    ) -> Run | None:
+        """A system that is not tuned, on one fold; it gets the queries that tuned rankers are trained on in the end."""
+        train, valid = part.train, part.valid
+        if self.plan is not None and self.plan.refit == "all" and valid is not None and not model.stops_early:
+            train, valid = join_parts(train, valid), None
+        return train_and_test(label, fold, clone(model), train, valid, part.test, measures, report)
 
     def _run(
         self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
@@ -305,6 +335,8 @@ class ComparisonJob:
         """One ranker on one fold, taken from the store if it is there; None if interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())
         measures = tuple(dict.fromkeys((*self.metrics, *self.curve)))
+        if isinstance(model, Baseline):
+            return self._run_as_given(label, fold, model, part, measures, report)
         with RunStore.open(self.store, label, fold, model, fingerprints, self.plan, fixed, measures) as store:
             if store.run is not None:
                 return store.run
@@ -353,5 +385,9 @@ class ComparisonJob:
             alpha=self.alpha,
             seed=self.seed,
             choices=self.choices,
+            notes=notes_on(
+                {label: model for label, model in self.models.items() if label not in self.failures},
+                tuned=self.plan is not None,
+            ),
             protocol=self.divided | {"tuning": None if self.plan is None else self.plan.to_dict()},
         )

@@ -1,14 +1,21 @@
-"""The rankers to compare: names, names with settings, or estimators, each with its own label."""
+"""The systems to compare: rankers by name or as estimators, and baselines of any origin, each with its own label."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from gainful.comparison.baselines import Baseline, Fixed, baseline_from_function, baseline_from_text
+from gainful.comparison.estimators import OtherEstimator, is_estimator
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
 from gainful.errors import ParameterError
+from gainful.foreign.loading import is_model
+from gainful.foreign.rankers import Imported
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
@@ -26,11 +33,11 @@ __all__ = [
 ]
 
 
-def contestants(rankers: Any) -> dict[str, Ranker]:
-    """Label → unfitted ranker.
+def contestants(rankers: Any) -> dict[str, Ranker | Baseline]:
+    """Label → unfitted ranker, or another system.
 
-    ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of names and estimators, or a mapping from labels
-    to these. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
+    ``rankers`` is "few" (see ``USEFUL_FEW``), "all", a name, a list of these and of estimators, or a mapping from
+    labels to them. A name may carry settings: ``"lambdamart:n_trees=100:n_leaves=8"``.
     """
     return {label: model for label, (model, _) in resolve_rankers(rankers).items()}
 
@@ -42,35 +49,45 @@ def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
             "compare needs rankers and data, as in compare('few', 'train.txt'); one of them is missing"
         )
     is_path = isinstance(rankers, os.PathLike) or (isinstance(rankers, str) and os.path.isfile(rankers))
-    if is_path or isinstance(rankers, (RankingData, Split)) or hasattr(rankers, "columns"):
+    is_data = is_path and not is_model(Path(rankers))
+    if is_data or isinstance(rankers, (RankingData, Split)) or hasattr(rankers, "columns"):
         raise ParameterError("compare takes the rankers first and then the data, as in compare('few', data)")
 
 
-def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker, frozenset[str]]]:
-    """Label → unfitted ranker, and the parameters that its text sets, which are not tuned."""
+def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozenset[str]]]:
+    """Label → unfitted ranker or another system, and the parameters that its text sets, which are not tuned."""
     if isinstance(rankers, str):
-        rankers = within_seconds(ranker_names(rankers), AUTO_SECONDS) if rankers in GROUPS else ranker_names(rankers)
+        rankers = split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
-        chosen = {str(label): _ranker(spec) for label, spec in rankers.items()}
+        chosen = {str(label): _contestant(spec) for label, spec in rankers.items()}
     else:
         chosen = {}
-        for spec in _as_list(rankers):
-            label = spec if isinstance(spec, str) else _label(spec)
+        for spec in _with_groups(_as_list(rankers)):
+            label, system = spec if _is_named(spec) else (_label(spec, chosen), spec)
             if label in chosen:
                 raise ParameterError(f"the ranker {label!r} is given twice; use a mapping to give each a label")
-            chosen[label] = _ranker(spec)
+            chosen[label] = _contestant(system)
     if not chosen:
         raise ParameterError("no ranker to compare; name at least one")
     return chosen
 
 
 def ranker_names(text: str) -> list[str]:
-    """The names in a text: the installed rankers of a group, "few" or "all" (all but blends), or a list with commas."""
-    single = tuple(name for name, entry in RANKERS.items() if entry.kind != "blend")
-    names = {"few": USEFUL_FEW, "all": single}.get(text)
-    if names is None:
-        return split_outside_brackets(text, ",")
-    return [name for name in names if RANKERS[name].installed]
+    """The names in a text with commas; "few" and "all" (all but blends) stand for installed rankers."""
+    return [one if isinstance(one, str) else one[0] for one in _with_groups(split_outside_brackets(text, ","))]
+
+
+def _with_groups(specs: Iterable[Any]) -> Iterator[Any]:
+    """The specs, with the rankers of a group in its place as pairs, but for those that are named themselves."""
+    given = list(specs)
+    named = {spec for spec in given if isinstance(spec, str)}
+    for spec in given:
+        if isinstance(spec, str) and spec in GROUPS:
+            names = USEFUL_FEW if spec == "few" else [name for name, one in RANKERS.items() if one.kind != "blend"]
+            others = (name for name in names if RANKERS[name].installed and name not in named)
+            yield from within_seconds(others, AUTO_SECONDS).items()
+        else:
+            yield spec
 
 
 def within_seconds(specs: Iterable[str], seconds: float) -> dict[str, str]:
@@ -84,33 +101,69 @@ def _needs_budget(spec: str) -> bool:
 
 
 def _as_list(rankers: Any) -> Iterable[Any]:
-    if isinstance(rankers, Ranker):
+    if isinstance(rankers, (Ranker, os.PathLike)) or is_estimator(rankers) or _is_function(rankers):
         return [rankers]
     if not isinstance(rankers, Iterable):
         raise _not_rankers(rankers)
     return rankers
 
 
-def _ranker(spec: Any) -> tuple[Ranker, frozenset[str]]:
+def _is_named(spec: Any) -> bool:
+    """Whether this is a pair of a label and a system."""
+    return isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str)
+
+
+def _contestant(spec: Any) -> tuple[Ranker | Baseline, frozenset[str]]:
+    if isinstance(spec, os.PathLike):
+        spec = f"model:{os.fspath(spec)}"
     if isinstance(spec, str):
-        return ranker_from_spec(spec), frozenset(settings_of(spec)[1])
-    if isinstance(spec, Ranker):
-        return spec, frozenset()
-    raise _not_rankers(spec)
+        found = None if spec.partition(":")[0] in RANKERS else baseline_from_text(spec)
+        return (found, frozenset()) if found else (ranker_from_spec(spec), frozenset(settings_of(spec)[1]))
+    return as_system(spec), frozenset()
+
+
+def as_system(found: Any) -> Ranker | Baseline:
+    """What a comparison can use: a ranker as it is, anything else that scores rows as a baseline."""
+    if isinstance(found, Imported):
+        return Fixed(found.predict)  # it cannot be trained
+    if isinstance(found, (Ranker, Baseline)):
+        return found
+    if is_estimator(found):
+        return OtherEstimator(found)
+    if not isinstance(found, type) and hasattr(found, "predict"):
+        return Fixed(lambda data: found.predict(data.X))
+    if _is_function(found):
+        return baseline_from_function(found)
+    raise _not_rankers(found)
+
+
+def _is_function(found: Any) -> bool:
+    return callable(found) and not isinstance(found, type) and not isinstance(found, Iterable)
 
 
 def _not_rankers(found: Any) -> ParameterError:
-    kind = type(found).__name__
     if isinstance(found, type):
         return ParameterError(f"compare takes estimators, not classes; give {found.__name__}() with its parameters")
-    if hasattr(found, "fit"):
-        return ParameterError(
-            f"compare trains gainful's own rankers, and {kind} is not one of them; to measure another library's model, "
-            "give its scores to gainful.metric"
-        )
-    expected = "'few', 'all', names such as 'regression,lambdamart', estimators, or a mapping from labels to them"
+    expected = (
+        "'few', 'all', names such as 'regression,lambdamart', estimators, functions of X, or a mapping from labels to "
+        "them"
+    )
     return ParameterError.of("compare", "rankers", expected, found)
 
 
-def _label(model: Any) -> str:
-    return " ".join(str(model).split())
+def _label(spec: Any, taken: Collection[str]) -> str:
+    """The name of a system: its text, a ranker with its parameters, or else the name of its class or function."""
+    if isinstance(spec, str):
+        return spec
+    if isinstance(spec, os.PathLike):
+        return f"model:{os.fspath(spec)}"
+    if isinstance(spec, Ranker) and not isinstance(spec, Imported):
+        return " ".join(str(spec).split())
+    if hasattr(spec, "predict") or not hasattr(spec, "__name__"):
+        name = type(spec).__name__
+    elif hasattr(spec, "__self__") and not isinstance(spec.__self__, ModuleType):
+        name = f"{type(spec.__self__).__name__}.{spec.__name__}"
+    else:
+        name = "function" if spec.__name__ == "<lambda>" else spec.__name__
+    numbered = (f"{name} {n}" if n > 1 else name for n in count(1))
+    return next(label for label in numbered if label not in taken)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, folds, split
+from gainful.data.times import take_times
 from gainful.errors import DataError, ParameterError, wording
 from gainful.tuning.store import fingerprint
 
@@ -19,10 +20,12 @@ def as_splits(
     test: RankingData | None = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
     seed: int = 0,
+    time: Any = None,
 ) -> list[Split]:
     """The splits to run, after checking them.
 
     ``data`` is a RankingData (which is divided, unless ``test`` is given), a :class:`Split`, or a list of Splits.
+    ``time`` has one time per query, or is None to divide at random.
     """
     if isinstance(data, Split):
         data = [data]
@@ -41,9 +44,9 @@ def as_splits(
         given = wording("valid is given without test", "--valid is given without --test")
         raise ParameterError(f"{given}; give both, or neither to divide the data")
     elif n_folds is not None:
-        splits = folds(data, n_folds, seed=seed)
+        splits = folds(data, n_folds, seed=seed, time=time)
     else:
-        splits = [_one_split(data, sizes, seed)]
+        splits = [_one_split(data, sizes, seed, time)]
     for part in splits:
         _check(part)
     if not isinstance(data, RankingData):  # our own folds test every query once
@@ -51,36 +54,54 @@ def as_splits(
     return splits
 
 
-def _not_data(data: Any) -> ParameterError:
-    if hasattr(data, "columns"):
-        return ParameterError(
-            f"data of compare must be ranking data, was a {type(data).__name__}; say what the columns are with "
-            "gainful.from_frame(frame, qid='…', grade='…')"
+def take_times_out(data: Any, test: Any, time: Any) -> tuple[Any, Any]:
+    """The data without the feature that holds the times, and one time per query; nothing changes without ``time``."""
+    if time is None:
+        return data, None
+    if test is not None or not isinstance(data, RankingData):
+        raise ParameterError(
+            f"the data is already divided; leave out {wording('time', '--time')}, or give one data set to divide"
         )
-    expected = "a path, a RankingData, a Split or a list of Splits"
+    return take_times(data, time)
+
+
+def _not_data(data: Any) -> ParameterError:
+    expected = "a path, a data frame, a RankingData, a Split or a list of Splits"
     return ParameterError.of("compare", "data", expected, type(data).__name__)
 
 
 def division(
-    data: Any, *, n_folds: int | None = None, test: Any = None, sizes: Sequence[float] = (), seed: int = 0, **_: Any
+    data: Any,
+    *,
+    n_folds: int | None = None,
+    test: Any = None,
+    sizes: Sequence[float] = (),
+    seed: int = 0,
+    time: Any = None,
+    **_: Any,
 ) -> dict[str, Any]:
     """How the data was divided, as plain values."""
     if not isinstance(data, RankingData):
         return {"division": "as given", "folds": 1 if isinstance(data, Split) else len(data)}
     if test is not None:
         return {"division": "as given", "folds": 1}
+    if time is not None:
+        named = {"time": time} if isinstance(time, str | int) else {}
+        if n_folds is not None:
+            return {"division": "rolling folds by time", "folds": n_folds, **named}
+        return {"division": "one split by time", "folds": 1, "sizes": list(sizes), **named}
     if n_folds is not None:
         return {"division": "folds by query", "folds": n_folds, "seed": seed}
     return {"division": "one split by query", "folds": 1, "sizes": list(sizes), "seed": seed}
 
 
-def _one_split(data: RankingData, sizes: Sequence[float], seed: int) -> Split:
+def _one_split(data: RankingData, sizes: Sequence[float], seed: int, time: Any) -> Split:
     if len(sizes) == 2:
-        train, test = split(data, sizes, seed=seed)
+        train, test = split(data, sizes, seed=seed, time=time)
         return Split(train, None, test)
     if len(sizes) != 3:
         raise ParameterError.of("compare", "sizes", "the shares of train, validation and test", sizes)
-    train, valid, test = split(data, sizes, seed=seed)
+    train, valid, test = split(data, sizes, seed=seed, time=time)
     return Split(train, valid, test)
 
 

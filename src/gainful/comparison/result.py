@@ -56,6 +56,7 @@ class Run:
     trials: Sequence[Mapping[str, Any]] = ()  # of the tuning, as in ``TuneResult.trials``
     chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
     workers: int | None = None  # trials run at once, if memory allowed fewer than requested
+    trained: bool = True  # False for a system that was taken as it is
 
 
 def path_of(model: Any) -> dict[str, Any]:
@@ -160,9 +161,10 @@ class Comparison:
         interrupted: bool,
         labels: tuple[str, ...],
         baseline: str | None,
+        notes: Sequence[str] = (),
         **settings: Any,
     ) -> Comparison:
-        """Compare the runs on the folds that every ranker has finished."""
+        """Compare the runs on the folds that every ranker has finished. ``notes`` are further remarks."""
         standing = [label for label in labels if label not in failures]
         done = {label: {run.fold: run for run in runs if run.label == label} for label in standing}
         folds = [f for f in range(len(splits)) if standing and all(f in done[label] for label in standing)]
@@ -188,7 +190,7 @@ class Comparison:
             labels=tuple(standing),
             baseline=baseline or standing[0],
             query_weights=np.concatenate([_weights(part) for part in tested]) if weighted else None,
-            remarks=tuple(remarks),
+            remarks=(*remarks, *notes),
             runs={label: tuple(done[label][f] for f in folds) for label in standing},
             query_ids=np.concatenate([part.query_ids for part in tested]),
             fold_of_query=np.repeat(folds, [part.n_queries for part in tested]),
@@ -240,6 +242,10 @@ class Comparison:
     def fit_seconds(self, label: str) -> float:
         """Training time of all folds, without tuning."""
         return sum(run.fit_seconds for run in self.runs[label])
+
+    def was_trained(self, label: str) -> bool:
+        """Whether this one was trained for the comparison, rather than taken as it is."""
+        return any(run.trained for run in self.runs[label])
 
     @property
     def trained(self) -> bool:

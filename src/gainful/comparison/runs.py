@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gainful.blending.leaderboard import Leaderboard
+from gainful.comparison.baselines import Baseline
 from gainful.comparison.result import Run, leaderboard_of, path_of
 from gainful.compute.memory import PeakGrowth
 from gainful.data.checks import skip_checks
@@ -31,7 +32,7 @@ from gainful.tuning.tune import TuningPlan, base_ranker, search_space
 def train_and_test(
     label: str,
     fold: int,
-    model: Ranker,
+    model: Ranker | Baseline,
     train: RankingData,
     valid: RankingData | None,
     test: RankingData,
@@ -41,25 +42,29 @@ def train_and_test(
     """The result of one ranker, or None if its training was interrupted."""
     with warnings.catch_warnings(), skip_checks(), PeakGrowth() as growth:
         warnings.simplefilter("ignore", InterruptedFitWarning)
+        trained = not isinstance(model, Baseline) or model.trained_here
         start = time.perf_counter()
         model.fit(train, eval_set=valid, progress=progress)
         fitted = time.perf_counter()
     if model.interrupted_:
         return None
     began = time.perf_counter()
-    scores = test.add_init_scores(model.predict(test))
+    scores = model.predict(test)
+    if not isinstance(model, Baseline):  # a baseline is complete
+        scores = test.add_init_scores(scores)
     predicted = time.perf_counter()
     return Run(
         label=label,
         fold=fold,
         values={m: np.asarray(m.per_query(scores, test)) for m in dict.fromkeys(measures)},
-        fit_seconds=fitted - start,
+        fit_seconds=fitted - start if trained else 0.0,
         predict_seconds=predicted - began,
         n_iter=model.n_iter_,
         params=plain(model.get_params(deep=False)),
         scores=scores,
         history=plain(model.history_),
-        memory=growth.bytes,
+        memory=growth.bytes if trained else None,
+        trained=trained,
         facts=plain(model._facts() | path_of(model) | leaderboard_of(model)),
     )
 

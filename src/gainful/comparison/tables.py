@@ -58,11 +58,18 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
         if intervals:
             low, high = comparison.interval(label, names[0])
             cells.insert(2, Cell(interval_text(low, high), low))
-        spent = [comparison.tuning_seconds(label)] if comparison.tuned else []
+        if comparison.tuned:
+            tuned = any(run.trials for run in comparison.runs[label])
+            cells.append(spent_cell(comparison.tuning_seconds(label), tuned))
         if comparison.trained:
-            spent.append(comparison.fit_seconds(label))
-        rows.append((*cells, *(Cell(seconds(value), value) for value in spent)))
+            cells.append(spent_cell(comparison.fit_seconds(label), comparison.was_trained(label)))
+        rows.append(tuple(cells))
     return Table("Means over the test queries", tuple(head), tuple(rows))
+
+
+def spent_cell(value: float, known: bool) -> Cell:
+    """A time, or a dash for what did not happen."""
+    return Cell(seconds(value), value) if known else Cell("–", 0.0)
 
 
 def differences_table(comparison: Comparison, *, intervals: bool = True) -> Table:
@@ -273,10 +280,11 @@ def data_note(comparison: Comparison) -> str:
         judged = f"{data['test_documents']:,} judgments"
         return f"{plural(len(comparison.query_ids), 'query', 'queries')}, {judged}, {data['listed']} documents per run."
     folds = f"{data['folds']} folds, " if data["folds"] > 1 else ""
+    by_time = "; divided by time" if "by time" in comparison.protocol.get("division", "") else ""
     return (
         f"{folds}{len(comparison.query_ids):,} test queries, {data['test_documents']:,} documents, "
         f"{data['features']} features; trained on {range_text(data['train_queries'])} queries, "
-        f"validated on {range_text(data['validation_queries'])}."
+        f"validated on {range_text(data['validation_queries'])}{by_time}."
     )
 
 

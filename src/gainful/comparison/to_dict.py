@@ -100,6 +100,7 @@ def _ranker(comparison: Comparison, label: str, per_query: bool) -> dict[str, An
         "means": {name: comparison.mean(label, name) for name in names},
         "intervals": {name: comparison.interval(label, name) for name in names},
         "means_of_folds": {name: comparison.mean(label, name, average="folds") for name in names},
+        "trained": comparison.was_trained(label),
         "fit_seconds": comparison.fit_seconds(label),
         "tuning_seconds": comparison.tuning_seconds(label),
         "models_tried": comparison.models_tried(label),

@@ -516,7 +516,8 @@ class RankingData(Dataset):
         if twice is not None:
             raise DataError(f"query {shorten(twice)} is in two parts; query ids must differ between parts")
         joined = join_categories([part.categories for part in parts])
-        return join_pieces([part.with_categories(joined) for part in parts]).replace(query_ids=query_ids)
+        rows = join_pieces([part.with_categories(joined) for part in parts])
+        return rows.replace(query_ids=query_ids, input_order=_joined_order(parts))
 
     def with_categories(self, trained: Categories | None, what: str = "the data") -> RankingData:
         """The same data with its words numbered as in ``trained``; a word that is not there is missing."""
@@ -629,6 +630,15 @@ def join_pieces(
     assert by_row is not None
     means, by_row = split_weights(by_row, joined.offsets)
     return joined.replace(query_weights=means, document_weights=by_row)
+
+
+def _joined_order(parts: Sequence[RankingData]) -> Array | None:
+    """The input position of each row if the inputs follow one another; None if no row moved."""
+    if all(part.input_order is None for part in parts):
+        return None
+    orders = [np.arange(part.n_rows) if part.input_order is None else part.input_order for part in parts]
+    starts = np.cumsum([0] + [part.n_rows for part in parts[:-1]])
+    return np.concatenate([order + start for order, start in zip(orders, starts, strict=True)])
 
 
 def _same_matrix(a: Any, b: Any) -> bool:

@@ -31,15 +31,12 @@ def count_pairs(offsets: Array, blocks: Array, starts: Array, weights: Array | N
 
 
 def _sum_products(weights: Array, offsets: Array, blocks: Array, starts: Array) -> Array:
-    """Σ over the blocks of their weight times that of the blocks below: sums of numbers ≥ 0, so none cancel."""
+    """Σ over the blocks of their weight times that of the blocks below: sums of numbers ≥ 0, so nothing cancels."""
     sums = np.add.reduceat(weights, starts[:-1])
-    total = np.zeros(len(offsets) - 1)
-    place, below = blocks[1:] - 1, np.zeros(len(total))
-    while True:  # one block of each query at a time, from the lowest grade up
-        open_ = place >= blocks[:-1]
-        if not open_.any():
-            return total
-        own = np.where(open_, sums[np.maximum(place, 0)], 0.0)
+    total, below = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1)
+    for step in range(1, int(np.diff(blocks).max()) + 1):  # a block of each query at a time, from the lowest grade up
+        place = blocks[1:] - step
+        own = np.where(place >= blocks[:-1], sums[np.maximum(place, 0)], 0.0)
         total += own * below
         below += own
-        place = place - 1
+    return total

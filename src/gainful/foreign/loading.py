@@ -8,6 +8,7 @@ as its maker does is refused as well.
 from __future__ import annotations
 
 import csv
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,12 @@ def model_info(path: str | Path) -> dict[str, Any]:
     if maker is None:
         return model_file.model_info(path)
     return model_file.describe_model(_import(path, maker, model_file.MAX_BYTES))
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a model, ours or another maker's, rather than data or scores."""
+    is_own = path.suffix == ".gainful" or (path.is_file() and zipfile.is_zipfile(path))
+    return is_own or recognise(path) is not None
 
 
 def recognise(path: Path) -> str | None:

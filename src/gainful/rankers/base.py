@@ -58,6 +58,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     accepts_categories: ClassVar[bool] = False  # features of text
     resumes: ClassVar[bool] = False  # whether ``_fit`` writes ``monitor.checkpoint`` and resumes from it
     validation_parameter: ClassVar[str] = "eval_metric"  # the name of the metric that stops training, if it has one
+    joins_validation: ClassVar[bool] = False  # whether it trains on the queries of ``eval_set`` too
+    budget_parameters: ClassVar[tuple[str, ...]] = ()  # which a training resumed from a checkpoint may change
     accepts_shards: ClassVar[bool] = False  # whether ``_fit`` accepts data in several blocks
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
@@ -185,7 +187,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._refuse_checkpoint()
         opened = where if isinstance(where, Checkpoint) else Checkpoint(where, every)
         # if the number of threads matters, _start_facts resolves None
-        params = {name: value for name, value in self._file_params().items() if name != "n_jobs"}
+        left_out = ("n_jobs", *self.budget_parameters)
+        params = {name: value for name, value in self._file_params().items() if name not in left_out}
         facts: dict[str, Any] = {"class": type(self).__name__, "gainful": gainful.__version__, "params": params}
         facts |= {"data": data_facts(data), "validation data": None if valid is None else data_facts(valid)}
         opened.open(facts | self._start_facts(data))

@@ -88,6 +88,11 @@ def tune(
     in seconds, the number of trials depends on the machine.
     """
     name, model, set_by_name = identify(ranker)
+    if model.joins_validation:
+        raise ParameterError(
+            f"{name} has nothing to tune: it trains on validation queries too, and measures itself on queries left "
+            "out; train it instead"
+        )
     plan = TuningPlan(
         metric=_metric(metric),
         search=search,

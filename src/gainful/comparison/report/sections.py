@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -117,14 +118,14 @@ def cost(comparison: Comparison, facts: Facts) -> str:
     rows = [
         (
             Cell(label, label),
-            *([Cell(tables.seconds(r["tuning_seconds"]), r["tuning_seconds"])] if comparison.tuned else []),
+            *([tables.spent_cell(r["tuning_seconds"], r["models_tried"] > 0)] if comparison.tuned else []),
             *([Cell(f"{r['models_tried']:,}", r["models_tried"])] if comparison.tuned else []),
-            Cell(tables.seconds(r["fit_seconds"]), r["fit_seconds"], picture=_bar(r["fit_seconds"] / longest)),
+            replace(tables.spent_cell(r["fit_seconds"], r["trained"]), picture=_bar(r["fit_seconds"] / longest)),
             Cell(tables.seconds(r["predict_seconds"]), r["predict_seconds"]),
             Cell(
                 tables.mebibytes(r["memory_bytes"]), r["memory_bytes"], picture=_bar((r["memory_bytes"] or 0) / largest)
             ),
-            Cell(tables.range_text(r["iterations"]), max(r["iterations"])),
+            Cell(tables.range_text(r["iterations"]) if any(r["iterations"]) else "–", max(r["iterations"])),
         )
         for label, r in ((label, entries[label]) for label in comparison.by_mean)
     ]
@@ -148,7 +149,7 @@ def parameters(comparison: Comparison, facts: Facts) -> str:
     entries = facts["rankers"]
     if not comparison.trained:
         return ""
-    rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]))) for label in comparison.by_mean]
+    rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]) or "–")) for label in comparison.by_mean]
     tuned = [
         (label, fold, trials)
         for label in comparison.by_mean

@@ -40,6 +40,7 @@ def read(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     features: Sequence[str] | None = None,
+    times: Sequence[str] = (),
     merge: bool = True,
     sidecars: bool = True,
     query_id: str | None = None,
@@ -48,7 +49,9 @@ def read(
     """Read JSON Lines. Parameters as in :func:`gainful.formats.table.reader.read`."""
     beside = find_sidecars(path, sidecars, query_id)
     wanted = check_columns(
-        Columns(qid, grade, doc_id, weight, features, needs_qid=not beside.name_queries), merge, "JSON Lines"
+        Columns(qid, grade, doc_id, weight, features, needs_qid=not beside.name_queries, times=times),
+        merge,
+        "JSON Lines",
     )
     limit = MemoryLimit(path, max_bytes)
     with _errors_of(path):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gainful.data.identifiers import why_identifier
 from gainful.data.rows import Array
 from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, brief, option, wording
-from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type
+from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type, times_of
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
 AMBIGUOUS = (
@@ -38,7 +38,7 @@ class Columns:
 
     ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
     are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
-    False if something else says which rows belong together.
+    False if something else says which rows belong together. ``times`` are features that may hold dates.
     """
 
     qid: str | None = None
@@ -50,6 +50,7 @@ class Columns:
     header: bool = True
     decimal: str = "."
     needs_qid: bool = True
+    times: Sequence[str] = ()
 
     def between(self, kind: str) -> str:
         """The character that separates the columns of a text file."""
@@ -78,7 +79,8 @@ def columns_of_plan(schema: pa.Schema, plan: Plan, wanted: Columns) -> list[Colu
         elif name in plan.left_out:
             found.append(Column(name, "ignored", plan.left_out[name]))
         elif name in plan.features:
-            found.append(Column(name, "feature", "text, a category" if name in plan.texts else "numbers"))
+            holds = "text, a category" if name in plan.texts else "times" if name in plan.times else "numbers"
+            found.append(Column(name, "feature", holds))
         else:
             found.append(Column(name, "ignored", "not among the features named"))
     return found
@@ -96,6 +98,8 @@ def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
         isinstance(wanted.features, str) or not all(isinstance(name, str) for name in wanted.features)
     ):
         raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
+    if isinstance(wanted.times, str) or not all(isinstance(name, str) for name in wanted.times):
+        raise ParameterError.of("a table", "times", "a list of column names", wanted.times)
     if not isinstance(merge, bool):
         raise ParameterError.of("a table", "merge", "True or False", merge)
     if wanted.sep is not None:
@@ -142,8 +146,11 @@ def _check_separator(wanted: Columns, kind: str) -> None:
 def check_types(schema: pa.Schema, plan: Plan) -> int:
     """Refuse columns of the wrong type before any is read. Returns the bytes of a row in the table and the matrix."""
     for name in plan.features:
-        if name not in plan.texts:
-            numeric(pa.chunked_array([], type=plain_type(schema, name)), name)
+        empty = pa.chunked_array([], type=plain_type(schema, name))
+        if name in plan.times:
+            times_of(empty, name)
+        elif name not in plan.texts:
+            numeric(empty, name)
     for role in ("grade", "weight"):
         if plan.roles[role] is not None:
             numeric(pa.chunked_array([], type=plain_type(schema, plan.roles[role])), plan.roles[role])
@@ -176,6 +183,7 @@ class Plan:
     texts: frozenset[str] = frozenset()  # the features that hold text
     left_out: dict[str, str] = field(default_factory=dict)  # columns that look like identifiers, and why
     digits: tuple[str, ...] = ()  # the features of text that hold numbers
+    times: frozenset[str] = frozenset()  # the features that may hold dates
     guessed_weight: bool = False  # whether the column of the weights was recognised by its name alone
 
     def all_columns(self) -> list[str]:
@@ -201,15 +209,17 @@ def make_plan(
         left_out = {}
     elif left_out is None:
         left_out = _identifiers(head, features, roles)
-    features = [name for name in features if name not in left_out]
-    texts = frozenset(name for name in features if _is_text(schema, head, name))
+    times = frozenset(wanted.times)
+    features = [name for name in features if name not in left_out or name in times]
+    left_out = {name: why for name, why in left_out.items() if name not in times}
+    texts = frozenset(name for name in features if name not in times and _is_text(schema, head, name))
     numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
     unnamed = numbered or not wanted.header
     is_sparse = notes.get("sparse") is True
     digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
     guessed = str(roles["weight"]).lower() in AMBIGUOUS and wanted.weight is None and "roles" not in notes
-    named = None if unnamed else features
-    return Plan(roles, features, named, is_sparse, notes.get("dtype"), texts, left_out, digits, guessed)
+    names_shown = None if unnamed else features
+    return Plan(roles, features, names_shown, is_sparse, notes.get("dtype"), texts, left_out, digits, times, guessed)
 
 
 def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
@@ -338,11 +348,11 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
     taken = set(roles.values())
-    if wanted.features is None:
-        return [name for name in names if name not in taken]
-    for name in wanted.features:
-        if name not in names:
-            raise UnknownNameError.among("column (features)", name, names)
-        if name in taken:
-            raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
-    return list(wanted.features)
+    chosen = [name for name in names if name not in taken] if wanted.features is None else list(wanted.features)
+    for role, given in (("features", chosen), ("times", wanted.times)):
+        for name in given:
+            if name not in names:
+                raise UnknownNameError.among(f"column ({role})", name, names)
+            if name in taken:
+                raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
+    return list(dict.fromkeys([*chosen, *wanted.times]))

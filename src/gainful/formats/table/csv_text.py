@@ -89,7 +89,7 @@ def _refuse_other_separator(header: str, delimiter: str) -> None:
 def csv_texts(plan: Plan) -> dict[str, Any]:
     """The columns that are text whatever they look like: "007" is not 7."""
     ids = [plan.roles[role] for role in ("qid", "doc_id") if plan.roles[role] is not None]
-    return dict.fromkeys([*ids, *plan.texts], pa.string())
+    return dict.fromkeys([*ids, *plan.texts, *plan.times], pa.string())
 
 
 def csv_options(kind: str, wanted: Columns, types: dict[str, Any], only: list[str] | None = None) -> tuple[Any, Any]:

@@ -56,6 +56,7 @@ from gainful.formats.table.values import (
     is_text_type,
     numbers_of,
     numeric,
+    times_of,
     words_and_codes,
 )
 
@@ -71,6 +72,7 @@ def read(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     features: Sequence[str] | None = None,
+    times: Sequence[str] = (),
     sep: str | None = None,
     header: bool = True,
     decimal: str = ".",
@@ -86,6 +88,7 @@ def read(
     qid, grade, doc_id, weight : column names; by default well-known names, in upper or lower case.
         ``doc_id=False`` and ``weight=False`` mean that there is none, if a feature has such a name
     features : names of the feature columns; by default all others
+    times : names of feature columns that hold dates or times, which become seconds since 1970; numbers stay as they are
     sep : for CSV and TSV: the separator of columns, such as ";" or "tab"
     header : for CSV and TSV: False if the first line is a row; columns then have the numbers 0, 1, …, and the grade is
         in the first unless ``grade`` says otherwise
@@ -97,7 +100,8 @@ def read(
     max_bytes : refuse to take more memory than this, a number or text such as "4GB"; by default what is free
     """
     beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
-    columns = Columns(qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid=not beside.name_queries)
+    needs_qid = not beside.name_queries
+    columns = Columns(qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid, times)
     wanted = check_columns(columns, merge, kind)
     limit = MemoryLimit(path, max_bytes)
     with errors_of_file(path, kind, wanted, lambda: _load_csv(path, kind, wanted, limit, threads=False)):
@@ -150,6 +154,7 @@ def from_frame(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     features: Sequence[str] | None = None,
+    times: Sequence[str] = (),
     merge: bool = True,
 ) -> RankingData:
     """Ranking data from a pandas, polars or Arrow frame. Parameters as in :func:`read`; an index is not a column.
@@ -158,7 +163,7 @@ def from_frame(
 
     The structure of an Arrow table is checked, but not every value: what the process itself made is trusted.
     """
-    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, needs_qid=group is None), merge)
+    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, needs_qid=group is None, times=times), merge)
     table = _as_table(frame)
     check_structure(table, "the frame")
     plan = make_plan(table.schema, wanted, table.slice(0, HEAD_ROWS))
@@ -264,7 +269,9 @@ def _load_csv(
         if not NOT_A_NUMBER.search(str(error)):
             raise
         inferred = load(csv_texts(plan)).schema
-        if any(is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts):
+        if any(
+            is_text_type(inferred.field(name).type) for name in plan.features if name not in plan.texts | plan.times
+        ):
             raise  # most of it is numbers, so this names the line that is not
         table = load(csv_types(inferred, plan))
     return table, plan
@@ -423,7 +430,7 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Cate
     columns: list[Array] = []
     categories: list[tuple[str, ...] | None] = []
     for name in plan.features:
-        words, values = _words_of(table, name) if name in plan.texts else (None, numeric(decode(table, name), name))
+        words, values = _values_of(table, plan, name)
         categories.append(words)
         columns.append(values)
     if dtype is None:
@@ -439,6 +446,14 @@ def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Cate
 
         X = sparse.csr_matrix(X)
     return X, tuple(categories) if plan.texts else None
+
+
+def _values_of(table: pa.Table, plan: Plan, name: str) -> tuple[tuple[str, ...] | None, Array]:
+    """The words of a feature that holds text, else None, and its numbers."""
+    if name in plan.texts:
+        return _words_of(table, name)
+    read = times_of if name in plan.times else numeric
+    return None, read(decode(table, name), name)
 
 
 def _words_of(table: pa.Table, name: str) -> tuple[tuple[str, ...], Array]:

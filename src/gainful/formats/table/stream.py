@@ -226,7 +226,7 @@ class TableSource(Source):
                 for _ in reader:
                     pass
         except pa.ArrowInvalid:
-            if not any(is_text_type(first.field(one).type) for one in plan.features):
+            if not any(is_text_type(first.field(one).type) for one in plan.features if one not in plan.times):
                 check_types(first, plan)
             raise error from None
         self.types[path] = (self.types.get(path) or csv_decimals(plan)) | types
@@ -259,7 +259,7 @@ def _refuse_text(plan: Plan) -> None:
 
 
 def _is_single(schema: pa.Schema, plan: Plan) -> bool:
-    kinds = [schema.field(name).type for name in plan.features]
+    kinds = [pa.float64() if name in plan.times else schema.field(name).type for name in plan.features]
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
     return all(pa.types.is_float32(kind) for kind in kinds) if kinds else plan.noted_dtype == "float32"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gainful.data.rows import Array
-from gainful.errors import DataError, GainfulError
+from gainful.errors import DataError, GainfulError, wording
 from gainful.formats.files import reason
 from gainful.formats.ids import check_ids, string_array
 from gainful.formats.limits import MemoryLimit
@@ -144,13 +144,44 @@ def numeric(column: Any, name: str) -> Array:
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        other = "encode it" if not pa.types.is_temporal(kind) else f"read it as numbers with {_as_times(name)}"
         raise DataError(
-            f"column {name!r} must be numeric, but holds {in_words(kind)}; drop it, encode it, or name the features"
+            f"column {name!r} must be numeric, but holds {in_words(kind)}; drop it, {other}, or name the features"
         )
     with errors_of_column(name):
         if column.null_count and not pa.types.is_floating(column.type):
             column = column.cast(pa.float64(), safe=False)
         return np.asarray(column.to_numpy())
+
+
+def _as_times(name: str) -> str:
+    return wording(f"times=[{name!r}]", f"--read times={name}")
+
+
+def times_of(column: Any, name: str) -> Array:
+    """Dates and times as seconds since 1970, numbers as they are; nulls and empty texts as NaN."""
+    with errors_of_column(name):
+        if is_text_type(column.type):
+            texts = column.cast(pa.large_string())
+            column = _parsed_times(pc.if_else(pc.equal(texts, ""), None, texts), name)
+        if pa.types.is_date(column.type):
+            column = column.cast(pa.timestamp("us"))
+        if not pa.types.is_timestamp(column.type):
+            return numeric(column, name).astype(np.float64)
+        micros = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+        return np.asarray(micros.cast(pa.float64(), safe=False).to_numpy()) / 1e6
+
+
+def _parsed_times(texts: Any, name: str) -> Any:
+    """Texts that are all numbers, or all dates or times as ISO 8601 writes them, with or without a zone."""
+    for kind in (pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid as error:
+            found = error
+    raise DataError(
+        f"column {name!r} must hold numbers or dates such as 2024-12-31 or 2024-12-31T23:59:00: {cut(reason(found))}"
+    )
 
 
 def in_words(kind: pa.DataType) -> str:

@@ -1,0 +1,170 @@
+"""Estimators of other libraries in a comparison, each with its own idea of queries.
+
+LightGBM takes the sizes of the queries (``group``), XGBoost a query id per row (``qid``), CatBoost too (``group_id``);
+scikit-learn knows no queries. The names of the parameters of ``fit`` tell them apart, so that anything with the same
+interface is trained the same way.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gainful.comparison.baselines import Baseline, checked_scores
+from gainful.compute.estimators import clone
+from gainful.data.categories import named_by_words
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.errors import DataError, GainfulError, brief
+
+# Parameters of LightGBM, XGBoost and CatBoost that make training stop early
+STOPPING = (
+    "early_stopping_rounds",
+    "early_stopping_round",
+    "early_stopping",
+    "n_iter_no_change",
+    "od_wait",
+    "od_pval",
+    "use_best_model",
+)
+
+
+class OtherEstimator(Baseline):
+    """An estimator of another library: trained on each fold, with queries and validation data as it takes them."""
+
+    trained_here = True
+
+    def __init__(self, estimator: Any):
+        self.estimator = estimator
+
+    def __sklearn_clone__(self) -> OtherEstimator:
+        return OtherEstimator(_unfitted(self.estimator))
+
+    @property
+    def stops_early(self) -> bool:  # type: ignore[override]
+        """Whether it needs validation data to stop training."""
+        params = _params(self.estimator)
+        callbacks = params.get("callbacks") or ()
+        return bool({"eval_set", "eval_X"} & _fit_parameters(self.estimator)) and (
+            any(params.get(name) for name in STOPPING) or any("EarlyStop" in type(one).__name__ for one in callbacks)
+        )
+
+    def fit(self, train: RankingData, eval_set: RankingData | None = None, progress: Any = None) -> OtherEstimator:
+        words = named_by_words(train.categories)
+        if words:
+            name = (train.feature_names or ())[words[0]]
+            raise DataError(f"feature {name!r} holds text, which compare does not pass to {_name(self.estimator)}")
+        valid = eval_set if self.stops_early else None
+        steps = getattr(self.estimator, "steps", None)  # of a pipeline: the last step is the model
+        prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", self.estimator)
+        given = fit_arguments(last, train, valid)
+        self.estimator.fit(train.X, train.y, **{f"{prefix}{name}": value for name, value in given.items()})
+        return self
+
+    def predict(self, data: RankingData) -> Array:
+        return checked_scores(scores_of(self.estimator, data.X), data)
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        return {name: value for name, value in _params(self.estimator).items() if value is not None}
+
+
+def fit_arguments(estimator: Any, train: RankingData, valid: RankingData | None) -> dict[str, Any]:
+    """What ``fit`` of an estimator takes besides X and y: queries, weights and validation data."""
+    names = _fit_parameters(estimator)
+    if "group_id" in names:
+        return _as_catboost(train, valid)
+    given: dict[str, Any] = {"sample_weight": train.row_weights} if "sample_weight" in names else {}
+    if valid is not None:
+        newer = "eval_X" in names  # LightGBM from 4.7
+        given |= {"eval_X": valid.X, "eval_y": valid.y} if newer else {"eval_set": [(valid.X, valid.y)]}
+    if "qid" in names:
+        given |= _as_xgboost(train, valid, "eval_qid" in names)
+    elif "group" in names:
+        given |= _as_lightgbm(train, valid)
+    return given
+
+
+def _as_lightgbm(train: RankingData, valid: RankingData | None) -> dict[str, Any]:
+    if valid is None:
+        return {"group": train.counts}
+    weights = {} if valid.row_weights is None else {"eval_sample_weight": [valid.row_weights]}
+    return {"group": train.counts, "eval_group": [valid.counts], **weights}
+
+
+def _as_xgboost(train: RankingData, valid: RankingData | None, weighs_queries: bool) -> dict[str, Any]:
+    given: dict[str, Any] = {"qid": _query_numbers(train)}
+    if weighs_queries:  # XGBoost has one weight per query
+        if train.has_document_weights:
+            query = brief(train.first_mixed_query())
+            raise DataError(
+                f"XGBoost weighs whole queries, but the weight differs between rows of query {query}; leave it out"
+            )
+        given["sample_weight"] = train.query_weights
+    if valid is not None:
+        weights = {} if valid.query_weights is None else {"sample_weight_eval_set": [valid.query_weights]}
+        given |= {"eval_qid": [_query_numbers(valid)], **weights}
+    return given
+
+
+def _as_catboost(train: RankingData, valid: RankingData | None) -> dict[str, Any]:
+    weight = "sample_weight" if train.has_document_weights else "group_weight"  # those of a group are equal
+    given: dict[str, Any] = {"group_id": _query_numbers(train), weight: train.row_weights}
+    if valid is not None:  # only a pool of its own can hold the queries of validation data
+        pool = import_module("catboost").Pool
+        given["eval_set"] = pool(
+            valid.X, valid.y, group_id=_query_numbers(valid),
+            **{"weight" if valid.has_document_weights else "group_weight": valid.row_weights},
+        )  # fmt: skip
+    return given
+
+
+def scores_of(estimator: Any, X: Any) -> Any:
+    """The scores of an estimator: its predictions; of a classifier its decision values or the expected grade."""
+    if hasattr(estimator, "decision_function"):
+        decided = np.asarray(estimator.decision_function(X))
+        if decided.ndim == 1:  # two classes
+            return decided
+    if hasattr(estimator, "predict_proba"):
+        return np.asarray(estimator.predict_proba(X)) @ np.asarray(estimator.classes_, dtype=np.float64)
+    if hasattr(estimator, "decision_function"):
+        raise GainfulError(
+            f"{_name(estimator)} separates several grades without probabilities, which gives no score; wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV, or use a regressor"
+        )
+    return estimator.predict(X)
+
+
+def is_estimator(found: Any) -> bool:
+    """Whether it can be trained and asked for scores."""
+    return not isinstance(found, type) and hasattr(found, "fit") and hasattr(found, "predict")
+
+
+def _query_numbers(data: RankingData) -> Array:
+    """The number of each row's query."""
+    return np.repeat(np.arange(data.n_queries), data.counts)
+
+
+def _unfitted(estimator: Any) -> Any:
+    """A copy with the same parameters, as scikit-learn makes it where that works."""
+    try:
+        return clone(estimator)
+    except (TypeError, RuntimeError):  # no get_params, or parameters that change when they are set
+        return copy.deepcopy(estimator)
+
+
+def _params(estimator: Any) -> Mapping[str, Any]:
+    found: Callable[..., Any] | None = getattr(estimator, "get_params", None)
+    return {} if found is None else found(deep=False) if "deep" in inspect.signature(found).parameters else found()
+
+
+def _fit_parameters(estimator: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(estimator.fit).parameters)
+
+
+def _name(estimator: Any) -> str:
+    return type(estimator).__name__
