@@ -15,7 +15,19 @@ from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending.folds import Clock
 from gainful.blending.growth import Growth, Pace
-from gainful.blending.portfolio import ORDER, DataFacts, draw, families, first_guess, tree_space
+from gainful.blending.portfolio import (
+    EARLY,
+    ORDER,
+    DataFacts,
+    centre_of,
+    draw,
+    families,
+    first_guess,
+    large_trees,
+    small_trees,
+    space_around,
+)
+from gainful.rankers.specs import ranker_from_spec
 
 FACTS = DataFacts(50_000, 46, 3, 300, missing=False, blockwise=False)
 
@@ -35,10 +47,31 @@ def test_the_choice_follows_the_data():
         assert len(names_for(**facts)) >= 3
 
 
-def test_trees_grow_with_the_data():
-    sizes = [tree_space(DataFacts(**{**FACTS.__dict__, "n_rows": n}))["n_leaves"].high for n in (10**3, 10**5, 10**7)]
+@pytest.mark.parametrize("trees", [small_trees, large_trees])
+def test_trees_grow_with_the_data(trees):
+    sizes = [trees(DataFacts(**{**FACTS.__dict__, "n_rows": n}))["n_leaves"] for n in (10**3, 10**5, 10**7)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
+
+
+def test_small_and_large_trees_are_tried_and_later_ones_follow_the_better(parts):
+    model = Auto(trials=8, folds=2, n_jobs=1, rankers=["tree-regression", "lambdamart", "gbrank"]).fit(parts[0])
+    facts = DataFacts.of(parts[0], blockwise=False)
+    rankers = [ranker_from_spec(row.name) for row in model.leaderboard_.members]
+    assert {small_trees(facts)["n_leaves"], large_trees(facts)["n_leaves"]} < {one.n_leaves for one in rankers}
+    assert centre_of(model.members_, None)["n_leaves"] == rankers[0].n_leaves  # the leaderboard has the best first
+
+
+def test_settings_are_drawn_around_the_best():
+    generator, centre = np.random.default_rng(0), large_trees(FACTS)
+    drawn = [draw(ORDER[1], FACTS, Growth(), generator, centre) for _ in range(40)]
+    assert all(centre["n_leaves"] // 2 <= one["n_leaves"] <= 2 * centre["n_leaves"] for one in drawn)
+    assert len({one["n_leaves"] for one in drawn}) > 10
+    rates = [one["learning_rate"] for one in drawn]
+    assert 0.06 <= min(rates) < max(rates) <= 0.16
+    assert set(space_around(centre)) == set(centre)
+    guess = first_guess(ORDER[4], FACTS, Growth(), centre)
+    assert {name: guess[name] for name in centre} == centre
 
 
 def test_trees_fit_into_the_time():
@@ -48,16 +81,16 @@ def test_trees_fit_into_the_time():
     assert (some.n_trees, some.rate, some.roomy) == (490, 1.0, False)
     assert little.n_trees == 90
     assert 6 * pace.seconds(little.n_trees) == pytest.approx(60.0)
-    assert little.settings(0.06)["learning_rate"] == pytest.approx(0.2)  # 300 / 90 times as much
-    assert Growth.within(0.1, pace).settings(0.06) == {"learning_rate": 0.3, "n_trees": 30, "early_stopping": 30}
+    assert little.first(0.06)["learning_rate"] == pytest.approx(0.2)  # 300 / 90 times as much
+    assert Growth.within(0.1, pace).first(0.06) == {"learning_rate": 0.3, "n_trees": 30, "early_stopping": 30}
     assert "mcrank" not in [family.name for family in families(FACTS, None, little)]
     assert "mcrank" in [family.name for family in families(FACTS, ["mcrank"], little)]
 
 
 def test_some_families_then_by_turns_the_leading_ones_and_the_others():
-    places = [auto_module.place_of_guess(i, 13) for i in range(18)]
-    assert places == [*range(10), None, 10, None, 11, None, 12, None, None]
-    assert auto_module.trials_to_meet(13) == 16
+    places = [auto_module.place_of_guess(i, EARLY + 3) for i in range(EARLY + 8)]
+    assert places == [*range(EARLY), None, EARLY, None, EARLY + 1, None, EARLY + 2, None, None]
+    assert auto_module.trials_to_meet(EARLY + 3) == EARLY + 6
     assert [auto_module.place_of_guess(i, 3) for i in range(5)] == [0, 1, 2, None, None]
     assert auto_module.trials_to_meet(3) == 3
 
@@ -96,14 +129,14 @@ def test_text_columns_are_left_to_those_that_take_them():
 
 def test_larger_steps_where_early_stopping_played_no_part(parts):
     capped = gainful.Blend(["regression", "tree-regression:n_trees=5"], folds=2, n_jobs=1).fit(parts[0])
-    assert Growth().after(capped.members_).rate == 2.0
+    assert Growth().after(capped.members_).longer == 2.0
     few = "tree-regression:n_trees=300:early_stopping=5"
     stopped = gainful.Blend(["regression", few], folds=2, n_jobs=1).fit(parts[0])
-    assert Growth().after(stopped.members_).rate == 1.0
-    assert Growth().after([]).rate == 1.0
+    assert Growth().after(stopped.members_).longer == 1.0
+    assert Growth().after([]).longer == 1.0
 
 
-@pytest.mark.parametrize("family", ORDER, ids=lambda family: family.key)
+@pytest.mark.parametrize("family", ORDER, ids=lambda family: family.key + " large" * family.large)
 def test_settings_are_those_of_the_ranker(family):
     generator = np.random.default_rng(0)
     for settings in (

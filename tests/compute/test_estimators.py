@@ -15,14 +15,16 @@ FIT = """
 import sys, numpy as np, gainful
 rng = np.random.default_rng(0)
 X, y, qid = rng.random((40, 3)), np.arange(40) % 3, np.repeat(np.arange(4), 10)
-model = gainful.ranker({ranker!r}, {settings}).fit(X, y, qid=qid, eval_set=(X, y, qid))
-gainful.metric("ndcg@10")(model.predict(X), y, qid=qid)
+for settings in {settings!r}:
+    model = gainful.ranker({ranker!r}, **settings).fit(X, y, qid=qid, eval_set=(X, y, qid))
+    gainful.metric("ndcg@10")(model.predict(X), y, qid=qid)
 print([name for name in {names!r} if name in sys.modules])
 """
 
 
-def loaded_by_fit(ranker, names, settings=""):
-    code = FIT.format(ranker=ranker, names=names, settings=settings)
+def loaded_by_fit(ranker, names, *settings):
+    """Which of these modules a process has loaded after training with each of the settings."""
+    code = FIT.format(ranker=ranker, names=names, settings=settings or ({},))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
@@ -38,9 +40,8 @@ def test_the_default_kernel_of_the_kernel_ranker_needs_none_of_scikit_learns_met
 
 def test_a_net_imports_no_compiler_of_nets():
     pytest.importorskip("torch")
-    names = ["torch._dynamo", "sympy"]
-    for optimizer in ("adam", "sgd"):
-        assert loaded_by_fit("neural", names, f"optimizer={optimizer!r}, epochs=2") == "[]"
+    settings = [{"optimizer": optimizer, "epochs": 2} for optimizer in ("adam", "sgd")]
+    assert loaded_by_fit("neural", ["torch._dynamo", "sympy"], *settings) == "[]"
 
 
 def test_scikit_learn_still_finds_what_was_held_back():

@@ -20,6 +20,7 @@ from gainful.blending.portfolio import (
     TREE_PER_GRADE,
     DataFacts,
     Family,
+    centre_of,
     draw,
     families,
     first_guess,
@@ -40,6 +41,15 @@ from gainful.training.monitor import Monitor
 SECONDS = 600.0  # unless the user says otherwise
 PATIENCE = 24  # members that do not raise the out-of-fold metric before the search ends
 FAILURES = 8  # that end the search if nothing else has been trained
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the members so far say about the next."""
+
+    below: dict[str, float]  # by family: standard errors below the best
+    centre: dict[str, Any] | None  # the settings of the best trees
+    growth: Growth
 
 
 @dataclass(repr=False, eq=False)
@@ -120,8 +130,8 @@ class Auto(BlendedRanker):
                 return
             n = BATCH if growth.roomy else 1  # with little time, one ranker is trained to its end before the next
             n = n if self.trials is None else min(n, self.trials - start)
-            below, now = _standing(members, data), growth.after(members)
-            proposed = (self._propose(start + i, facts, chosen, below, now) for i in range(n))
+            past = Past(_standing(members, data), centre_of(members, data.query_weights), growth.after(members))
+            proposed = (self._propose(start + i, facts, chosen, past) for i in range(n))
             batch = [one for one in proposed if one is not None]
             if pace is not None and members:  # the first ones are tried in any case
                 batch = [replace(one, seconds=_expected(one, pace, facts, members)) for one in batch]
@@ -146,17 +156,17 @@ class Auto(BlendedRanker):
             raise ValueError("it has more members than trials")
         return candidate_of(spec, None).ranker
 
-    def _propose(
-        self, i: int, facts: DataFacts, chosen: list[Family], below: dict[str, float], growth: Growth
-    ) -> Candidate | None:
+    def _propose(self, i: int, facts: DataFacts, chosen: list[Family], past: Past) -> Candidate | None:
         """Trial ``i``; it depends on the seed, the trial's number and the members of earlier batches."""
         generator = np.random.default_rng([self._seed, i])
         guess = place_of_guess(i, len(chosen))
-        first = guess is not None
-        family = next_family(chosen, below, generator) if guess is None else chosen[guess]
+        family = next_family(chosen, past.below, generator) if guess is None else chosen[guess]
         if family is None:
             return None
-        settings = first_guess(family, facts, growth) if first else draw(family, facts, growth, generator)
+        if guess is None:
+            settings = draw(family, facts, past.growth, generator, past.centre)
+        else:
+            settings = first_guess(family, facts, past.growth, past.centre)
         known = RANKERS[family.name].cls.parameters
         if "random_state" in known:
             settings["random_state"] = (self._seed + i) % 2**31

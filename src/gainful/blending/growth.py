@@ -39,11 +39,15 @@ class Pace:
 
 @dataclass(frozen=True)
 class Growth:
-    """At most ``n_trees`` per model, with learning rates ``rate`` times the usual ones."""
+    """At most ``n_trees`` per model, with learning rates ``rate`` times the usual ones.
+
+    ``longer``: how much longer still the steps are than those of earlier members.
+    """
 
     n_trees: int = MOST_TREES
     rate: float = 1.0
     roomy: bool = True  # whether there is time for rankers with a tree per grade
+    longer: float = 1.0
 
     @classmethod
     def within(cls, seconds: float, pace: Pace) -> Growth:
@@ -63,10 +67,15 @@ class Growth:
             model for member in members if member.complete for model in member.models if isinstance(model, TreeRanker)
         ]
         capped = sum(model.n_iter_ >= CAPPED * model.n_trees for model in models)
-        return replace(self, rate=2.0 * self.rate) if 2 * capped > len(models) else self
+        return replace(self, longer=2.0) if 2 * capped > len(models) else self
 
-    def settings(self, learning_rate: float) -> dict[str, Any]:
-        rate = min(FASTEST, learning_rate * self.rate)
+    def first(self, learning_rate: float) -> dict[str, Any]:
+        """The settings for a usual learning rate."""
+        return self.next(learning_rate * self.rate)
+
+    def next(self, learning_rate: float) -> dict[str, Any]:
+        """The settings for the learning rate of an earlier member."""
+        rate = min(FASTEST, learning_rate * self.longer)
         return {"learning_rate": rate, "n_trees": self.n_trees, "early_stopping": min(PATIENCE, self.n_trees)}
 
 

@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 
 from gainful.blending.growth import Growth
+from gainful.blending.members import Member
+from gainful.blending.weights import best_member
 from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
 from gainful.parameters.space import IntRange, Range, Space
 from gainful.rankers.registry import RANKERS
-from gainful.rankers.specs import spec_text
+from gainful.rankers.specs import ranker_from_spec, spec_text
+from gainful.rankers.trees import TreeRanker
 
 MANY_GRADES = 12  # from here on, a tree per grade costs more than it gives
 LONG_QUERY = 10_000  # LightGBM's limit for lambdarank
-MANY_ROWS = 200_000  # from here on, trees may be larger
+TREE_SETTINGS = ("learning_rate", "n_leaves", "min_docs_in_leaf", "colsample", "subsample", "l2")
+Settings = dict[str, Any]
 WIDE = 2_000  # features, beyond which most linear solvers are slow
 
 
@@ -54,6 +59,7 @@ class Family:
 
     name: str
     settings: Mapping[str, Any]
+    large: bool = False  # whether its trees are large ones, if nothing is known yet
 
     @property
     def key(self) -> str:
@@ -64,23 +70,25 @@ class Family:
         return RANKERS[self.name].kind == "trees"
 
 
-def _family(name: str, **settings: Any) -> Family:
-    return Family(name, settings)
+def _family(name: str, *, large: bool = False, **settings: Any) -> Family:
+    return Family(name, settings, large)
 
 
-# In the order of trial: different in kind, good and cheap first. The first one takes no time, so that there is a model.
+# In the order of trial: different in kind, good and cheap first. The first one takes no time, so that there is a model;
+# then small trees and large ones, of which later ones take the better.
 ORDER = (
     _family("regression"),
-    _family("lambdamart"),
-    _family("mcrank"),
     _family("tree-regression"),
-    _family("boosted", loss="xendcg"),
+    _family("tree-regression", large=True),
     _family("listnet"),
-    _family("boosted", loss="centred-squared"),
+    _family("lambdamart"),
+    _family("boosted", loss="xendcg"),
+    _family("mcrank"),
     _family("lambdarank"),
+    _family("boosted", loss="centred-squared"),
+    _family("boosted", loss="ranknet"),
     _family("mcrank-ordinal"),
     _family("mcrank-regression"),
-    _family("boosted", loss="ranknet"),
     _family("boosted", loss="listnet"),
     _family("gbrank"),
     _family("ranksvm"),
@@ -91,7 +99,7 @@ ORDER = (
     _family("structured-svm"),
     _family("adarank-ndcg"),
 )
-EARLY = 10  # families tried once before further settings of the leading ones are
+EARLY = 12  # families tried once before further settings of the leading ones are
 SETTLED = ("rsrank", "adarank-ndcg", "coordinate-ascent")  # tried once: nothing worth drawing is left to choose
 
 
@@ -123,41 +131,82 @@ def families(facts: DataFacts, names: Sequence[str] | None = None, growth: Growt
     return found
 
 
-def tree_space(facts: DataFacts) -> Space:
-    """Where the settings of trees are drawn from."""
-    leaves = min(128.0, max(8.0, facts.n_rows ** (0.25 if facts.n_rows < MANY_ROWS else 1 / 3)))
-    fewest = min(20, max(2, facts.n_rows // 200)) if facts.n_rows < MANY_ROWS else 60
+def small_trees(facts: DataFacts) -> Settings:
+    """What suits noisy grades, as those of people are."""
     return {
-        "learning_rate": Range(0.03, 0.1, log=True),
-        "n_leaves": IntRange(max(4, round(leaves / 2)), round(1.5 * leaves), log=True),
-        "min_docs_in_leaf": IntRange(fewest, 5 * fewest, log=True),
-        "colsample": Range(0.3, 0.7),
-        "subsample": Range(0.6, 0.8),
-        "l2": Range(0.1, 30.0, log=True),
+        "learning_rate": 0.055,
+        "n_leaves": round(min(64.0, max(8.0, facts.n_rows**0.25))),
+        "min_docs_in_leaf": min(45, max(2, facts.n_rows // 100)),
+        "colsample": 0.5,
+        "subsample": 0.7,
+        "l2": 1.7,
     }
 
 
-def first_guess(family: Family, facts: DataFacts, growth: Growth) -> dict[str, Any]:
-    """Settings to try first: the middle of the range for trees, the defaults for others."""
+def large_trees(facts: DataFacts) -> Settings:
+    """What suits grades that follow from the features."""
+    return {
+        "learning_rate": 0.1,
+        "n_leaves": round(min(128.0, max(15.0, facts.n_rows ** (1 / 3)))),
+        "min_docs_in_leaf": min(20, max(2, facts.n_rows // 500)),
+        "colsample": 0.8,
+        "subsample": 0.9,
+        "l2": 0.1,
+    }
+
+
+def space_around(centre: Settings) -> Space:
+    """Settings of trees near those that have done well."""
+    leaves, fewest, columns, rows = (
+        centre[name] for name in ("n_leaves", "min_docs_in_leaf", "colsample", "subsample")
+    )
+    return {
+        "learning_rate": Range(0.6 * centre["learning_rate"], 1.6 * centre["learning_rate"], log=True),
+        "n_leaves": IntRange(max(3, leaves // 2), max(4, 2 * leaves), log=True),
+        "min_docs_in_leaf": IntRange(max(1, fewest // 2), max(2, 2 * fewest), log=True),
+        "colsample": Range(max(0.25, columns - 0.25), min(1.0, columns + 0.25)),
+        "subsample": Range(max(0.5, rows - 0.15), min(1.0, rows + 0.15)),
+        "l2": Range(centre["l2"] / 10.0, centre["l2"] * 10.0, log=True),
+    }
+
+
+def centre_of(members: Sequence[Member], query_weights: Array | None) -> Settings | None:
+    """The settings of the best trees so far; None before there are any."""
+    trees = [
+        (one, ranker)
+        for one in members
+        if np.isfinite(one.values).any() and isinstance(ranker := ranker_from_spec(one.spec), TreeRanker)
+    ]
+    if not trees:
+        return None
+    _, best = trees[best_member(np.array([one.values for one, _ in trees]), query_weights)]
+    found = {name: getattr(best, name) for name in TREE_SETTINGS}
+    return found | {"l2": max(found["l2"], 1e-2), "min_docs_in_leaf": max(found["min_docs_in_leaf"], 1)}
+
+
+def first_guess(family: Family, facts: DataFacts, growth: Growth, centre: Settings | None = None) -> dict[str, Any]:
+    """Settings to try first: those of the best trees so far, the defaults for others."""
     if not family.trees:
         return dict(family.settings)
-    middle = {name: dimension.at(0.5) for name, dimension in tree_space(facts).items()}
-    return {**middle, **growth.settings(middle["learning_rate"]), **family.settings}
+    if family.large or centre is None:
+        centre = large_trees(facts) if family.large else small_trees(facts)
+        return {**centre, **growth.first(centre["learning_rate"]), **family.settings}
+    return {**centre, **growth.next(centre["learning_rate"]), **family.settings}
 
 
-def draw(family: Family, facts: DataFacts, growth: Growth, generator: np.random.Generator) -> dict[str, Any]:
-    """Random settings."""
-    space = (
-        tree_space(facts)
-        if family.trees
-        else {
-            name: dimension
-            for name, dimension in RANKERS[family.name].create(**family.settings)._search_space().items()
-            if family.name not in SETTLED
-        }
-    )
+def draw(
+    family: Family, facts: DataFacts, growth: Growth, generator: np.random.Generator, centre: Settings | None = None
+) -> dict[str, Any]:
+    """Random settings, of trees near the best so far."""
+    if family.trees:
+        space = space_around(centre or small_trees(facts))
+    elif family.name in SETTLED:
+        space = {}
+    else:
+        space = RANKERS[family.name].create(**family.settings)._search_space()
     drawn = {name: dimension.at(float(generator.random())) for name, dimension in space.items()}
-    return {**drawn, **(growth.settings(drawn["learning_rate"]) if family.trees else {}), **family.settings}
+    grown = {} if not family.trees else (growth.next if centre else growth.first)(drawn["learning_rate"])
+    return {**drawn, **grown, **family.settings}
 
 
 def next_family(
@@ -167,7 +216,7 @@ def next_family(
 
     None if all were tried once and have no settings to draw.
     """
-    open_ones = [family for family in families if family.name not in SETTLED]
+    open_ones = [family for family in families if family.name not in SETTLED and not family.large]
     if not open_ones:
         return None
     shares = np.array([math.exp(-min(below.get(family.key, 1.0), 30.0)) for family in open_ones])
