@@ -145,7 +145,7 @@ def test_training_without_validation_data_is_reported(capsys, home):
     [
         ("a.csv", "search,grade,x\n1,1,2\n", "pass --read qid=… with one of search, grade, x"),
         ("a.csv", "qid,docid,docno,grade\n1,1,2,1\n", "pass --read doc_id=… or --read doc_id=false"),
-        ("a.csv", "qid,grade,x,weight\n1,1,2,1\n1,0,2,3\n", "pass --read weight=false if it is a feature"),
+        ("a.csv", "qid,grade,x,weight\n1,1,2,1\n1,0,2,3\n", "pass --read weight=weight or --read weight=false"),
         ("a.txt", "1 qid:1 0:1\n", "pass --read zero_based=true if they start at 0"),
         ("a.txt", "1 qid:1 1:1\n0 qid:2 1:1\n0 qid:1 1:1\n", "pass --merge if this is intended"),
         ("a.data", "1 qid:1 1:1\n", "pass --format … with one of letor, parquet"),

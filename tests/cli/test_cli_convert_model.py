@@ -99,3 +99,19 @@ def test_mistakes_are_one_line_and_write_nothing(home, capsys, tmp_path):
         assert message in err
         assert len(err.splitlines()) == 1
     assert not os.path.exists(target)
+
+
+def test_text_of_lightgbm_counts_features_from_0(home, capsys, tmp_path):
+    data = gainful.read(home / "test.txt")
+    rows = np.column_stack([np.zeros(data.n_rows), data.X])  # as LightGBM reads a file that starts with 1:
+    params = {"objective": "regression", "verbosity": -1, "num_threads": 1, "num_leaves": 5}
+    booster = lgb.train(params, lgb.Dataset(rows, data.y), 4)
+    booster.save_model(tmp_path / "from_text.txt")
+    code, _, err = call(capsys, "evaluate", tmp_path / "from_text.txt", home / "test.txt")
+    assert code == 2
+    assert "has 5 features, but the model has 6: LightGBM counts the features of text from 0" in err
+    assert "pass --read zero_based=true" in err
+    how = ["--read", "zero_based=true", "--metrics", "ndcg@10", "--json"]
+    _, out, _ = call(capsys, "evaluate", tmp_path / "from_text.txt", home / "test.txt", *how)
+    ndcg = gainful.metric("ndcg@10")(booster.predict(rows), data)
+    assert f"{ndcg:.6f}"[:7] in out

@@ -130,6 +130,42 @@ def test_documents_that_a_run_lacks_come_last(data, here):
     assert f"part.run has {listed.sum():,} of {data.n_rows:,} test documents; the others come last." in found.table()
 
 
+def test_queries_that_a_run_lacks_are_counted(data, here):
+    some = data[:100]
+    gainful.write_run(gainful.Run.from_scores(some.X[:, 3], some), "some.run")
+    found = gainful.compare("run:some.run", data, folds=3)
+    assert "some.run lacks 20 test queries: all documents are tied there" in found.table()
+
+
+WORDS = pd.DataFrame(
+    {"qid": np.repeat(np.arange(30), 4), "grade": [0, 1, 2, 1] * 30, "x": np.arange(120) % 7, "kind": list("abcd") * 30}
+)
+
+
+def test_predict_of_a_model_reads_categories_by_their_words():
+    model = LambdaMART(n_trees=5, n_jobs=1, min_docs_in_leaf=2).fit(gainful.from_frame(WORDS))
+    other = gainful.from_frame(WORDS.assign(kind=["b", "c", "d", "z"] * 30))  # the words have other codes here
+    assert gainful.evaluate(model.predict, other) == gainful.evaluate(model, other)
+    with pytest.raises(DataError, match="feature 'kind' holds text, of which a function of X would see only codes"):
+        gainful.evaluate(lambda X: X[:, 0], other)
+    assert gainful.evaluate(lambda data: data.X[:, 0], other)
+
+
+def test_initial_scores_count_for_predict_of_a_model(data):
+    shifted = data.replace(init_scores=3.0 * data.X[:, 0])
+    model = RegressionRanker().fit(shifted)
+    assert gainful.evaluate(model.predict, shifted) == gainful.evaluate(model, shifted)
+
+
+def test_readers_options_are_named_as_they_are_given():
+    frame = WORDS.rename(columns={"qid": "search"})
+    for call in (lambda: gainful.compare("few", frame), lambda: gainful.evaluate("feature:x", frame)):
+        with pytest.raises(DataError, match=r"pass read_options=\{'qid': '…'\} with one of"):
+            call()
+    with pytest.raises(DataError, match=r"pass qid='…' with one of"):
+        gainful.from_frame(frame)
+
+
 def test_a_model_file_is_not_trained_again(data, here):
     train, rest = gainful.split(data, (0.3, 0.7))
     model = LambdaMART(n_trees=5, n_jobs=1).fit(train)

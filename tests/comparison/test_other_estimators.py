@@ -305,3 +305,9 @@ def test_an_estimator_that_cannot_be_cloned_is_copied(data):
     found = gainful.compare([made], data, folds=3)
     assert found.labels == ("Plain",)
     assert made.fitted == 0
+
+
+def test_initial_scores_are_not_passed_on(artificial):
+    data = artificial.replace(init_scores=np.ones(artificial.n_rows))
+    found = gainful.compare([LinearRegression(), "regression"], data)
+    assert "initial scores, which compare does not pass to LinearRegression" in found.table()

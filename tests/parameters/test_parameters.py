@@ -108,6 +108,8 @@ def test_capitals_dashes_and_underscores_do_not_count(name, found):
         ("n_estimators", "it is called 'n_trees' here"),
         ("min_child_samples", "it is called 'min_docs_in_leaf' here"),
         ("max_depth", "engine_params={'max_depth': …} passes it to LightGBM"),
+        ("gamma", "engine_params={'min_gain_to_split': …} passes it to LightGBM"),
+        ("eval_at", "eval_metric='ndcg@10' names the metric and where it ends"),
         ("num_leaves", "it is called 'n_leaves' here"),
         ("eta", "it is called 'learning_rate' here"),
         ("lambda_l2", "it is called 'l2' here"),

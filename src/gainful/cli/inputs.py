@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gainful.cli.console import show_warnings_as_lines, status, warn, watch_compilation
 from gainful.data.checks import check_data
 from gainful.data.dataset import Dataset, RankingData
-from gainful.errors import FormatError, ParameterError, shorten
+from gainful.errors import DataError, FormatError, ParameterError, option, shorten
 from gainful.formats.files import check_readable, reason
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
@@ -20,6 +20,9 @@ from gainful.parameters.constraints import split_outside_brackets
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
+
+
+FROM_ZERO = ("LightGBM", "XGBoost")  # makers who count the features of text files from 0
 
 
 def read_options(
@@ -60,6 +63,12 @@ def load_data(path: Path, options: dict[str, Any], model: Ranker | None = None) 
     with status(f"reading {path}"), show_warnings_as_lines():
         data = read(path, **options, **_features_of(model, path, options))
     if model is not None and data.feature_names is None and data.n_features < model.n_features_in_:
+        maker = getattr(model, "maker", "")
+        if maker.startswith(FROM_ZERO) and "zero_based" not in options:
+            raise DataError(
+                f"{path} has {data.n_features} features, but the model has {model.n_features_in_}: {maker} counts the "
+                f"features of text from 0, whatever the file starts with; pass {option('zero_based', True)}"
+            )
         data = data.with_n_features(model.n_features_in_)
     return data
 

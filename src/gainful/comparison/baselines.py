@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gainful.data.categories import named_by_words
 from gainful.data.columns import place_of_feature, values_of_feature
 from gainful.data.dataset import RankingData
 from gainful.data.judgments import Run
@@ -124,10 +125,11 @@ class RunFile(Baseline):
 
     def prepare(self, rows: TestedRows) -> None:
         self._run = read_run(self.path)
-        joined = total = 0
+        joined = total = self._absent = 0
         for part in rows.parts():
             known = self._join(part)[1]
             joined, total = joined + int(known.sum()), total + part.n_rows
+            self._absent += sum(str(query) not in self._run for query in part.query_ids.tolist())
         if joined == 0:
             raise DataError(_nothing_joined(self.path, self._run, next(rows.parts())))
         self._joined, self._total = joined, total
@@ -135,7 +137,11 @@ class RunFile(Baseline):
     def remarks(self) -> list[str]:
         there = f"{self._joined:,} of {plural(self._total, 'test document')}"
         rest = "" if self._joined == self._total else "; the others come last"
-        return [f"{self.path} has {there}{rest}."]
+        lines = [f"{self.path} has {there}{rest}."]
+        if self._absent:
+            queries = plural(self._absent, "test query", "test queries")
+            lines.append(f"{self.path} lacks {queries}: all documents are tied there, which counts as chance does.")
+        return lines
 
     def predict(self, data: RankingData) -> Array:
         return _rest_last(*self._join(data))
@@ -209,7 +215,22 @@ def baseline_from_function(function: Callable[..., Any]) -> Baseline:
         first = next(iter(inspect.signature(function).parameters), "")
     except (TypeError, ValueError):  # compiled functions may have no signature
         first = ""
-    return Fixed(function if first == "data" else lambda data: function(data.X))
+    ranker = getattr(function, "__self__", None)
+    if isinstance(ranker, Ranker):  # model.predict, which reads categories by their words
+        return Fixed(lambda data: data.add_init_scores(function(data)))
+    return Fixed(function if first == "data" else lambda data: function(_numbers(data)))
+
+
+def _numbers(data: RankingData) -> Any:
+    """The features, for what knows nothing of the words behind codes."""
+    words = named_by_words(data.categories)
+    if words:
+        name = (data.feature_names or ())[words[0]]
+        raise DataError(
+            f"feature {name!r} holds text, of which a function of X would see only codes; call its first parameter "
+            "data to get the whole data set"
+        )
+    return data.X
 
 
 def checked_scores(scores: Any, data: RankingData) -> Array:

@@ -20,7 +20,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
-from gainful.errors import ParameterError, UnknownNameError, wording
+from gainful.errors import ParameterError, UnknownNameError, read_options_words, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric, refuse_storing
@@ -134,7 +134,8 @@ def compare(
     entered = resolve_rankers(rankers)
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
-    parts = open_parts(data, valid=valid, test=test, time=time, **(read_options or {}))
+    with read_options_words():
+        parts = open_parts(data, valid=valid, test=test, time=time, **(read_options or {}))
     parts["data"], times = take_times_out(parts["data"], parts.get("test"), time)
     how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
     splits = as_splits(**how, time=times)

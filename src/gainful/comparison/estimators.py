@@ -59,6 +59,8 @@ class OtherEstimator(Baseline):
         if words:
             name = (train.feature_names or ())[words[0]]
             raise DataError(f"feature {name!r} holds text, which compare does not pass to {_name(self.estimator)}")
+        if train.has_init_scores:
+            raise DataError(f"the data has initial scores, which compare does not pass to {_name(self.estimator)}")
         valid = eval_set if self.stops_early else None
         steps = getattr(self.estimator, "steps", None)  # of a pipeline: the last step is the model
         prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", self.estimator)

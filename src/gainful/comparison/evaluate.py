@@ -24,7 +24,7 @@ from gainful.comparison.contestants import as_system
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.data.splits import Split
-from gainful.errors import ParameterError
+from gainful.errors import ParameterError, read_options_words
 from gainful.errors.keywords import explain_keywords
 from gainful.foreign.loading import is_model
 from gainful.formats.files import check_readable
@@ -62,7 +62,8 @@ def evaluate(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     names = headings([metric(one, convention=convention) for one in specs])
-    rows = open_parts(data, needs_test=False, **(read_options or {}))["data"]
+    with read_options_words():
+        rows = open_parts(data, needs_test=False, **(read_options or {}))["data"]
     if not isinstance(rows, RankingData):
         what = "a folder with its own division" if isinstance(data, (str, os.PathLike)) else type(data).__name__
         raise ParameterError.of("evaluate", "data", "a RankingData, a frame, or the path of a file", what)

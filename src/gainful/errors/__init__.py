@@ -144,6 +144,7 @@ class RedundantFeaturesWarning(DataWarning):
 # -- the words of the interface in use ---------------------------------------------------------------------------------
 
 _on_command_line = False  # per process, not per thread: readers raise errors from their own threads
+_as_read_options = False
 
 
 @contextmanager
@@ -155,6 +156,17 @@ def command_line_words() -> Iterator[None]:
         yield
     finally:
         _on_command_line = before
+
+
+@contextmanager
+def read_options_words() -> Iterator[None]:
+    """Inside this block, readers' options are those of a function that takes them as ``read_options``."""
+    global _as_read_options
+    before, _as_read_options = _as_read_options, True
+    try:
+        yield
+    finally:
+        _as_read_options = before
 
 
 def wording(python: str, command_line: str) -> str:
@@ -179,8 +191,14 @@ def option(name: str, value: object = ...) -> str:
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
         plain = setting.replace("…", "")  # a placeholder needs no quotes
-        return wording(f"{name}={python}", f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}")
-    return wording(f"{name}={python}", OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
+        return wording(
+            _keyword(name, python), f"--read {setting if shlex.quote(plain) == plain else shlex.quote(setting)}"
+        )
+    return wording(_keyword(name, python), OWN_OPTIONS[name] if value is True else f"{OWN_OPTIONS[name]} {shell}")
+
+
+def _keyword(name: str, value: str) -> str:
+    return f"read_options={{{name!r}: {value}}}" if _as_read_options else f"{name}={value}"
 
 
 def plural(n: int, one: str, several: str = "") -> str:

@@ -62,6 +62,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lambdamart": ("lightgbm", "lgbm", "LGBMRanker", "xgboost", "XGBRanker", "catboost"),
     "lambdarank": ("lambdarank-linear",),
     "ranksvm": ("svmrank", "svm"),
+    "adarank-ndcg": ("adarank",),
     "structured-svm": ("svmndcg",),
     "regression": ("ridge", "linear-regression"),
     "tree-regression": ("mart", "gbdt", "gbrt"),
@@ -79,7 +80,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
 
 # Parameters of LightGBM without a counterpart here: tree rankers pass them on through engine_params.
 PASSED_ON = (
-    "max_depth", "boosting_type", "min_split_gain", "min_gain_to_split", "gamma", "reg_alpha", "lambda_l1",
+    "max_depth", "boosting_type", "min_split_gain", "min_gain_to_split", "reg_alpha", "lambda_l1",
     "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
@@ -99,6 +100,9 @@ INSTEAD = {
     "eval_sample_weight": ("eval_set", "give eval_set as a RankingData, which brings weights of queries"),
     "feature_name": ("X", "names come with a frame or a RankingData"),
     "depth": ("engine_params", "engine_params={'max_depth': …} passes it to LightGBM"),
+    "gamma": ("engine_params", "engine_params={'min_gain_to_split': …} passes it to LightGBM"),
+    "eval_at": ("eval_metric", "eval_metric='ndcg@10' names the metric and where it ends"),
+    "group_weight": ("sample_weight", "sample_weight has one weight per row, equal within a query"),
     "objective": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
     "loss_function": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
 }

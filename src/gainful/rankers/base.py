@@ -470,13 +470,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refuse_extremes(data, what)
         if getattr(self, "scale", "standard") is None:
             refuse_tiny_features(data.feature_facts, what)
-        self._refuse_missing(data.feature_facts, what)
         if data.categories is not None and not self.accepts_categories:
             name = (data.feature_names or ())[named_by_words(data.categories)[0]]
             raise DataError(
                 f"feature {name!r} of {what} holds text, which {type(self).__name__} cannot use; encode it as numbers, "
                 "leave it out, or use a tree ranker such as lambdamart"
             )
+        self._refuse_missing(data.feature_facts, what)
         return data if self.accepts_codes else data.without_codes()
 
     def _refuse_missing(self, facts: FeatureFacts, what: str) -> None:

@@ -15,7 +15,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks, warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
-from gainful.errors import GainfulError, ParameterError, UnknownNameError, wording
+from gainful.errors import GainfulError, ParameterError, UnknownNameError, read_options_words, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric, refuse_storing
@@ -104,7 +104,8 @@ def tune(
     if store is not None:
         refuse_storing([plan.metric], "store")
     job = TuningJob(plan, label or name, model, space=space, fixed={*fixed, *set_by_name})
-    given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
+    with read_options_words():
+        given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
     warn_about_data(*first_look(**given))
