@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from gainful.errors.other_names import PASSED_ON, bare, name_here
+from gainful.errors.other_names import INSTEAD, PASSED_ON, bare, name_here
 
 LINE_BREAKS = {ord(one): ascii(one)[1:-1] for one in "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}  # to escapes
 
@@ -60,6 +60,9 @@ def _suggestion(name: object, known: list[str]) -> str:
         return f"it is called {ours!r} here"
     if name in PASSED_ON and "engine_params" in known:
         return f"engine_params={{{name!r}: …}} passes it to LightGBM"
+    subject, advice = INSTEAD.get(str(name), ("", ""))
+    if subject in known:
+        return advice
     near = difflib.get_close_matches(bare(name), plain, n=1, cutoff=0.5)
     return f"did you mean {plain[near[0]]!r}?" if near else f"choose from {', '.join(known)}"
 
