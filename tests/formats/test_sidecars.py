@@ -332,3 +332,13 @@ def test_a_folder_that_is_not_divided_is_joined(tmp_path):
     assert open_parts(tmp_path / "m*.csv")["data"].query_ids.tolist() == ["mon"]
     parts = open_parts(tmp_path / "mon.csv", test=tmp_path / "tue.csv")
     assert (parts["data"].n_queries, parts["test"].n_queries) == (1, 1)
+
+
+@pytest.mark.parametrize("wider", ["a.csv", "b.csv"])
+def test_files_of_other_columns_are_refused_in_any_order(tmp_path, wider):
+    for name in ("a.csv", "b.csv"):
+        more = (",f2", ",7") if name == wider else ("", "")
+        (tmp_path / name).write_text(f"qid,grade,f1{more[0]}\n{name},1,2{more[1]}\n{name},0,3{more[1]}\n")
+    with pytest.raises(gainful.GainfulError, match=r"column f2 is not in .*a\.csv|no column \(features\) 'f2'"):
+        gainful.read(tmp_path)
+    assert gainful.read(tmp_path, features=["f1"]).feature_names == ("f1",)

@@ -116,6 +116,9 @@ def check_trees(described: Described, where: str) -> Ensemble:
     return form
 
 
+WORDS_AT = "categories_ of gainful's model"  # for formats that cannot hold them
+
+
 def note_on_words(described: Described, where: str) -> tuple[str, ...]:
     """A note for models with features of text, whose words the exported model takes as numbers."""
     if not described.words:

@@ -14,7 +14,16 @@ import numpy as np
 from gainful.data.rows import Array
 from gainful.exports.describe import Described
 from gainful.exports.floats import ZERO_BAND
-from gainful.exports.formats import Settings, Written, plain_trees, refuse, setting, split_cover
+from gainful.exports.formats import (
+    WORDS_AT,
+    Settings,
+    Written,
+    note_on_words,
+    plain_trees,
+    refuse,
+    setting,
+    split_cover,
+)
 from gainful.exports.lightgbm_text import CATEGORICAL, DEFAULT_LEFT, NAN
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.trees.booster_text import MOST_LEAVES
@@ -38,6 +47,7 @@ def write(described: Described, settings: Settings) -> Written:
     notes = (
         (f"LightGBM has no name {changed[0][0]!r}; the feature is called {changed[0][1]!r} there",) if changed else ()
     )
+    notes += note_on_words(described, WORDS_AT)
     content = _text(ensemble, names).encode()
     return Written({"": content}, lambda files, X: [scores(files[""], X)], precision=1e-11, tiny=ZERO_BAND, notes=notes)
 

@@ -17,7 +17,16 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.exports.describe import Described
 from gainful.exports.floats import above, below, single
-from gainful.exports.formats import Settings, Written, plain_trees, refuse, setting, split_cover
+from gainful.exports.formats import (
+    WORDS_AT,
+    Settings,
+    Written,
+    note_on_words,
+    plain_trees,
+    refuse,
+    setting,
+    split_cover,
+)
 from gainful.foreign import ubjson
 from gainful.foreign.xgboost_model import read_json, read_ubjson
 from gainful.rankers.ensembles import Ensemble, Tree
@@ -45,8 +54,8 @@ def write(described: Described, settings: Settings) -> Written:
         raise refuse(described, "xgboost", why, f"use {setting('to', 'lightgbm')}")
     model = _model(described, ensemble)
     content = ubjson.dump(model) if settings.suffix == ".ubj" else (json.dumps(_plain(model)) + "\n").encode()
-    read = READERS[settings.suffix]
-    return Written({"": content}, lambda files, X: [read(files[""])._scorer().scores(X)], notes=_notes(described))
+    read, notes = READERS[settings.suffix], _notes(described) + note_on_words(described, WORDS_AT)
+    return Written({"": content}, lambda files, X: [read(files[""])._scorer().scores(X)], notes=notes)
 
 
 def _notes(described: Described) -> tuple[str, ...]:

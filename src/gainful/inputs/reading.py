@@ -7,6 +7,7 @@ from typing import Any
 
 from gainful.data.dataset import RankingData
 from gainful.errors import FormatError, brief, option
+from gainful.formats import columns_of
 from gainful.formats.files import PathLike
 from gainful.formats.layout import align_features
 from gainful.formats.shards import is_many, named_features, read_part, shard_files
@@ -40,8 +41,22 @@ def read(path: PathLike, format: str | None = None, *, query_per_file: bool = Fa
             if query_per_file or not MISSING_QUERY.search(str(error)):
                 raise
             raise FormatError(f"{error}; if each file is one query, pass {option('query_per_file', True)}") from None
+        if more:
+            _refuse_other_columns(files[0], file, format, options | ({"query_id": "q"} if query_per_file else {}))
     _refuse_shared_queries(parts)
     return RankingData.concatenate(list(align_features(parts).values()))
+
+
+def _refuse_other_columns(first: PathLike, file: PathLike, format: str | None, options: dict[str, Any]) -> None:
+    """Raise if a file has a column that the first one lacks: its values would be lost."""
+    known = {column.name for column in columns_of(first, format, **options) or ()}
+    for column in columns_of(file, format, **options) or ():
+        if column.name not in known:
+            raise FormatError(
+                f"column {brief(column.name)} is not in {first}; name the columns to read with "
+                f"{option('features')}, or make the files alike",
+                path=file,
+            )
 
 
 def _refuse_shared_queries(parts: dict[str, RankingData]) -> None:
