@@ -44,7 +44,7 @@ def write(described: Described, settings: Settings) -> Written:
         )
     names = _names(described)
     changed = [(old, new) for old, new in zip(described.features, names, strict=True) if described.named and old != new]
-    notes = (
+    notes: tuple[str, ...] = (
         (f"LightGBM has no name {changed[0][0]!r}; the feature is called {changed[0][1]!r} there",) if changed else ()
     )
     notes += note_on_words(described, WORDS_AT)
