@@ -191,7 +191,8 @@ class BlendedRanker(Ranker):
         failures: list[str] = ["" for _ in batch]
         first = min(FIRST_FOLDS, folds.n) if self.drops else folds.n
         for chosen in (range(first), range(first, folds.n)):
-            jobs = [(i, fold) for fold in chosen for i in range(len(batch)) if not failures[i]]
+            # one member after the other: where time ends, most are whole
+            jobs = [(i, fold) for i in range(len(batch)) for fold in chosen if not failures[i]]
             expected = [
                 np.mean([fit.seconds for fit in mine]) if mine else one.seconds
                 for one, mine in zip(batch, fits, strict=True)
