@@ -32,6 +32,7 @@ def read(path: PathLike, format: str | None = None, *, query_per_file: bool = Fa
         return read_part(path, format, query_per_file, options)
     files = shard_files(path, format)
     parts: dict[str, RankingData] = {}
+    columns: set[str] = set()  # of the first file
     for file in files:
         names = next((part.feature_names for part in parts.values()), None)
         more = named_features(names, file, format, options)
@@ -42,21 +43,25 @@ def read(path: PathLike, format: str | None = None, *, query_per_file: bool = Fa
                 raise
             raise FormatError(f"{error}; if each file is one query, pass {option('query_per_file', True)}") from None
         if more:
-            _refuse_other_columns(files[0], file, format, options | ({"query_id": "q"} if query_per_file else {}))
+            about = options | ({"query_id": "q"} if query_per_file else {})
+            columns = columns or _column_names(files[0], format, about)
+            _refuse_other_columns(_column_names(file, format, about) - columns, file, files[0])
     _refuse_shared_queries(parts)
     return RankingData.concatenate(list(align_features(parts).values()))
 
 
-def _refuse_other_columns(first: PathLike, file: PathLike, format: str | None, options: dict[str, Any]) -> None:
-    """Raise if a file has a column that the first one lacks: its values would be lost."""
-    known = {column.name for column in columns_of(first, format, **options) or ()}
-    for column in columns_of(file, format, **options) or ():
-        if column.name not in known:
-            raise FormatError(
-                f"column {brief(column.name)} is not in {first}; name the columns to read with "
-                f"{option('features')}, or make the files alike",
-                path=file,
-            )
+def _column_names(file: PathLike, format: str | None, options: dict[str, Any]) -> set[str]:
+    return {column.name for column in columns_of(file, format, **options) or ()}
+
+
+def _refuse_other_columns(other: set[str], file: PathLike, first: PathLike) -> None:
+    """Raise if a file has columns that the first one lacks: their values would be lost."""
+    if other:
+        raise FormatError(
+            f"column {brief(min(other))} is not in {first}; name the columns to read with {option('features')}, or "
+            "make the files alike",
+            path=file,
+        )
 
 
 def _refuse_shared_queries(parts: dict[str, RankingData]) -> None:

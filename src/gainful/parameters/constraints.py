@@ -340,7 +340,7 @@ def refuse_unknown_parameters(cls: type, known: Collection[str], given: Iterable
 
 
 def _advice_for(cls: type, name: str, known: Collection[str]) -> str:
-    """Advice for a name that belongs to ``fit``, or that has no single counterpart here; empty if there is none."""
+    """Advice for a name that belongs to ``fit``, or to one of its keywords; empty if there is none."""
     if name_here(name, known) is not None:
         return ""
     fit = getattr(cls, "fit", None)
@@ -348,7 +348,7 @@ def _advice_for(cls: type, name: str, known: Collection[str]) -> str:
     if name in keywords:
         return f"give it to fit: fit(…, {name}=…)"
     subject, advice = INSTEAD.get(name, ("", ""))
-    return advice if subject in known else f"in fit, {advice}" if subject in keywords else ""
+    return f"in fit, {advice}" if subject in keywords and subject not in known else ""
 
 
 def split_outside_brackets(text: str, separator: str) -> list[str]:
