@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, settings
 import gainful
 
 # A test is judged by what it computes, never by how long that took: the machine may be busy. The examples are the same
-# in every run, so that a change is blamed for what it breaks and for nothing else; --explore looks for new ones.
+# in every run, so that a change is blamed for what it breaks and for nothing else; --explore looks for new and more ones.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True, max_examples=40)
 settings.load_profile("gainful")
 
 OHSUMED = Path(os.environ.get("GAINFUL_OHSUMED", Path(__file__).parents[2] / "shared" / "data" / "ohsumed"))
@@ -75,6 +75,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return item.get_closest_marker("cluster") is not None and not config.option.mixed
 
     items.sort(key=lambda one: (is_last(one), rank(one.nodeid.split("::")[0]), rank(one.nodeid)))
+
+
+def pytest_collection_finish() -> None:
+    """What imports and collection made stays to the end: the garbage collector need not look at it again and again."""
+    gc.freeze()
 
 
 # -- nothing is left behind --------------------------------------------------------------------------------------------

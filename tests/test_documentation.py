@@ -58,6 +58,15 @@ def runnable(page: Path) -> list[str]:
     return [line for line in lines if not line.startswith(tuple(NOT_RUN))]
 
 
+MOST_QUERIES = 60  # of artificial data on a page; what it prints is not looked at
+
+
+@pytest.fixture
+def small_data(monkeypatch):
+    made = gainful.make_artificial
+    monkeypatch.setattr(gainful, "make_artificial", lambda n_queries=100, **more: made(min(n_queries, MOST_QUERIES), **more))
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty working folder, and less time for auto."""
@@ -79,13 +88,14 @@ def bring_data() -> None:
 
 
 def run_command(line: str, capsys) -> None:
-    line = re.sub(r"--seconds \d+", "--seconds 2", line)
+    line = re.sub(r"--seconds \d+", "--seconds 1", line)
     assert cli.run(shlex.split(line)[1:]) == 0, f"{line}\n{capsys.readouterr().err}"
 
 
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if (blocks(p, "python") or runnable(p)) and p != TUTORIAL], ids=page_id
 )
+@pytest.mark.usefixtures("small_data")
 def test_blocks_run(page, folder, capsys):
     """Python and the gainful commands of a page, one block after the other."""
     lines = runnable(page)
@@ -97,7 +107,7 @@ def test_blocks_run(page, folder, capsys):
             exec(compile(text, str(page), "exec"), names)
         for line in commands(text) if language in SHELL else ():
             if line in lines:
-                run_command(line, capsys)
+                run_command(re.sub(r"--queries \d+", f"--queries {MOST_QUERIES}", line), capsys)
 
 
 def test_the_readme_counts_right():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,8 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     assert n == 1
     (folder / "conftest.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", *options, str(folder)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    quick = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the conftest needs none, and they are slow to load
+    return subprocess.run(command, cwd=folder, env=quick, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("what", LEAVES)

@@ -68,7 +68,7 @@ def test_every_benchmark_measures(name, first_rows):
 
 def test_the_margin_experiment_runs():
     script = HOME / "experiment_margins.py"
-    done = subprocess.run([sys.executable, script, "--queries", "40"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, script, "--queries", "15"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "structured-svm-tight" in done.stdout
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
+
+from prepared_python import PreparedPython
 
 # The process signals itself in an iteration, and so neither too early nor too late: SIGNAL ITERATION WORDS…
 SCRIPT = """
@@ -24,6 +25,7 @@ sys.exit(run(sys.argv[3:]))
 """
 
 
-def stopped_in_iteration(iteration: int, how: signal.Signals, words: list) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SCRIPT, str(int(how)), str(iteration), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+def stopped_in_iteration(
+    prepared: PreparedPython, iteration: int, how: signal.Signals, words: list
+) -> subprocess.CompletedProcess[str]:
+    return prepared.run(SCRIPT, [int(how), iteration, *words])

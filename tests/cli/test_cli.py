@@ -12,7 +12,6 @@ import time
 import numpy as np
 import pytest
 from commands import call, refused
-from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -590,15 +589,6 @@ def test_a_terminal_without_unicode_gets_question_marks():
     )  # fmt: skip
     assert done.returncode == 0
     assert b"?" in done.stdout
-
-
-def test_ctrl_c_in_train_keeps_the_model(tmp_path):
-    gainful.write(gainful.make_artificial(300, n_docs=40, n_features=20, seed=0), tmp_path / "d.gnf")
-    words = ["train", "lambdamart", tmp_path / "d.gnf", "-o", tmp_path / "m.gainful", "--set", "n_trees=100000"]
-    done = stopped_in_iteration(9, signal.SIGINT, words)
-    assert done.returncode == 0, done.stderr
-    assert "interrupted after iteration" in done.stderr
-    assert gainful.load(tmp_path / "m.gainful").n_iter_ > 0
 
 
 def test_a_reader_that_leaves_early_is_not_an_error(folder, model):

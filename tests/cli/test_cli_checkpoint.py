@@ -32,10 +32,10 @@ def trees(path) -> str:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_the_same_command_goes_on(data, tmp_path, capsys, how):
+def test_the_same_command_goes_on(data, tmp_path, capsys, prepared, how):
     model, checkpoint = tmp_path / "m.gainful", tmp_path / "run.ckpt"
     words = command(data, model, "--checkpoint", checkpoint, "--checkpoint-every", "0")
-    err = stopped_in_iteration(9, how, words).stderr
+    err = stopped_in_iteration(prepared, 9, how, words).stderr
     assert checkpoint.exists()
     if how is signal.SIGINT:  # writes the best model so far and says how to resume
         assert f"the same command resumes from {checkpoint}" in err
@@ -90,10 +90,10 @@ def linear(data, tmp_path, *more):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_linear_rankers_write_their_checkpoint_when_stopped(data, tmp_path, how):
+def test_linear_rankers_write_their_checkpoint_when_stopped(data, tmp_path, prepared, how):
     """Long before one is due."""
     words = linear(data, tmp_path, "--checkpoint-every", "1e6")
-    done = stopped_in_iteration(9, how, words)
+    done = stopped_in_iteration(prepared, 9, how, words)
     assert done.returncode == (0 if how is signal.SIGINT else 143), done.stderr
     assert (tmp_path / "run.ckpt").exists()
     assert "the same command resumes from" in done.stderr

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
+from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -28,12 +27,12 @@ sys.exit(run(sys.argv[2:]))
 
 @pytest.mark.parametrize("more", [["new.gnf"], ["shards", "--shard-rows", "20"], ["new.parquet"]])
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_conversion(more, how, code, tmp_path):
+def test_conversion(more, how, code, tmp_path, prepared):
     gainful.write(gainful.make_artificial(9, n_docs=5, n_features=3), tmp_path / "d.txt")
     words = [str(int(how)), "data", "convert", "d.txt", *more]
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *words], cwd=tmp_path, capture_output=True, timeout=100)
+    done = prepared.run(SCRIPT, words, tmp_path)
     assert done.returncode == code, done.stderr
-    assert done.stderr.decode().splitlines()[-1] == "gainful: interrupted"
+    assert done.stderr.splitlines()[-1] == "gainful: interrupted"
     assert [path.name for path in tmp_path.iterdir()] == ["d.txt"]
 
 
@@ -85,11 +84,15 @@ def data(tmp_path_factory):
     return path
 
 
-def signalled(folder, words, how, *, ignored=False, again=False):
-    flags = [str(int(flag)) for flag in (ignored, how, again)]
-    return subprocess.run(
-        [sys.executable, "-c", TRAINING, *flags, *map(str, words)], cwd=folder, capture_output=True, text=True
-    )
+@pytest.fixture
+def signalled(prepared, tmp_path):
+    """Runs a command that gets a signal."""
+
+    def run_and_signal(words, how, *, ignored=False, again=False):
+        flags = [int(flag) for flag in (ignored, how, again)]
+        return prepared.run(TRAINING, [*flags, *words], tmp_path)
+
+    return run_and_signal
 
 
 def train(data):
@@ -97,23 +100,25 @@ def train(data):
     return ["train", "lambdamart", data, "-o", "m", "--checkpoint", "c", "--checkpoint-every", "1e6", *sets, "--json"]
 
 
-def test_an_ignored_ctrl_c_stays_ignored(data, tmp_path):
+def test_an_ignored_ctrl_c_stays_ignored(data, tmp_path, signalled):
     """In the background of a shell without job control, Ctrl-C is meant for another command."""
-    done = signalled(tmp_path, train(data), signal.SIGINT, ignored=True)
+    done = signalled(train(data), signal.SIGINT, ignored=True)
     assert (done.returncode, json.loads(done.stdout)["iterations"]) == (0, 12), done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_a_stopped_training_keeps_its_model_and_checkpoint(data, tmp_path, how, code):
-    done = signalled(tmp_path, train(data), how, ignored=how is signal.SIGTERM)
+def test_a_stopped_training_keeps_its_model_and_checkpoint(data, tmp_path, signalled, how, code):
+    done = signalled(train(data), how, ignored=how is signal.SIGTERM)
     assert (done.returncode, json.loads(done.stdout)["iterations"]) == (code, 5), done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"m", "c"}
+    assert "interrupted after iteration" in done.stderr
     assert "note: the same command resumes from c" in done.stderr
+    assert gainful.load(tmp_path / "m").n_iter_ == 5
 
 
-def test_ctrl_c_twice_ends_at_once_and_leaves_nothing_half_written(data, tmp_path):
-    done = signalled(tmp_path, train(data), signal.SIGINT, again=True)
+def test_ctrl_c_twice_ends_at_once_and_leaves_nothing_half_written(data, tmp_path, signalled):
+    done = signalled(train(data), signal.SIGINT, again=True)
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "gainful: interrupted"
     assert "Traceback" not in done.stderr
@@ -122,10 +127,19 @@ def test_ctrl_c_twice_ends_at_once_and_leaves_nothing_half_written(data, tmp_pat
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("words", [["tune", "lambdamart", "--trials", "3"], ["compare", "--rankers", "lambdamart"]])
-def test_a_stopped_search_or_comparison_says_so(data, tmp_path, words, how, code):
+def test_a_stopped_search_or_comparison_says_so(data, tmp_path, signalled, words, how, code):
     name, *more = words
-    done = signalled(tmp_path, [name, *more[:-2], data, *more[-2:], "--store", "store"], how)
+    done = signalled([name, *more[:-2], data, *more[-2:], "--store", "store"], how)
     assert done.returncode == code, done.stderr
     assert done.stderr.splitlines()[-1] == "gainful: interrupted"
     assert "Traceback" not in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"store"}
+
+
+def test_ctrl_c_in_the_final_training_of_a_search_keeps_the_model(data, tmp_path, prepared):
+    words = ["tune", "lambdamart", data, "--set", "n_trees=20", "--set", "early_stopping=20", "--trials", 1]
+    done = stopped_in_iteration(prepared, 25, signal.SIGINT, [*words, "-o", tmp_path / "m.gainful"])
+    assert done.returncode == 130, done.stderr
+    assert "interrupted after iteration" in done.stderr
+    assert "as given" in done.stdout
+    assert gainful.load(tmp_path / "m.gainful").interrupted_

@@ -10,7 +10,6 @@ import sys
 import time
 
 import pytest
-from stopped_command import stopped_in_iteration
 
 import gainful
 from gainful.cli import run
@@ -150,16 +149,6 @@ def test_ctrl_c_shows_the_best_so_far(data, tmp_path):
     assert "as given" in out
     assert "Interrupted: the best so far." in " ".join(out.split())
     assert "Traceback" not in err
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_in_the_final_training_keeps_the_model(data, tmp_path):
-    words = ["tune", "lambdamart", data, "--set", "n_trees=20", "--set", "early_stopping=20", "--trials", 1]
-    done = stopped_in_iteration(25, signal.SIGINT, [*words, "-o", tmp_path / "m.gainful"])
-    assert done.returncode == 130, done.stderr
-    assert "interrupted after iteration" in done.stderr
-    assert "as given" in done.stdout
-    assert gainful.load(tmp_path / "m.gainful").interrupted_
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_training(capsys, data, tmp_path):

@@ -64,6 +64,12 @@ def name(request):
 
 
 @pytest.fixture(scope="module")
+def parts():
+    """Train, validation and test part: as few rows as let every ranker learn."""
+    return gainful.split(gainful.make_artificial(90, n_docs=14, n_features=8, seed=5), (0.6, 0.2, 0.2), seed=1)
+
+
+@pytest.fixture(scope="module")
 def fitted(name, parts):
     """Trained on the training part. Look at it, do not change it."""
     return make(name).fit(parts[0])
@@ -272,16 +278,21 @@ def test_float32_and_sparse_are_taken(name, fitted, parts, dtype):
     assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_frames_are_taken_and_their_columns_checked(name, fitted, parts, frame):
+def test_frames_are_taken_and_their_columns_checked(name, fitted, parts):
+    """Trained with a frame of one library, a ranker takes those of both; every other ranker learns from the other."""
     train, _, test = parts
     columns = [f"c{j}" for j in range(train.n_features)]
-    make_frame = lambda X: frame({c: X[:, j] for j, c in enumerate(columns)})  # noqa: E731
-    model = make(name).fit(make_frame(train.X), pd.Series(train.y), qid=pl.Series(train.qid))
+    frame, other = (pd.DataFrame, pl.DataFrame)[:: 1 if NAMES.index(name) % 2 else -1]
+    learned, *tested = (
+        made({c: X[:, j] for j, c in enumerate(columns)})
+        for made, X in ((frame, train.X), (frame, test.X), (other, test.X))
+    )
+    model = make(name).fit(learned, pd.Series(train.y), qid=pl.Series(train.qid))
     assert model.feature_names_in_.tolist() == columns
-    assert np.allclose(model.predict(make_frame(test.X)), fitted.predict(test))
-    with pytest.raises(DataError, match="trained with 'c0' there"):
-        model.predict(make_frame(test.X)[columns[::-1]])
+    for one in tested:
+        assert np.allclose(model.predict(one), fitted.predict(test))
+        with pytest.raises(DataError, match="trained with 'c0' there"):
+            model.predict(one[columns[::-1]])
 
 
 def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):
@@ -449,7 +460,7 @@ def test_clone_gives_an_unfitted_copy(fitted, parts):
 
 @pytest.mark.parametrize("routing", [True, False], ids=["routing", "no routing"])
 def test_cross_validation_by_query(name, parts, routing):
-    train = parts[0][:24]
+    train = parts[0][:12]
     with sklearn.config_context(enable_metadata_routing=routing):
         if routing:
             found = cross_validate(
@@ -479,11 +490,11 @@ def fitted_in_units(name, train, test, factors):
     return model.rank(X, qid=test.qid), model.score(X, test.y, qid=test.qid)
 
 
-def test_units_of_features_change_no_ranking(name, parts):
+def test_units_of_features_change_no_ranking(name, fitted, parts):
     """Powers of two scale floating point numbers exactly, so that not one rank may differ."""
     train, _, test = parts
     rng = np.random.default_rng(11)
-    ranks, ndcg = fitted_in_units(name, train, test, np.ones(train.n_features))
+    ranks, ndcg = fitted.rank(test.X, qid=test.qid), fitted.score(test)
     doubled, _ = fitted_in_units(name, train, test, 2.0 ** rng.integers(-9, 14, train.n_features))
     assert np.array_equal(doubled, ranks)
     other, value = fitted_in_units(name, train, test, 10.0 ** rng.uniform(-3.0, 4.0, train.n_features))
@@ -499,11 +510,10 @@ def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
         assert "scale" not in gainful.ranker(name).get_params()  # the name has one meaning
 
 
-def test_shown_in_a_notebook_without_a_warning(name, parts):
+def test_shown_in_a_notebook_without_a_warning(name, fitted):
     # scikit-learn reads the docstring there, for the help of each parameter
-    model = make(name).fit(parts[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        page = model._repr_html_()
-    assert "n_features_in_" in dir(model)
+        page = fitted._repr_html_()
+    assert "n_features_in_" in dir(fitted)
     assert next(iter(gainful.RANKERS[name].cls.parameters)) in page

@@ -104,7 +104,7 @@ def test_random_bytes(path: Path, raw: bytes) -> None:
 
 def test_mutations_of_a_valid_file(path: Path) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(500):
+    for _ in range(200):
         raw = bytearray(VALID)
         for _ in range(int(rng.integers(1, 4))):
             at = int(rng.integers(len(raw) + 1))
@@ -122,7 +122,7 @@ def test_mutations_of_a_valid_file(path: Path) -> None:
 
 def test_random_pieces(path: Path) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(500):
+    for _ in range(200):
         raw = b"".join(PIECES[int(i)] for i in rng.integers(0, len(PIECES), int(rng.integers(1, 25))))
         agree(path, (b"1 qid:1" + raw) if rng.random() < 0.7 else raw, any_options(rng))
 

@@ -179,7 +179,7 @@ def changed_metric(spec, chosen):
 
 
 @pytest.mark.parametrize("spec", [*AVERAGED, *SETS, *BROKEN, *OLD])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_a_run_is_measured_by_definition(spec, data):
     m = data.draw(metrics_of(spec))

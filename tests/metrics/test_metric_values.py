@@ -136,7 +136,7 @@ ONE_QUERY = st.integers(1, 6).flatmap(
 
 @pytest.mark.parametrize("ties", ["average", "input", "worst"])
 @pytest.mark.parametrize("spec", SPECS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_equals_its_definition(spec, ties, data):
     m = data.draw(metrics_of(spec, ties))
