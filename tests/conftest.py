@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, settings
 import gainful
 
 # A test is judged by what it computes, never by how long that took: the machine may be busy. The examples are the same
-# in every run, so that a change is blamed for what it breaks and for nothing else; --explore looks for new and more ones.
+# in every run, so that a change is blamed for what it breaks and for nothing else; --explore tries others, and more.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("gainful", settings.get_profile("explore"), derandomize=True, max_examples=40)
 settings.load_profile("gainful")
@@ -98,7 +98,10 @@ def running() -> set[threading.Thread | psutil.Process]:
 
 def is_tracker(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE or any(name in " ".join(process.cmdline()) for name in TRACKERS)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return True
+        ours = process.ppid() == os.getpid()  # what a fork server forks has its command line, but is not our child
+        return ours and any(name in " ".join(process.cmdline()) for name in TRACKERS)
     except psutil.NoSuchProcess:
         return True
 

@@ -58,13 +58,17 @@ def runnable(page: Path) -> list[str]:
     return [line for line in lines if not line.startswith(tuple(NOT_RUN))]
 
 
-MOST_QUERIES = 60  # of artificial data on a page; what it prints is not looked at
+MOST_ROWS = 4000  # of artificial data on a page; what it prints is not looked at
 
 
 @pytest.fixture
 def small_data(monkeypatch):
     made = gainful.make_artificial
-    monkeypatch.setattr(gainful, "make_artificial", lambda n_queries=100, **more: made(min(n_queries, MOST_QUERIES), **more))
+
+    def make_few(n_queries, *, n_docs=50, **more):
+        return made(min(n_queries, MOST_ROWS // n_docs), n_docs=n_docs, **more)
+
+    monkeypatch.setattr(gainful, "make_artificial", make_few)
 
 
 @pytest.fixture
@@ -107,7 +111,7 @@ def test_blocks_run(page, folder, capsys):
             exec(compile(text, str(page), "exec"), names)
         for line in commands(text) if language in SHELL else ():
             if line in lines:
-                run_command(re.sub(r"--queries \d+", f"--queries {MOST_QUERIES}", line), capsys)
+                run_command(re.sub(r"--queries \d+", "--queries 60", line), capsys)
 
 
 def test_the_readme_counts_right():

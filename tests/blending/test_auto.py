@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import gainful
+from few_trees import few_trees
 from gainful import Auto, DataError, InterruptedFitWarning, ParameterError
 from gainful.blending import auto as auto_module
 from gainful.blending.folds import Clock
@@ -30,6 +31,12 @@ from gainful.blending.portfolio import (
 from gainful.rankers.specs import ranker_from_spec
 
 FACTS = DataFacts(50_000, 46, 3, 300, missing=False, blockwise=False)
+
+
+@pytest.fixture
+def quick_trees():
+    with few_trees():
+        yield
 
 
 def names_for(**facts):
@@ -146,6 +153,7 @@ def test_settings_are_those_of_the_ranker(family):
         gainful.ranker(family.name, **settings)._check_parameters()
 
 
+@pytest.mark.usefixtures("quick_trees")
 def test_same_seed_and_trials_same_bits_whatever_the_cores(parts):
     train, test = parts[0][:30], parts[2]
     one = Auto(trials=6, folds=2, n_jobs=1, random_state=3).fit(train)
@@ -160,7 +168,7 @@ def test_same_seed_and_trials_same_bits_whatever_the_cores(parts):
 
 def test_seconds_are_kept(parts):
     began = time.perf_counter()
-    model = Auto(seconds=2.0, folds=3, n_jobs=1).fit(parts[0])
+    model = Auto(seconds=2.0, folds=2, n_jobs=1).fit(parts[0][:20])
     assert model.leaderboard_.members
     assert time.perf_counter() - began < 60.0  # it was over in good time, on however slow a machine
 
@@ -203,13 +211,14 @@ def test_one_member_that_breaks_does_not_end_the_others(parts, monkeypatch):
     assert notes["regression"] == "MemoryError: no more"
 
 
+@pytest.mark.usefixtures("quick_trees")
 def test_a_drawn_seed_is_kept_in_the_checkpoint(parts, tmp_path):
     def die(event):
-        if event.iteration == 3:
+        if event.iteration == 5:
             raise RuntimeError("killed")
 
     train = parts[0][:20]
-    settings = {"trials": 4, "folds": 2, "n_jobs": 1, "random_state": None, "rankers": ["tree-regression"]}
+    settings = {"trials": 6, "folds": 2, "n_jobs": 1, "random_state": None, "rankers": ["tree-regression"]}
     path = tmp_path / "auto.checkpoint"
     first = Auto(**settings)
     with pytest.raises(RuntimeError, match="killed"):
@@ -232,6 +241,7 @@ def test_ctrl_c_gives_the_blend_so_far(parts):
     assert np.isfinite(model.predict(parts[2])).all()
 
 
+@pytest.mark.usefixtures("quick_trees")
 def test_it_resumes_after_a_kill(parts, tmp_path):
     train, test = parts[0][:30], parts[2]
     whole = Auto(trials=9, folds=2, n_jobs=1).fit(train)
@@ -247,6 +257,7 @@ def test_it_resumes_after_a_kill(parts, tmp_path):
     assert np.array_equal(again.predict(test), whole.predict(test))
 
 
+@pytest.mark.usefixtures("quick_trees")
 def test_missing_values_and_sparse_rows_are_taken(parts):
     train = parts[0][:30]
     X = train.X.copy()

@@ -388,9 +388,9 @@ def deadly(order, scores, grades):
 
 
 def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(mortal, data, valid, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_trees, "ROUND_TREES", 20)
+    monkeypatch.setattr(cluster_trees, "ROUND_TREES", 10)
     monkeypatch.setattr(cluster_rounds, "GRACE", 1.5)
-    settings = SMALL | {"n_trees": 40, "early_stopping": None}
+    settings = SMALL | {"n_trees": 20, "early_stopping": None}
     order = tmp_path / "victim"
     loss = partial(deadly, order)
     here = gainful.BoostedRanker(loss, **settings).fit(data, eval_set=valid)
@@ -404,7 +404,7 @@ def test_a_worker_killed_while_trees_grow_costs_a_round_and_changes_nothing(mort
         recover(self, why)
 
     def kill(now):
-        if now.iteration == 20:  # the second round begins
+        if now.iteration == 10:  # the second round begins
             order.write_text(str(victim))
 
     monkeypatch.setattr(cluster_rounds.Rounds, "_recover", recovered)

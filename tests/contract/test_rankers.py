@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gainful
+from few_trees import few_trees
 from gainful import DataError, GainfulError, InterruptedFitWarning, ParameterError, RankingData
 from gainful.rankers.scorers import Constant, Kernel, Linear, Net, Steps, Sum, Trees
 
@@ -55,6 +56,12 @@ ORDER_COUNTS = {
 def make(name, **params):
     kind = QUICK_KINDS.get(gainful.RANKERS[name].kind, {})
     return gainful.ranker(name, **{**kind, **QUICK.get(name, {}), **params})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_trees():
+    with few_trees():
+        yield
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -112,7 +112,7 @@ TEXT = st.lists(
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("options", [{"merge": True}, {"merge": True, "sparse": True, "dtype": "float32"}, {}])
 def test_text_with_scattered_rows_that_widen(folder: Path, options: dict[str, Any]) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=10)
     @given(lines=TEXT)
     def check(lines: list[Any]) -> None:
         path = folder / "apart.txt"
@@ -132,7 +132,7 @@ def test_text_with_scattered_rows_that_widen(folder: Path, options: dict[str, An
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.arrow"])
 def test_tables_in_any_order(folder: Path, name: str) -> None:
-    @settings(max_examples=12)
+    @settings(max_examples=8)
     @given(
         qids=st.lists(st.sampled_from(["3", "20", "x", "003"]), min_size=1, max_size=9),
         kind=st.sampled_from([str, hash]),
