@@ -404,13 +404,13 @@ def test_auto_by_name_optimises_the_headline():
     def metrics_of(rankers, headline):
         found = resolve_rankers(rankers, headline)
         given = {label: model.get_params().get("metric") for label, (model, _) in found.items()}
-        return {label: one and gainful.metric(one).label for label, one in given.items()}
+        return {label: one and gainful.metric(one).name for label, one in given.items()}
 
     by_name = ["auto:trials=2", "auto:trials=2:metric=p@5", "regression"]
     assert metrics_of(by_name, gainful.metric("map")) == {
-        "auto:trials=2": "MAP",
-        "auto:trials=2:metric=p@5": "P@5",
+        "auto:trials=2": "map",
+        "auto:trials=2:metric=p@5": "p@5",
         "regression": None,
     }
-    assert metrics_of({"a": gainful.Auto(trials=2)}, gainful.metric("map")) == {"a": "NDCG@10"}
-    assert metrics_of("auto", None) == {"auto": "NDCG@10"}
+    assert metrics_of({"a": gainful.Auto(trials=2)}, gainful.metric("map")) == {"a": "ndcg@10"}
+    assert metrics_of("auto", None) == {"auto": "ndcg@10"}
