@@ -25,8 +25,8 @@ def is_id_name(name: str) -> bool:
 
 def is_monotone(X: Array) -> Array:
     """Columns that rise, or fall, from each row to the next."""
-    steps = np.diff(X, axis=0)
-    return np.asarray((steps > 0).all(axis=0) | (steps < 0).all(axis=0))
+    before, after = X[:-1], X[1:]
+    return np.asarray((after > before).all(axis=0) | (after < before).all(axis=0))
 
 
 def is_numbering(values: Array) -> bool:
@@ -35,12 +35,12 @@ def is_numbering(values: Array) -> bool:
     Counts and prices may all differ too, but they are not a range without gaps, nor do they rise or fall from each row
     to the next.
     """
-    if len(values) < LEAST_ROWS or not (values == np.floor(values)).all():
+    if len(values) < LEAST_ROWS or not np.isfinite(values).all() or not (values == np.floor(values)).all():
         return False
     if is_monotone(values):
         return True
     ordered = np.sort(values)
-    if not (np.diff(ordered) > 0).all():
+    if not (ordered[1:] > ordered[:-1]).all():
         return False
     return bool(ordered[-1] - ordered[0] + 1 == len(values)) or len(values) >= UNIQUE_ROWS
 
