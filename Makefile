@@ -40,18 +40,21 @@ setup: $(VENV)/.dev
 # wait more than they compute, so they run beside the others, and what they print comes in one piece.
 # PYTEST may select tests of one kind only; pytest ends with 5 where it finds none of the other.
 SELECTED := $(VENV)/.selected
-RUN_PYTEST = $(BIN)/python -m pytest $(SEED_OPTION) $(PYTEST)
+RUN_PYTEST = $(BIN)/python -m pytest $(SEED_OPTION)
+CLUSTER := tests/cluster tests/cli/test_cli_shards.py
 CHECK_CODE = if [ $$code = 0 ]; then touch $(SELECTED); fi; [ $$code = 0 ] || [ $$code = 5 ]
+# Bytecode is kept even if the environment says otherwise: each of many child processes would compile the package again.
+test-here test-cluster: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	@rm -f $(SELECTED)
 	@$(MAKE) --no-print-directory -j2 test-here test-cluster
 	@test -e $(SELECTED) || { echo "no test is selected by $(PYTEST)" >&2; exit 5; }
 
 test-here: $(VENV)/.dev
-	@code=0; $(RUN_PYTEST) -n $(JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
+	@code=0; $(RUN_PYTEST) $(PYTEST) -n $(JOBS) --dist worksteal -m "not cluster" || code=$$?; $(CHECK_CODE)
 
 test-cluster: $(VENV)/.dev
-	@code=0; $(RUN_PYTEST) -n 1 -m cluster > $(VENV)/cluster.log 2>&1 || code=$$?; cat $(VENV)/cluster.log; $(CHECK_CODE)
+	@code=0; $(RUN_PYTEST) $(or $(PYTEST),$(CLUSTER)) -n 1 -m cluster > $(VENV)/cluster.log 2>&1 || code=$$?; cat $(VENV)/cluster.log; $(CHECK_CODE)
 
 # Tests that could disturb others (clusters, servers, threads, signals) and tests that are easily disturbed (Hypothesis),
 # in one process, N times in different orders.

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).with_name("conftest.py")
+ROOT = Path(__file__).parents[1]
+MARK = "mark." + "cluster"
 LEAVES = {
     "thread": "threading.Thread(target=threading.Event().wait, args=(60,), daemon=True).start()",
     "process": "globals().update(child=subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE))",
@@ -53,3 +55,11 @@ def test_a_seed_settles_the_order(tmp_path):
     assert len(whole) == 20
     assert order("1", "-k", "odd") == [one for one in whole if "[odd" in one], "fewer tests keep their order"
     assert order("2") != whole
+
+
+def test_make_looks_for_cluster_tests_where_they_are():
+    """Only there, so that one process need not collect all the others."""
+    named = re.search(r"^CLUSTER := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    found = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py") if MARK in path.read_text()}
+    assert found
+    assert [path for path in found if not any(path.is_relative_to(one) for one in named)] == []
