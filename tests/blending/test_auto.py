@@ -61,6 +61,7 @@ def test_trees_grow_with_the_data(trees):
     assert sizes[0] < sizes[-1]
 
 
+@pytest.mark.usefixtures("quick_trees")
 def test_small_and_large_trees_are_tried_and_later_ones_follow_the_better(parts):
     model = Auto(trials=8, folds=2, n_jobs=1, rankers=["tree-regression", "lambdamart", "gbrank"]).fit(parts[0])
     facts = DataFacts.of(parts[0], blockwise=False)

@@ -551,7 +551,7 @@ def start(*arguments, **kwargs):
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_compare_ends_soon_with_what_is_finished(tmp_path):
     """The second ranker would take minutes; the first is finished when the interrupt comes."""
-    data = gainful.make_artificial(400, n_docs=50, n_features=30, seed=0)
+    data = gainful.make_artificial(100, n_docs=20, n_features=10, seed=0)
     gainful.write(data, tmp_path / "d.gnf")
     process = start(
         "compare", tmp_path / "d.gnf", "--rankers", "regression,lambdamart:n_trees=100000:early_stopping=none",

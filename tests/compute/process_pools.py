@@ -44,7 +44,7 @@ def in_child(way: str, names: list[str]) -> np.ndarray:
         import joblib
 
         with joblib.parallel_config("loky"):
-            return joblib.Parallel(n_jobs=2)([joblib.delayed(fit_and_predict)(names)] * 2)[1]
+            return joblib.Parallel(n_jobs=2)([joblib.delayed(fit_and_predict)(names)])[0]
     if way == "os.fork":
         return _in_forked_child(names)
     with multiprocessing.get_context(way).Pool(1) as pool:
