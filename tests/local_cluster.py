@@ -12,6 +12,10 @@ from gainful.cluster import close_clients
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
+# Dask would also look every 10 ms at what its workers are doing.
+IMPORTED = ["distributed", "lightgbm", "gainful.cluster", "gainful.linear.blockwise", "gainful.trees.cluster.workers"]
+QUICK = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.worker.profile.enabled": False}
+
 
 @contextmanager
 def local_cluster(n_workers: int = 2, processes: bool = False):
@@ -21,9 +25,9 @@ def local_cluster(n_workers: int = 2, processes: bool = False):
     again from a thread that draws random numbers. Workers are forks of a process that has imported everything, where
     each would import it for itself.
     """
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    with dask.config.set(QUICK):
         distributed.utils.get_mp_context()  # sets what Dask would have imported there
-        multiprocessing.set_forkserver_preload(["worker_imports"])
+        multiprocessing.set_forkserver_preload(IMPORTED)
         with distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=":0"
         ) as made:
