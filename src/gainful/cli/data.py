@@ -60,7 +60,7 @@ def _columns(path: Path, how: dict[str, Any]) -> Any:
         options["query_id"] = name_without_suffix(first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said when the data was read
-        return columns_of(first, **options)
+        return columns_of(first, **options, all_rows=True)
 
 
 def _shorten(columns: list[Any], most: int = 100) -> list[Any]:

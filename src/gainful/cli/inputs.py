@@ -45,7 +45,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not name:
             raise ParameterError(f"an option of the format must be NAME=VALUE, was {setting!r}")
-        if name in ("features", "times") or ("," in text and name not in ("sep", "decimal")):
+        if name in ("features", "keep", "times") or ("," in text and name not in ("sep", "decimal")):
             options[name] = parse_names(text)
         elif text.lower() in words:
             options[name] = words[text.lower()]

@@ -496,7 +496,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "that weighs documents, such as lambdamart"
             )
         if data.has_init_scores and not self._accepts_init_scores():
-            python, command_line = "init_score (read files with sidecars=False)", "--init-score (--read sidecars=false)"
+            python = "init_score (read files with sidecars=False, tables with init_score=False)"
+            command_line = "--init-score (--read sidecars=false, of a table --read init_score=false)"
             raise DataError(
                 f"{self._name_for_errors()} cannot start from initial scores; leave out "
                 f"{wording(python, command_line)}, or use lambdamart, linear or another ranker that can"
