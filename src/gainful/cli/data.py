@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,10 +28,11 @@ def info(
     from gainful.cli.console import key_value_table, plain_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
     from gainful.data.checks import check_data
+    from gainful.inputs.parts import columns_of_first
 
     how = read_options(format, merge, read, memory_limit)
     rows = load_data(data, how)
-    description, findings, columns = rows.describe(), check_data(rows), _columns(data, how)
+    description, findings, columns = rows.describe(), check_data(rows), columns_of_first(data, how)
     if json:
         print_json(
             description.to_dict()
@@ -47,20 +47,6 @@ def info(
     if columns is not None:
         stdout().print("")
         stdout().print(plain_table(("column", "role", "why"), [astuple(column) for column in _shorten(columns)]))
-
-
-def _columns(path: Path, how: dict[str, Any]) -> Any:
-    """The columns of a table, or of the first of many; None for other formats."""
-    from gainful.formats import columns_of, name_without_suffix
-    from gainful.formats.shards import shard_files
-
-    first = shard_files(path, how.get("format"))[0]
-    options = {name: value for name, value in how.items() if name != "query_per_file"}
-    if how.get("query_per_file"):
-        options["query_id"] = name_without_suffix(first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said when the data was read
-        return columns_of(first, **options, all_rows=True)
 
 
 def _shorten(columns: list[Any], most: int = 100) -> list[Any]:
