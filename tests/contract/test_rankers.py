@@ -273,15 +273,20 @@ def test_float32_and_sparse_are_taken(name, fitted, parts, dtype):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_frames_are_taken_and_their_columns_checked(name, fitted, parts, frame):
+def test_the_columns_of_frames_are_found_by_name(name, fitted, parts, frame):
     train, _, test = parts
     columns = [f"c{j}" for j in range(train.n_features)]
     make_frame = lambda X: frame({c: X[:, j] for j, c in enumerate(columns)})  # noqa: E731
     model = make(name).fit(make_frame(train.X), pd.Series(train.y), qid=pl.Series(train.qid))
     assert model.feature_names_in_.tolist() == columns
-    assert np.allclose(model.predict(make_frame(test.X)), fitted.predict(test))
-    with pytest.raises(DataError, match="trained with 'c0' there"):
-        model.predict(make_frame(test.X)[columns[::-1]])
+    given = make_frame(test.X)
+    assert np.allclose(model.predict(given), fitted.predict(test))
+    other = frame({"title": ["a"] * test.n_rows} | {c: given[c] for c in columns[::-1]})
+    assert model.predict(other).tolist() == model.predict(given).tolist()
+    assert model.score(other, test.y, qid=test.qid) == model.score(given, test.y, qid=test.qid)
+    absent = rf"X has no features 'c0', 'c2', which {type(model).__name__} was trained with"
+    with pytest.raises(DataError, match=absent):
+        model.predict(other[["title", "c1", *columns[3:]]])
 
 
 def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):

@@ -58,6 +58,9 @@ class Imported(Ranker):
         self.n_iter_, self.interrupted_ = 0, False
         return self
 
+    def _use_of_features(self) -> str:
+        return f"the model from {self.maker} uses"
+
     def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
         chosen = self._columns(X.shape[1], names)
         return X if chosen is None else X[:, chosen]
@@ -82,7 +85,7 @@ class Imported(Ranker):
         place = {name: j for j, name in enumerate(names)}
         absent = [name for name in own if name not in place]
         if absent:
-            raise DataError(f"X has no feature {shorten(absent[0])}, which the model from {self.maker} uses")
+            raise DataError(f"X has no feature {shorten(absent[0])}, which {self._use_of_features()}")
         return np.array([place[name] for name in own])
 
     def _pack(self) -> dict[str, Any]:

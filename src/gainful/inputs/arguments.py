@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.frames import select_columns
 from gainful.data.rows import check_init_scores
 from gainful.errors import DataError, ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
@@ -93,6 +94,7 @@ def as_validation_data(eval_set: Any, by_group: bool = False, names: Sequence[st
         return eval_set
     if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
         X, y, queries = eval_set
+        X = X if is_dask(X) else select_columns(X, names, "eval_set", "the training data has")
         qid, group = (None, queries) if by_group else (queries, None)
         return as_dataset(X, y, qid, None, "eval_set", group)
     third = "group" if by_group else "qid"

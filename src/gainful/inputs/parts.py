@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from gainful.data.dataset import Dataset, RankingData
+from gainful.data.dataset import RankingData
+from gainful.data.frames import column_names, is_frame
 from gainful.errors import option
 from gainful.formats import columns_of, format_of, name_without_suffix
 from gainful.formats.files import PathLike
@@ -39,8 +40,7 @@ def open_parts(
     for name, part in given.items():
         if is_frame(part):
             known = None if name == "data" else getattr(given["data"], "feature_names", None)
-            columns = part.column_names if hasattr(part, "column_names") else part.columns  # Arrow's columns are arrays
-            more = _more_columns([str(one) for one in columns], time, segments, options)
+            more = _more_columns([str(one) for one in column_names(part)], time, segments, options)
             named = {} if known is None or "features" in options else {"features": list(known)}
             given[name] = from_frame(part, **(options | more | named))
     paths = [name for name, part in given.items() if isinstance(part, (str, os.PathLike))]
@@ -55,11 +55,6 @@ def open_parts(
         given[name] = read(given[name], **(options | more))
     both = all(isinstance(part, RankingData) for part in given.values())
     return dict(align_features(given)) if paths and both else given
-
-
-def is_frame(part: Any) -> bool:
-    """Whether this is a pandas, polars or Arrow frame."""
-    return hasattr(part, "columns") and not isinstance(part, Dataset)
 
 
 def _more_columns(

@@ -16,7 +16,7 @@ from gainful.compute.memory import memory_limit
 from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.frames import features_of, refuse_dask, without_codes
+from gainful.data.frames import features_of, refuse_dask, select_columns, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
 from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, scan_features
 from gainful.data.size import DataSize
@@ -246,7 +246,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
-        X is what ``fit`` accepts, paths included.
+        X is what ``fit`` accepts, paths included. If the model knows its features by name, the columns of a frame are
+        found by name: their order is free, and other columns do not matter.
         """
         self._check_fitted()
         X = open_path(X, self._trained_names())
@@ -274,7 +275,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             whole = whole.with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:
-            given, names, categories = features_of(X, what)
+            given, names, categories = features_of(self._named_columns(X, what), what)
             self._check_columns(given.shape[1], names)
             given = recode(given, self._own_categories(categories, names), trained, what, names)
         matrix = self._choose_columns(given, names)
@@ -287,6 +288,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The features to read from a table, if training knew them by name."""
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
+
+    def _named_columns(self, X: Any, what: str = "X") -> Any:
+        """The columns of a frame in memory that the model knows by name; anything else unchanged."""
+        return X if is_dask(X) else select_columns(X, self._trained_names(), what, self._use_of_features())
+
+    def _use_of_features(self) -> str:
+        """The end of "X has no feature 'price', which …"."""
+        return f"{type(self).__name__} was trained with"
 
     def _own_categories(self, found: Categories | None, names: tuple[str, ...] | None) -> Categories | None:
         """The categories of a frame; in one without text, a feature that held text in training is refused."""
@@ -328,8 +337,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         Weights of single documents do not count, only their mean, the weight of the query. A RankingData with
         ``init_scores`` is ranked by these plus the scores of the model.
         """
-        data = as_dataset(X, y, qid, sample_weight, "X", group, self._trained_names())
         self._check_fitted()
+        data = as_dataset(self._named_columns(X), y, qid, sample_weight, "X", group, self._trained_names())
         return measure_blocks(metric("ndcg@10"), data, _ranking_scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
