@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import gainful
-from gainful import RegressionRanker
+from gainful import ParameterError, RegressionRanker
 
 NDCG = gainful.metric("ndcg@10")
 QUIET = {"verbose": -1, "n_jobs": 1, "num_leaves": 4, "min_child_samples": 1}
@@ -288,6 +288,37 @@ def test_catboost_gets_group_ids_and_a_pool(data, monkeypatch):
         assert np.array_equal(y, valid.y)
         assert group_id.tolist() == np.repeat(np.arange(valid.n_queries), valid.counts).tolist()
         assert group_weight is None
+
+
+def test_weights_of_documents_and_catboosts_pairwise_losses(data):
+    """CatBoost leaves them out of such a loss."""
+    weighted = data.replace(document_weights=np.linspace(0.1, 2.0, data.n_rows), query_weights=np.ones(data.n_queries))
+    catboost = pytest.importorskip("catboost")
+    how = {"iterations": 3, "verbose": False, "allow_writing_files": False, "thread_count": 1}
+    pairwise = {
+        "it": catboost.CatBoostRanker(**how),
+        "lists": catboost.CatBoostRanker(loss_function="QueryRMSE", **how),
+    }
+    found = gainful.compare(pairwise, weighted)
+    assert list(found.runs) == ["lists"]
+    assert found.failures["it"].startswith("CatBoost's YetiRank weighs whole queries, but the weight differs between")
+
+
+def test_boosters_in_memory_are_used_as_they_are(data):
+    X, y, how = data.X, data.y, {"min_data_in_leaf": 2, "verbosity": -1, "num_threads": 1}
+    booster = lightgbm.train(how, lightgbm.Dataset(X, y), num_boost_round=4)
+    xgboost = pytest.importorskip("xgboost")
+    other = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, y), num_boost_round=4)
+    scores = {"it": booster.predict(X), "xgb": other.predict(xgboost.DMatrix(X))}
+    for name, model in (("it", booster), ("xgb", other)):
+        found = gainful.evaluate(model, data, metrics=["ndcg@10"])
+        assert found == pytest.approx(gainful.evaluate(scores[name], data, metrics=["ndcg@10"]), abs=1e-12)
+    compared = gainful.compare({"it": booster, "xgb": other}, data, metrics=["ndcg@10"])
+    assert not compared.failures
+    assert any("Not trained here: it, xgb" in note for note in compared.remarks)
+    targets = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, np.column_stack([y, y])), num_boost_round=2)
+    with pytest.raises(ParameterError, match=r"this xgboost.Booster cannot be used: it predicts several targets"):
+        gainful.compare([targets], data)
 
 
 def test_an_estimator_that_cannot_be_cloned_is_copied(data):

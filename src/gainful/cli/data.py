@@ -89,7 +89,7 @@ def convert(
 
     Rows are streamed, so the data may be larger than memory.
     """
-    from gainful.cli.console import count_status, say, watch_compilation
+    from gainful.cli.console import count_status, say, show_warnings_as_lines, watch_compilation
     from gainful.cli.inputs import parse_format_options, read_options
     from gainful.formats.convert import convert as convert_data
 
@@ -97,7 +97,7 @@ def convert(
     how = parse_format_options(write)
     reading.pop("format", None)
     watch_compilation()
-    with count_status(f"converting {source}", "rows") as progress:
+    with count_status(f"converting {source}", "rows") as progress, show_warnings_as_lines():
         done = convert_data(
             source,
             target,

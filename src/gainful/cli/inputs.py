@@ -13,7 +13,7 @@ from gainful.errors import DataError, FormatError, ParameterError, option, short
 from gainful.formats.files import check_readable, reason
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
-from gainful.inputs.shards import open_shards
+from gainful.inputs.shards import open_many, open_shards
 from gainful.metrics import Metric, metric
 from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
@@ -80,7 +80,9 @@ def open_data(path: Path, options: dict[str, Any], model: Ranker | None = None, 
     watch_compilation()
     more = {} if cluster is not None else _features_of(model, path, options)
     with status(f"opening {path}"), show_warnings_as_lines():
-        return open_shards(path, cluster=cluster, **options, **more)
+        if cluster is None:
+            return open_many(path, **options, **more)
+        return open_shards(path, cluster=cluster, **options)
 
 
 def _features_of(model: Ranker | None, path: Path, options: dict[str, Any]) -> dict[str, Any]:

@@ -230,17 +230,17 @@ def baseline_from_function(function: Callable[..., Any]) -> Baseline:
     ranker = getattr(function, "__self__", None)
     if isinstance(ranker, Ranker):  # model.predict, which reads categories by their words
         return Fixed(lambda data: data.add_init_scores(function(data)))
-    return Fixed(function if first == "data" else lambda data: function(_numbers(data)))
+    return Fixed(function if first == "data" else lambda data: function(numbers_of(data)))
 
 
-def _numbers(data: RankingData) -> Any:
+def numbers_of(data: RankingData) -> Any:
     """The features, for what knows nothing of the words behind codes."""
     words = named_by_words(data.categories)
     if words:
         name = (data.feature_names or ())[words[0]]
         raise DataError(
-            f"feature {name!r} holds text, of which a function of X would see only codes; call its first parameter "
-            "data to get the whole data set"
+            f"feature {name!r} holds text, of which a function or model of X would see only codes; give a function "
+            "whose first parameter is called data, to get the whole data set"
         )
     return data.X
 

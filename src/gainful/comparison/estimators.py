@@ -34,6 +34,9 @@ STOPPING = (
 )
 
 
+CATBOOST_PAIRWISE = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise")  # no weights of documents
+
+
 class OtherEstimator(Baseline):
     """An estimator of another library: trained on each fold, with queries and validation data as it takes them."""
 
@@ -79,6 +82,7 @@ def fit_arguments(estimator: Any, train: RankingData, valid: RankingData | None)
     """What ``fit`` of an estimator takes besides X and y: queries, weights and validation data."""
     names = _fit_parameters(estimator)
     if "group_id" in names:
+        _refuse_object_weights(estimator, train)
         return _as_catboost(train, valid)
     given: dict[str, Any] = {"sample_weight": train.row_weights} if "sample_weight" in names else {}
     if valid is not None:
@@ -111,6 +115,16 @@ def _as_xgboost(train: RankingData, valid: RankingData | None, weighs_queries: b
         weights = {} if valid.query_weights is None else {"sample_weight_eval_set": [valid.query_weights]}
         given |= {"eval_qid": [_query_numbers(valid)], **weights}
     return given
+
+
+def _refuse_object_weights(estimator: Any, train: RankingData) -> None:
+    """Raise for weights of documents that CatBoost would leave out of the loss."""
+    loss = str(_params(estimator).get("loss_function", "")).partition(":")[0]
+    if train.has_document_weights and loss in CATBOOST_PAIRWISE:
+        raise DataError(
+            f"CatBoost's {loss} weighs whole queries, but the weight differs between rows of query "
+            f"{brief(train.first_mixed_query())}; leave it out, or set loss_function to QueryRMSE or QuerySoftMax"
+        )
 
 
 def _as_catboost(train: RankingData, valid: RankingData | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gainful.data.rows import check_init_scores
 from gainful.errors import DataError, ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
-from gainful.inputs.shards import open_shards
+from gainful.inputs.shards import open_many, open_shards
 
 
 def as_dataset(
@@ -109,7 +109,7 @@ def open_path(X: Any, names: Sequence[str] | None = None) -> Any:
     """
     if _is_path(X):
         how = named_features(names, shard_files(X)[0], None, {})
-        return open_shards(X, **how) if is_many(X) else read(X, **how)
+        return open_many(X, **how) if is_many(X) else read(X, **how)
     if isinstance(X, (list, tuple)) and X and all(_is_path(one) for one in X):
         return open_shards(X, **named_features(names, X[0], None, {}))
     return X
