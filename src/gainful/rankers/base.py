@@ -272,7 +272,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         whole = X.whole if isinstance(X, Dataset) else None
         if whole is not None:
             self._check_columns(whole.n_features, whole.feature_names)
-            whole = whole.with_categories(trained, what)
+            whole = self._own_columns(whole).with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:
             given, names, categories = features_of(self._named_columns(X, what), what)
@@ -388,6 +388,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet; call fit first")
+
+    def _own_columns(self, data: RankingData) -> RankingData:
+        """The features of the data that the model uses: all."""
+        return data
 
     def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
         """The columns of X that the model uses: all, which must be those of training."""
