@@ -33,20 +33,35 @@ def info(
     how = read_options(format, merge, read, memory_limit)
     rows = load_data(data, how)
     description, findings, columns = rows.describe(), check_data(rows), columns_of_first(data, how)
+    beside = _files_beside(data, how)
     if json:
         print_json(
             description.to_dict()
             | {
+                "files_beside": beside,
                 "columns": None if columns is None else [asdict(column) for column in columns],
                 "findings": [finding.to_dict() for finding in findings],
             }
         )
         return
-    facts = description.rows() + [("warning", str(finding)) for finding in findings]
+    facts = description.rows() + [("file beside it", f"{name}: {held}") for name, held in beside.items()]
+    facts += [("warning", str(finding)) for finding in findings]
     stdout().print(key_value_table(facts))
     if columns is not None:
         stdout().print("")
         stdout().print(plain_table(("column", "role", "why"), [astuple(column) for column in _shorten(columns)]))
+
+
+def _files_beside(path: Path, how: dict[str, Any]) -> dict[str, str]:
+    """The files with sizes, weights or scores beside the data, or beside the first of many: name → what it holds."""
+    from gainful.formats import format_of
+    from gainful.formats.shards import shard_files
+    from gainful.formats.sidecars import files_beside
+
+    first = shard_files(path, how.get("format"))[0]
+    if how.get("sidecars") is False or not format_of(first, how.get("format")).compressible:  # text has them
+        return {}
+    return {file.name: held for file, held in files_beside(first).items()}
 
 
 def _shorten(columns: list[Any], most: int = 100) -> list[Any]:
