@@ -458,7 +458,7 @@ weights("all-0", lambda q: np.zeros(len(q)), "refuse")
 weights("negative", lambda q: np.where(q == 2, -1.0, 1.0), "refuse")
 weights("nan", lambda q: np.where(q == 2, np.nan, 1.0), "refuse")
 weights("inf", lambda q: np.where(q == 2, np.inf, 1.0), "refuse")
-weights("by-row", lambda q: np.arange(len(q)) + 1.0, "refuse")
+weights("by-row", lambda q: np.arange(len(q)) + 1.0, "either")  # of documents, where the ranker defines them
 weights("integers", lambda q: q + 1, "fit")
 weights("bool", lambda q: q > 1, "fit")
 weights("big-endian", lambda q: (q + 1).astype(">f8"), "fit")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import json
 import resource
@@ -25,6 +26,7 @@ import gainful
 from fuzz.cases import Input, Random, Target, Wholes, expect
 from fuzz.damage import VALUES, below, damage_bytes, damage_json, insert_pieces, pick
 
+HUNG_UP = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)  # the server stops reading what is too long
 N_FEATURES = 3
 WAIT = 20.0  # seconds for an answer; the server itself gives up after TIMEOUT
 TIMEOUT = 2.0
@@ -238,10 +240,17 @@ def _exchange(address: tuple[str, int], raw: bytes, whole: bool) -> bytes:
     """All that the server answers until it closes the connection, or has answered a whole request."""
     received = b""
     with socket.create_connection(address, timeout=WAIT) as connection:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may stop reading what is too long
+        try:
             connection.sendall(raw)
             if not whole:
                 connection.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            if error.errno not in (
+                errno.EPIPE,
+                errno.ECONNRESET,
+                errno.ENOTCONN,
+            ):  # it may stop reading what is too long
+                raise
         with contextlib.suppress(ConnectionResetError):
             while not (whole and _is_complete(received)):
                 part = connection.recv(1 << 16)

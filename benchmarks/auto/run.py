@@ -6,7 +6,8 @@
 out. Every peer draws settings at random (the first ones are good guesses), stops early on the validation queries, takes
 the settings with the best NDCG@10 there, and is refitted with them on training and validation queries together; the
 refit is not counted. ``auto`` gets the same queries and seconds. With ``--clock cpu`` the seconds are processor time
-divided by the number of threads, so that other work on the machine takes nothing from either. Results are kept in
+divided by the number of threads. With ``--threads 1`` other work on the machine then takes nothing from anyone; with
+more, threads that wait for one another spend their time spinning. Results are kept in
 benchmarks/results/auto, one file per cell, so that a stopped run resumes, and the tables are printed at the end.
 """
 
@@ -144,9 +145,10 @@ def main() -> None:
 
 HEAD = """# `auto` beside tuned boosters
 
-`make bench-auto DATA=DIR BENCH='--clock cpu --page docs/results/auto.md'`
+`make bench-auto DATA=DIR BENCH='--clock cpu --threads 1 --seconds 120 --page docs/results/auto.md'`
 
-Every system gets the same queries and the same seconds on two threads, compilation included. Each peer spends them on a
+Every system gets the same queries and the same seconds of processor time on one thread, compilation included: two
+minutes are what two cores do in one, and no thread waits for another. Each peer spends them on a
 random search that stops early on the validation queries, and is then refitted with its best settings on training and
 validation queries together; the refit is not counted. NDCG@10 over the test queries of all folds that every system of
 the table has been run on; *auto − it* is paired by query. Differences above two standard errors are **bold**; those in

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import gainful
 from gainful import GainfulError, LambdaMART, ParameterError, RegressionRanker, Split
-from gainful.comparison.contestants import contestants
+from gainful.comparison.contestants import contestants, resolve_rankers
 from gainful.comparison.result import CURVE_SUM
 from gainful.rankers.registry import USEFUL_FEW
 
@@ -398,3 +398,19 @@ def test_the_test_part_of_lazy_folds_is_made_once_for_training(parts):
     )
     job.run()
     assert len(made) == 1
+
+
+def test_auto_by_name_optimises_the_headline():
+    def metrics_of(rankers, headline):
+        found = resolve_rankers(rankers, headline)
+        given = {label: model.get_params().get("metric") for label, (model, _) in found.items()}
+        return {label: one and gainful.metric(one).name for label, one in given.items()}
+
+    by_name = ["auto:trials=2", "auto:trials=2:metric=p@5", "regression"]
+    assert metrics_of(by_name, gainful.metric("map")) == {
+        "auto:trials=2": "map",
+        "auto:trials=2:metric=p@5": "p@5",
+        "regression": None,
+    }
+    assert metrics_of({"a": gainful.Auto(trials=2)}, gainful.metric("map")) == {"a": "ndcg@10"}
+    assert metrics_of("auto", None) == {"auto": "ndcg@10"}

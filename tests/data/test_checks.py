@@ -13,6 +13,7 @@ import gainful
 from gainful.data import checks
 from gainful.data.blocks import LocalBlocks
 from gainful.data.checks import skip_checks
+from gainful.data.identifiers import is_monotone, is_numbering
 from gainful.data.sharded import ShardedData
 from gainful.errors import command_line_words
 
@@ -195,6 +196,13 @@ def test_a_flag_or_a_fraction_is_not_an_identifier():
     rng = np.random.default_rng(0)
     assert codes(with_column(rng.integers(0, 2, 400), names=["a", "has_id", "b", "c"])) == []
     assert codes(with_column(rng.random(400), names=["a", "rate_by_id", "b", "c"])) == []
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_values_do_not_number_rows(value):
+    assert not is_numbering(np.full(400, value))
+    assert not is_numbering(np.append(np.arange(1.0, 400.0)[::-1], value))
+    assert not is_monotone(np.full((400, 1), value)).any()
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, np.nan])

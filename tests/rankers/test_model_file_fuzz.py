@@ -8,13 +8,15 @@ import re
 import zipfile
 from pathlib import Path
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
 import gainful
-from gainful import FormatError
+from gainful import FormatError, GainfulError
 from gainful.persistence.container import LONGEST_MANIFEST, MANIFEST
-from gainful.trees.booster_text import DEEPEST, BadBoosterText, check_booster_text
+from gainful.trees.booster_text import DEEPEST, TEXT_SETTINGS, BadBoosterText, check_booster_text
+from gainful.trees.grow import contributions_of_rows
 
 # -- LightGBM's text ---------------------------------------------------------------------------------------------------
 
@@ -81,12 +83,37 @@ def changed(text: str, pattern: str, new: str, *, sizes: bool = True) -> str:
         (r"^Tree=1$", "Tree=7", "does not stand where"),
         (r"^feature_importances:", "else:", "importances"),
         (r"^\[boosting: gbdt\]", "boosting", "parameters are not readable"),
+        (r"^\[path_smooth: 0\]", "[path_smooth: ١٢]", "parameters are not readable"),
+        (r"^\[path_smooth: 0\]", "[path_smooth: e5]", "parameters are not readable"),
+        (r"^\[label_gain: .*\]", "[label_gain: 1,,2]", "parameters are not readable"),
+        (r"^\[linear_tree: 0\]", "[linear_tree: 1 1]", "parameters are not readable"),
+        (r"^\[linear_tree: 0\]", "[linear_tree: 01]", "parameters are not readable"),
         (r"^pandas_categorical:null", "pandas_categorical:[[1]]", "something follows"),
     ],
 )
 def test_texts_that_lightgbm_did_not_write_are_refused(text, pattern, new, message):
     with pytest.raises(BadBoosterText, match=message):
         check_booster_text(changed(text, pattern, new), 3)
+
+
+def test_parameters_of_text_are_known(text):
+    """A version of LightGBM with another parameter of text would write models that are refused."""
+    read = lgb.Booster(model_str=text).params
+    texts = {name for name, value in read.items() if isinstance(value[0] if isinstance(value, list) else value, str)}
+    assert texts
+    for name in texts:
+        assert re.fullmatch(TEXT_SETTINGS, name.encode()), name
+
+
+def test_linear_leaves_and_parameters_must_agree():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    booster = lgb.train({"linear_tree": True, "verbosity": -1, "num_threads": 1}, lgb.Dataset(X, X.sum(axis=1)), 2)
+    text = booster.model_to_string()
+    assert check_booster_text(text, 3) == 2
+    with pytest.raises(BadBoosterText, match="linear models"):
+        check_booster_text(text.replace("[linear_tree: 1]", "[linear_tree: 0]"), 3)
+    with pytest.raises(GainfulError, match="have no contributions"):
+        contributions_of_rows(lgb.Booster(model_str=text.replace("is_linear=1", "is_linear=0")), X, 2)
 
 
 @pytest.mark.parametrize("sizes", ["1", "5 5", "999999999 1", "0 0", "-1 2", "x"])
@@ -121,7 +148,7 @@ def chain(depth: int) -> str:
         "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=0\n"
         f"feature_names=Column_0\nfeature_infos=none\ntree_sizes={len(tree)}\n\n"
     )
-    return head + tree + "end of trees\n\nfeature_importances:\n\nparameters:\n[a: b]\n\nend of parameters\n"
+    return head + tree + "end of trees\n\nfeature_importances:\n\nparameters:\n[a: 1]\n\nend of parameters\n"
 
 
 def test_trees_may_be_deep_but_not_bottomless():

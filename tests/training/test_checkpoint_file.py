@@ -235,6 +235,10 @@ def refused(stopped, tmp_path, name, change):
     assert path.exists()
 
 
+def test_a_float_that_is_none_is_refused(stopped, tmp_path):
+    refused(stopped, tmp_path, "ranksvm", lambda state: state.update({next(iter(state)): {"float": []}}))
+
+
 @pytest.mark.parametrize("harm", TREE_HARM)
 def test_a_harmful_checkpoint_of_trees_is_refused(stopped, tmp_path, harm):
     refused(stopped, tmp_path, "lambdamart", TREE_HARM[harm])

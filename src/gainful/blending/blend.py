@@ -29,6 +29,7 @@ from gainful.data.size import DataSize
 from gainful.errors import DataError, GainfulError, ParameterError
 from gainful.metrics import Metric, metric
 from gainful.parameters.constraints import (
+    THREADS,
     Choice,
     Constraint,
     Either,
@@ -100,7 +101,7 @@ class BlendedRanker(Ranker):
     weights: Any = parameter("within", WEIGHTS)
     metric: Any = parameter("ndcg@10", MetricSpec(help="what decides: early stopping, weights, leaderboard"))
     n_jobs: int | None = parameter(
-        None, Maybe(inner=Integer(low=-1), help="fits side by side; None and -1: one per allowed core")
+        None, Maybe(inner=THREADS, help="fits side by side; None and -1: one per allowed core")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed of the folds"))
 

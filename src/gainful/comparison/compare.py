@@ -103,7 +103,7 @@ def compare(
         other times that :func:`gainful.split` takes. Training has the earliest queries and testing the latest; with
         ``folds``, they roll forward
     metrics : what :func:`gainful.metric` takes, functions included. The first one is the headline: it sorts the table,
-        and differences are reported on it
+        differences are reported on it, and ``auto`` and blends given by name optimise it
     convention : whose metric conventions to follow, see :func:`gainful.metric`
     tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
@@ -134,7 +134,7 @@ def compare(
         refuse_storing(measures, "store")
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
     refuse_data_as_rankers(rankers, data)
-    entered = resolve_rankers(rankers)
+    entered = resolve_rankers(rankers, measures[0] if measures else None)
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
     options = read_options or {}

@@ -16,6 +16,7 @@ from gainful.data.splits import Split
 from gainful.errors import ParameterError
 from gainful.foreign.loading import is_model, load_booster
 from gainful.foreign.rankers import Imported
+from gainful.metrics import Metric
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS, USEFUL_FEW
@@ -54,19 +55,24 @@ def refuse_data_as_rankers(rankers: Any, data: Any) -> None:
         raise ParameterError("compare takes the rankers first and then the data, as in compare('few', data)")
 
 
-def resolve_rankers(rankers: Any) -> dict[str, tuple[Ranker | Baseline, frozenset[str]]]:
-    """Label → unfitted ranker or another system, and the parameters that its text sets, which are not tuned."""
+def resolve_rankers(
+    rankers: Any, headline: Metric | None = None
+) -> dict[str, tuple[Ranker | Baseline, frozenset[str]]]:
+    """Label → unfitted ranker or another system, and the parameters that its text sets, which are not tuned.
+
+    ``auto`` and blends that are given by name optimise ``headline``, unless their text names another metric.
+    """
     if isinstance(rankers, str):
         rankers = split_outside_brackets(rankers, ",")
     if isinstance(rankers, Mapping):
-        chosen = {str(label): _contestant(spec) for label, spec in rankers.items()}
+        chosen = {str(label): _contestant(spec, headline) for label, spec in rankers.items()}
     else:
         chosen = {}
         for spec in _with_groups(_as_list(rankers)):
             label, system = spec if _is_named(spec) else (_label(spec, chosen), spec)
             if label in chosen:
                 raise ParameterError(f"the ranker {label!r} is given twice; use a mapping to give each a label")
-            chosen[label] = _contestant(system)
+            chosen[label] = _contestant(system, headline)
     if not chosen:
         raise ParameterError("no ranker to compare; name at least one")
     return chosen
@@ -113,13 +119,18 @@ def _is_named(spec: Any) -> bool:
     return isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], str)
 
 
-def _contestant(spec: Any) -> tuple[Ranker | Baseline, frozenset[str]]:
+def _contestant(spec: Any, headline: Metric | None) -> tuple[Ranker | Baseline, frozenset[str]]:
     if isinstance(spec, os.PathLike):
         spec = f"model:{os.fspath(spec)}"
-    if isinstance(spec, str):
-        found = None if spec.partition(":")[0] in RANKERS else baseline_from_text(spec)
-        return (found, frozenset()) if found else (ranker_from_spec(spec), frozenset(settings_of(spec)[1]))
-    return as_system(spec), frozenset()
+    if not isinstance(spec, str):
+        return as_system(spec), frozenset()
+    found = None if spec.partition(":")[0] in RANKERS else baseline_from_text(spec)
+    if found is not None:
+        return found, frozenset()
+    ranker, given = ranker_from_spec(spec), frozenset(settings_of(spec)[1])
+    if ranker.joins_validation and headline is not None and "metric" not in given:
+        ranker.set_params(metric=headline.as_parameter())
+    return ranker, given
 
 
 def as_system(found: Any) -> Ranker | Baseline:

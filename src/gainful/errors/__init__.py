@@ -17,11 +17,19 @@ from gainful.errors.other_names import INSTEAD, PASSED_ON, bare, name_here
 LINE_BREAKS = {ord(one): ascii(one)[1:-1] for one in "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}  # to escapes
 
 
+LONGEST_MESSAGE = 1000
+
+
 class GainfulError(Exception):
-    """Base of all errors in the caller's input, as opposed to faults of gainful. Its text is always one line."""
+    """Base of all errors in the caller's input, as opposed to faults of gainful. Its text is always one short line."""
 
     def __str__(self) -> str:
-        return super().__str__().translate(LINE_BREAKS)  # a name from a file may hold some
+        """The message; names from files may hold line breaks, and may be of any length."""
+        text = super().__str__().translate(LINE_BREAKS)
+        if len(text) <= LONGEST_MESSAGE:
+            return text
+        half = LONGEST_MESSAGE // 2 - 2  # where it went wrong stands first, what to do last
+        return f"{text[:half]} … {text[-half:]}"
 
 
 class ParameterError(GainfulError, ValueError):

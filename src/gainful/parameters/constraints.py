@@ -78,6 +78,9 @@ class Integer(Constraint):
         return int(text)
 
 
+THREADS = Integer(low=-1, high=1024)  # OpenMP crashes the process when it cannot start as many as it is told
+
+
 @dataclass(frozen=True)
 class Flag(Constraint):
     """True or False."""

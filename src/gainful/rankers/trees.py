@@ -17,6 +17,7 @@ from gainful.data.size import DataSize
 from gainful.errors import DataError, ParameterError, UnknownNameError, wording
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import (
+    THREADS,
     Choice,
     Either,
     Flag,
@@ -122,7 +123,7 @@ class TreeRanker(Ranker):
         None, Maybe(inner=Settings(), help="LightGBM parameters, passed on unchanged")
     )
     n_jobs: int | None = parameter(
-        None, Maybe(inner=Integer(low=-1), help="threads; None: as many as are useful, -1: all allowed cores")
+        None, Maybe(inner=THREADS, help="threads; None: as many as are useful, -1: all allowed cores")
     )
     random_state: Any = parameter(0, Maybe(inner=Seed(), help="seed"))
 

@@ -77,7 +77,8 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another training: "
                 f"{'; '.join(differences[:MOST_DIFFERENCES])}{more}. Delete it to start afresh, or name another file"
             )
-        self.state = {name: _decode(value) for name, value in state.items()}
+        with self.restoring():
+            self.state = {name: _decode(value) for name, value in state.items()}
 
     @contextmanager
     def restoring(self) -> Iterator[None]:

@@ -7,7 +7,8 @@ makes it loop for ever. :func:`check_booster_text` accepts only texts in which
 - every array of a tree has the length that follows from its leaves and categories, and holds finite numbers; only a
   threshold may be infinite, where a split separates all numbers from missing values;
 - every node but the root is the child of exactly one node before it, so that a tree is a tree;
-- split features, categories and the features of linear leaves exist.
+- split features, categories and the features of linear leaves exist;
+- parameters are numbers where LightGBM expects numbers: it prints, and then raises, when it finds anything else.
 """
 
 from __future__ import annotations
@@ -31,7 +32,16 @@ OBJECTIVE = re.compile(rb"[a-z0-9_]{1,40}(?: [a-z_]{1,40}:[-+.0-9e]{1,30}| sqrt)
 NAME = re.compile(rb"[^\x00-\x20\x7f]+")
 INFO = re.compile(rb"none|\[[-+.0-9einfa]{1,40}:[-+.0-9einfa]{1,40}\]|-?[0-9]{1,10}(?::-?[0-9]{1,10})*")
 IMPORTANCE = re.compile(rb"[!-~]{1,200}=[-+.0-9e]{1,40}")
-SETTING = re.compile(rb'\[[a-z0-9_]{1,100}: [^"\\\x00-\x1f]{0,1000000}\]')
+TEXT_SETTINGS = (
+    rb"boosting|objective|metric|tree_learner|device_type|data_sample_strategy|data|valid|monotone_constraints_method"
+    rb"|interaction_constraints|categorical_feature|machines|gpu_device_id_list|[a-z]+_column|[a-z_]+_file(?:name)?"
+)
+NUMBER = rb"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:e[-+]?[0-9]{1,5})?|inf|nan)"
+SETTING = re.compile(
+    rb"\[(?:(?:" + TEXT_SETTINGS + rb'): [^"\\\x00-\x1f]{0,1000000}'
+    rb"|linear_tree: [01]"
+    rb"|(?!linear_tree:)[a-z0-9_]{1,100}: (?:" + NUMBER + rb"(?:," + NUMBER + rb"){0,1000000})?)\]"
+)
 KEY = re.compile(rb"[a-z_]{1,40}")
 
 HEADER = {
@@ -65,6 +75,8 @@ def check_booster_text(text: str, n_features: int) -> int:
         _check_tree(rest[start : start + size], place, n_features)
         start += size
     _check_tail(rest[start:])
+    if b"\nis_linear=1\n" in rest and b"\n[linear_tree: 1]\n" not in rest:
+        raise BadBoosterText("its leaves are linear models and its parameters say that they are constants")
     per_iteration = int(header[b"num_tree_per_iteration"])
     if len(sizes) % per_iteration:
         raise BadBoosterText("its trees do not make whole iterations")

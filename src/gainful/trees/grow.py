@@ -396,7 +396,7 @@ def contributions_of_rows(booster: Any, X: Any, iterations: int, n_jobs: int | N
     from gainful.trees.lightgbm_library import lgb
 
     text = booster.model_to_string(num_iteration=1)
-    if "\nis_linear=1\n" in text:  # LightGBM would print before it raises
+    if "\n[linear_tree: 1]\n" in text:  # LightGBM would print before it raises
         raise GainfulError(
             "trees with linear models in their leaves (linear_tree) have no contributions; train without linear_tree"
         )

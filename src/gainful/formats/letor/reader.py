@@ -19,7 +19,7 @@ import numpy as np
 from gainful.compute.threads import allowed_cores
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, group_rows, weight_fields
-from gainful.errors import FormatError, ParameterError, option, plural
+from gainful.errors import FormatError, ParameterError, brief, option, plural
 from gainful.formats.files import Chunk, PathLike, compression_of, next_line, text_chunks
 from gainful.formats.ids import integers_if_canonical
 from gainful.formats.letor import kernels
@@ -650,8 +650,8 @@ def lines_of_rows(path: PathLike, rows: list[int]) -> list[int]:
 def split_query_error(path: PathLike, query: Any, ended: int, again: int) -> FormatError:
     """The error for a query that ends at one line and starts again at another."""
     return FormatError(
-        f"query {query} ends at line {ended} and starts again at line {again}: usually two files glued together; pass "
-        f"{option('merge', True)} if this is intended",
+        f"query {brief(query)} ends at line {ended} and starts again at line {again}: usually two files glued "
+        f"together; pass {option('merge', True)} if this is intended",
         path=path,
         line=again,
     )
