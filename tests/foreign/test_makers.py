@@ -48,6 +48,14 @@ def test_contributions_are_those_of_lightgbm(tmp_path):
     np.testing.assert_allclose(gainful.load(tmp_path / "m.txt").contributions(X), booster.predict(X, pred_contrib=True))
 
 
+def test_linear_leaves_of_lightgbm_score_and_have_no_contributions(tmp_path):
+    booster, X = lightgbm_model(tmp_path / "m.txt", linear_tree=True)
+    model = gainful.load(tmp_path / "m.txt")
+    np.testing.assert_array_equal(model.predict(X), booster.predict(X))
+    with pytest.raises(gainful.GainfulError, match="have no contributions"):
+        model.contributions(X)
+
+
 def test_contributions_of_a_random_forest_of_lightgbm_add_up(tmp_path):
     _, X = lightgbm_model(tmp_path / "m.txt", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
     model = gainful.load(tmp_path / "m.txt")

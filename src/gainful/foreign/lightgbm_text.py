@@ -21,6 +21,7 @@ feature_importances:
 
 parameters:
 [boosting: gbdt]
+[linear_tree: {linear}]
 
 end of parameters
 
@@ -50,7 +51,8 @@ def read(raw: bytes) -> Ranker:
     about: dict[str, Any] = {"maker": "LightGBM", "objective": objective[:60] or "none"}
     notes = _notes(kind, objective, tail)
     about |= {"notes": notes} if notes else {}
-    made = ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{TAIL}", n_features, names, about)
+    rest = TAIL.format(linear=int("\nis_linear=1\n" in body))
+    made = ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{rest}", n_features, names, about)
     made.categories_ = _categories(header.get("feature_infos", "").split(" "), tail, n_features)
     return made
 
