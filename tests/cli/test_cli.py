@@ -224,7 +224,7 @@ def test_training_starts_from_scores_in_files(capsys, folder, tmp_path):
     assert err.endswith("so give both (--init-score, --valid-init-score) or neither\n")
     assert "--valid-init-score belongs to one --valid, but there are 0" in refused(capsys, *given, *both)
     err = call(capsys, "train", "structured-svm", *given[2:5], *both[:2])[2]
-    assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false)" in err
+    assert "StructuredSVM cannot start from initial scores; leave out --init-score (--read sidecars=false, of" in err
     (tmp_path / "train").write_text("1\n2\n")
     assert "there are 2 scores for" in refused(capsys, *given, *both[:2])
 

@@ -88,6 +88,8 @@ def test_what_predict_writes_is_read(capsys, tmp_path):
         (["compare", "dated.csv", "--time", "bm25"], "column 'day' must be numeric, but holds dates or times"),
         (["compare", "all.csv", "--test", "dated.csv", "--time", "age"], "already divided; leave out --time"),
         (["compare", "today.run", "--qrels", "today.run", "--time", "day"], "leave out --time"),
+        (["evaluate", "today.run", "all.csv"], "this is a TREC run: judge it with --qrels QRELS and without "
+         "DATA, or by the grades of the data as 'run:today.run'"),
         (["evaluate", "feature:bm25", "all.csv", "--cluster", "tcp://x:1"], "leave out --cluster"),
         (["train", "regression", "all.csv", "-o", "m", "--valid", "all.csv", "--valid", "all.csv"], "--valid NAME=all"),
         (["train", "regression", "all.csv", "-o", "m", "--valid", "=all.csv"], "--valid must be FILE or NAME=FILE"),

@@ -41,7 +41,7 @@ def test_info_names_columns_and_findings(capsys, home):
     assert (
         "warning: 2 columns that look like identifiers or row numbers are left out: Unnamed: 0, product_id; to" in err
     )
-    assert "name all features with --read features=…" in err
+    assert "keep one of them, name it as in --read 'keep=Unnamed: 0'" in err
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "column role why" in lines
     assert "search query named in the options" in lines

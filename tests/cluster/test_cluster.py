@@ -92,6 +92,18 @@ def test_dask_arrays_give_the_weights_of_memory(name, data, client):
     assert found.training_["queries"] == data.n_queries
 
 
+@pytest.mark.parametrize("name", ["regression", "ranksvm", "ranknet", "listnet"])
+def test_weights_of_documents_travel(name, data, client):
+    weights = np.random.default_rng(4).uniform(0.2, 3.0, data.n_rows)
+    weighted = gainful.RankingData.from_rows(data.X, data.y, data.qid, sample_weight=weights)
+    X, y, qid, weight = arrays(weighted)
+    found = gainful.ranker(name).fit(X, y, qid=qid, sample_weight=weight)
+    assert found.training_["weighted_documents"]
+    assert_same(found, gainful.ranker(name).fit(weighted))
+    plain = gainful.ranker(name).fit(weighted.replace(document_weights=None))  # the weights of the queries alone
+    assert not np.allclose(found.coef_, plain.coef_, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["regression", "ranksvm", "rankmm-2"])
 def test_dask_frames_give_the_weights_of_memory(name, data, client):
     frame = dd.from_pandas(table(data, np.random.default_rng(1).permutation(data.n_rows)), npartitions=3)
@@ -100,6 +112,10 @@ def test_dask_frames_give_the_weights_of_memory(name, data, client):
     whole = gainful.ranker(name).fit(data)
     np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6, atol=1e-6 * np.abs(whole.coef_).max())
     assert found.feature_names_in_.tolist() == NAMES
+    wider = frame.assign(title="x")[["weight", "title", *NAMES[::-1]]]  # the columns are found by name
+    np.testing.assert_allclose(found.predict(wider).compute(), found.predict(frame[NAMES]).compute())
+    with pytest.raises(DataError, match=r"X has no features 'f0', 'f3', which \w+ was trained with"):
+        found.predict(frame[["f1", "f2", *NAMES[4:]]])
 
 
 @pytest.mark.filterwarnings("ignore:.*validation queries are also training queries:gainful.DataWarning")

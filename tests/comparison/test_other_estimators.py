@@ -7,6 +7,7 @@ from types import ModuleType
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import gainful
-from gainful import RegressionRanker
+from gainful import DataError, ParameterError, RegressionRanker
 
 NDCG = gainful.metric("ndcg@10")
 QUIET = {"verbose": -1, "n_jobs": 1, "num_leaves": 4, "min_child_samples": 1}
@@ -164,8 +165,6 @@ def test_a_failure_of_one_does_not_stop_the_others(data):
 
 
 def test_text_is_not_passed_on_as_numbers(data):
-    import pandas as pd
-
     frame = pd.DataFrame({"qid": data.qid, "grade": data.y, "x": data.X[:, 0], "c": ["a", "b"] * (data.n_rows // 2)})
     found = gainful.compare(["lambdamart:n_trees=2:n_jobs=1", LinearRegression()], frame)
     assert (
@@ -290,6 +289,37 @@ def test_catboost_gets_group_ids_and_a_pool(data, monkeypatch):
         assert group_weight is None
 
 
+def test_weights_of_documents_and_catboosts_pairwise_losses(data):
+    """CatBoost leaves them out of such a loss."""
+    weighted = data.replace(document_weights=np.linspace(0.1, 2.0, data.n_rows), query_weights=np.ones(data.n_queries))
+    catboost = pytest.importorskip("catboost")
+    how = {"iterations": 3, "verbose": False, "allow_writing_files": False, "thread_count": 1}
+    pairwise = {
+        "it": catboost.CatBoostRanker(**how),
+        "lists": catboost.CatBoostRanker(loss_function="QueryRMSE", **how),
+    }
+    found = gainful.compare(pairwise, weighted)
+    assert list(found.runs) == ["lists"]
+    assert found.failures["it"].startswith("CatBoost's YetiRank weighs whole queries, but the weight differs between")
+
+
+def test_boosters_in_memory_are_used_as_they_are(data):
+    X, y, how = data.X, data.y, {"min_data_in_leaf": 2, "verbosity": -1, "num_threads": 1}
+    booster = lightgbm.train(how, lightgbm.Dataset(X, y), num_boost_round=4)
+    xgboost = pytest.importorskip("xgboost")
+    other = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, y), num_boost_round=4)
+    scores = {"it": booster.predict(X), "xgb": other.predict(xgboost.DMatrix(X))}
+    for name, model in (("it", booster), ("xgb", other)):
+        found = gainful.evaluate(model, data, metrics=["ndcg@10"])
+        assert found == pytest.approx(gainful.evaluate(scores[name], data, metrics=["ndcg@10"]), abs=1e-12)
+    compared = gainful.compare({"it": booster, "xgb": other}, data, metrics=["ndcg@10"])
+    assert not compared.failures
+    assert any("Not trained here: it, xgb" in note for note in compared.remarks)
+    targets = xgboost.train({"nthread": 1}, xgboost.DMatrix(X, np.column_stack([y, y])), num_boost_round=2)
+    with pytest.raises(ParameterError, match=r"this xgboost.Booster cannot be used: it predicts several targets"):
+        gainful.compare([targets], data)
+
+
 def test_an_estimator_that_cannot_be_cloned_is_copied(data):
     class Plain:
         fitted = 0
@@ -311,3 +341,82 @@ def test_initial_scores_are_not_passed_on(artificial):
     data = artificial.replace(init_scores=np.ones(artificial.n_rows))
     found = gainful.compare([LinearRegression(), "regression"], data)
     assert "initial scores, which compare does not pass to LinearRegression" in found.table()
+
+
+# -- features of text --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shop(data):
+    rng = np.random.default_rng(3)
+    brand = rng.choice(["acme", "bolt", "cog", "dyn"], data.n_rows)
+    grade = np.clip(np.round(1.5 * (brand == "bolt") + 0.5 * data.X[:, 0]), 0, 3)
+    frame = pd.DataFrame({"qid": data.qid, "grade": grade, "x": data.X[:, 0], "brand": brand})
+    frame.loc[::11, "brand"] = None
+    return frame
+
+
+def as_frame(part, shop):
+    """The rows of a part as a frame with a column of pandas' categories."""
+    words = sorted(shop["brand"].dropna().unique())
+    codes = np.where(np.isnan(part.X[:, 1]), -1, part.X[:, 1]).astype(int)
+    return pd.DataFrame({"x": part.X[:, 0], "brand": pd.Categorical.from_codes(codes, categories=words)})
+
+
+def test_lightgbm_gets_categories_as_from_a_frame(shop):
+    how = {"n_estimators": 5, "min_data_per_group": 1, "cat_smooth": 1.0, **QUIET}
+
+    def by_hand(train, valid, test):
+        model = lightgbm.LGBMRanker(**how).fit(as_frame(train, shop), train.y, group=train.counts)
+        return model.predict(as_frame(test, shop))
+
+    assert_equals_training_by_hand(lightgbm.LGBMRanker(**how), gainful.from_frame(shop), by_hand)
+
+
+def test_xgboost_gets_categories_as_from_a_frame(shop):
+    xgboost = pytest.importorskip("xgboost")
+    how = {"n_estimators": 5, "max_depth": 2, "n_jobs": 1}
+
+    def by_hand(train, valid, test):
+        model = xgboost.XGBRanker(enable_categorical=True, **how)
+        qid = np.repeat(np.arange(train.n_queries), train.counts)
+        return model.fit(as_frame(train, shop), train.y, qid=qid).predict(as_frame(test, shop))
+
+    assert_equals_training_by_hand(xgboost.XGBRanker(**how), gainful.from_frame(shop), by_hand)
+
+
+@pytest.mark.parametrize("more", [{}, {"early_stopping_rounds": 2}])
+def test_catboost_gets_words(shop, more):
+    catboost = pytest.importorskip("catboost")
+    how = {"iterations": 8, "depth": 2, "verbose": False, "allow_writing_files": False, "thread_count": 1} | more
+
+    def words(part):
+        frame = as_frame(part, shop)
+        return frame.assign(brand=frame["brand"].astype(object).fillna("").astype(str))
+
+    def by_hand(train, valid, test):
+        qid, other = (np.repeat(np.arange(part.n_queries), part.counts) for part in (train, valid))
+        pool = catboost.Pool(words(valid), valid.y, group_id=other, cat_features=["brand"])
+        held = {"eval_set": pool} if more else {}
+        model = catboost.CatBoostRanker(**how)
+        model.fit(words(train), train.y, group_id=qid, cat_features=["brand"], **held)
+        return model.predict(words(test))
+
+    assert_equals_training_by_hand(catboost.CatBoostRanker(**how), gainful.from_frame(shop), by_hand)
+
+
+def test_test_data_may_have_other_words(shop):
+    """Its codes are those of the training data; a new word is missing."""
+    rows = shop["qid"] < 20
+    other = shop[~rows].assign(brand=lambda f: f["brand"].replace({"acme": "zeta", "bolt": "bolt"}))
+    model = lightgbm.LGBMRanker(n_estimators=5, min_data_per_group=1, cat_smooth=1.0, **QUIET)
+    found = gainful.compare({"it": model}, shop[rows], test=other, metrics=["ndcg@10"])
+    missing = other.assign(brand=other["brand"].replace({"zeta": None}))
+    same = gainful.compare({"it": model}, shop[rows], test=missing, metrics=["ndcg@10"])
+    assert found.per_query("it", "ndcg@10").tolist() == same.per_query("it", "ndcg@10").tolist()
+
+
+def test_a_model_that_was_fitted_elsewhere_sees_no_codes(shop):
+    model = LinearRegression().fit(np.zeros((3, 2)), [0, 1, 2])
+    with pytest.raises(DataError, match="feature 'brand' holds text, of which a function or model of X would see only"):
+        gainful.evaluate(model, shop)

@@ -285,21 +285,25 @@ def test_float32_and_sparse_are_taken(name, fitted, parts, dtype):
     assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_frames_are_taken_and_their_columns_checked(name, fitted, parts):
+def test_the_columns_of_frames_are_found_by_name(name, fitted, parts):
     """Trained with a frame of one library, a ranker takes those of both; every other ranker learns from the other."""
     train, _, test = parts
     columns = [f"c{j}" for j in range(train.n_features)]
-    frame, other = (pd.DataFrame, pl.DataFrame)[:: 1 if NAMES.index(name) % 2 else -1]
+    kinds = (pd.DataFrame, pl.DataFrame)
     learned, *tested = (
-        made({c: X[:, j] for j, c in enumerate(columns)})
-        for made, X in ((frame, train.X), (frame, test.X), (other, test.X))
+        frame({c: X[:, j] for j, c in enumerate(columns)})
+        for frame, X in ((kinds[NAMES.index(name) % 2], train.X), *((one, test.X) for one in kinds))
     )
     model = make(name).fit(learned, pd.Series(train.y), qid=pl.Series(train.qid))
     assert model.feature_names_in_.tolist() == columns
-    for one in tested:
-        assert np.allclose(model.predict(one), fitted.predict(test))
-        with pytest.raises(DataError, match="trained with 'c0' there"):
-            model.predict(one[columns[::-1]])
+    for frame, given in zip(kinds, tested, strict=True):
+        assert np.allclose(model.predict(given), fitted.predict(test))
+        other = frame({"title": ["a"] * test.n_rows} | {c: given[c] for c in columns[::-1]})
+        assert model.predict(other).tolist() == model.predict(given).tolist()
+        assert model.score(other, test.y, qid=test.qid) == model.score(given, test.y, qid=test.qid)
+        absent = rf"X has no features 'c0', 'c2', which {type(model).__name__} was trained with"
+        with pytest.raises(DataError, match=absent):
+            model.predict(other[["title", "c1", *columns[3:]]])
 
 
 def test_missing_values_are_taken_or_refused_in_words(name, fitted, parts):

@@ -208,6 +208,30 @@ def test_files_and_the_command_line(frame, tmp_path, suffix, capsys):
     assert "feature 'brand' of X holds text, which RegressionRanker cannot use" in capsys.readouterr().err
 
 
+def test_conversion_warns_as_other_commands_do(frame, tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    frame.drop(columns=["brand"]).assign(item_id=range(len(frame))).to_csv(path, index=False)
+    assert run(["data", "convert", str(path), str(tmp_path / "a.gnf")]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("warning: 1 column that looks like identifiers or row numbers is left out: item_id; to")
+
+
+def test_a_folder_with_text_is_read_whole(frame, tmp_path, capsys):
+    """Files in blocks cannot hold text, so trees are trained on all of them together."""
+    days = tmp_path / "days"
+    days.mkdir()
+    for day, rows in frame.groupby(frame["qid"] % 2):
+        rows.to_csv(days / f"{day}.csv", index=False)
+    assert run(["train", "lambdamart", str(days), "-o", str(tmp_path / "m.gainful"), "--set", "n_trees=3"]) == 0
+    model = gainful.load(tmp_path / "m.gainful")
+    assert model.predict(days).tolist() == model.predict(gainful.read(days)).tolist()
+    again = gainful.ranker("lambdamart", n_trees=3).fit(days)
+    assert again.predict(days).tolist() == model.predict(days).tolist()
+    capsys.readouterr()
+    assert run(["train", "regression", str(days), "-o", str(tmp_path / "m.gainful")]) == 2
+    assert "feature 'brand' of X holds text, which RegressionRanker cannot use" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".gnf"])
 def test_formats_without_text_refuse_it(frame, tmp_path, suffix):
     with pytest.raises(FormatError, match=r"feature 'brand' holds text, which this format cannot; write .parquet"):

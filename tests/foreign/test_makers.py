@@ -48,6 +48,14 @@ def test_contributions_are_those_of_lightgbm(tmp_path):
     np.testing.assert_allclose(gainful.load(tmp_path / "m.txt").contributions(X), booster.predict(X, pred_contrib=True))
 
 
+def test_linear_leaves_of_lightgbm_score_and_have_no_contributions(tmp_path):
+    booster, X = lightgbm_model(tmp_path / "m.txt", linear_tree=True)
+    model = gainful.load(tmp_path / "m.txt")
+    np.testing.assert_array_equal(model.predict(X), booster.predict(X))
+    with pytest.raises(gainful.GainfulError, match="have no contributions"):
+        model.contributions(X)
+
+
 def test_contributions_of_a_random_forest_of_lightgbm_add_up(tmp_path):
     _, X = lightgbm_model(tmp_path / "m.txt", boosting="rf", bagging_freq=1, bagging_fraction=0.6)
     model = gainful.load(tmp_path / "m.txt")
@@ -118,6 +126,90 @@ def test_an_interrupted_xgboost_fit_counts_all_trees_and_says_so(tmp_path):
     model = gainful.load(tmp_path / "m.json")
     np.testing.assert_allclose(model.predict(X), xgb.Booster(model_file=tmp_path / "m.json").predict(data), atol=1e-6)
     assert "best iteration" in model.training_["notes"][0]
+
+
+def shop(seed, shops=("c", "a", "dyn"), sizes=(30, 10, 20)):
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    shop = pd.Categorical(rng.choice(shops, 300))
+    frame = pd.DataFrame({"price": rng.normal(size=300), "shop": shop, "size": pd.Categorical(rng.choice(sizes, 300))})
+    frame.loc[::9, "shop"] = None
+    return frame, 1.0 * (frame["shop"] == "a") + (frame["size"].astype(int) == 20) + 0.2 * frame["price"]
+
+
+def of_lightgbm(frame, y, path):
+    import lightgbm as lgb
+
+    params = {"verbosity": -1, "num_threads": 1, "min_data_per_group": 1, "cat_smooth": 1.0}
+    booster = lgb.train(params, lgb.Dataset(frame, y), 5)
+    booster.save_model(path)
+    return booster.predict
+
+
+def of_xgboost(frame, y, path):
+    xgb = pytest.importorskip("xgboost")
+    booster = xgb.train(
+        {"nthread": 1, "max_depth": 3}, xgb.DMatrix(frame, y, enable_categorical=True, nthread=1), num_boost_round=5
+    )
+    booster.save_model(path)
+    return lambda rows: booster.predict(xgb.DMatrix(rows, enable_categorical=True, nthread=1))
+
+
+@pytest.mark.parametrize(("train", "suffix"), [(of_lightgbm, "txt"), (of_xgboost, "json"), (of_xgboost, "ubj")])
+def test_words_of_a_frame_are_those_of_training(train, suffix, tmp_path):
+    """The maker's predictions on frames with words: in another order of words and columns, missing and unseen."""
+    frame, y = shop(0)
+    predict = train(frame, y, tmp_path / f"m.{suffix}")
+    model = gainful.load(tmp_path / f"m.{suffix}")
+    assert model.categories_ == (None, ("a", "c", "dyn"), ("10", "20", "30"))
+    texts = frame.assign(size=frame["size"].astype(str))
+    np.testing.assert_allclose(model.predict(texts), predict(frame), atol=1e-6)
+    few = frame[frame["shop"].isin(["c", "dyn"]) & (frame["size"] != 10)].reset_index(drop=True)
+    words = few.assign(shop=few["shop"].astype(str), size=few["size"].astype(str), title="x")[
+        ["title", "size", "shop", "price"]
+    ]
+    np.testing.assert_allclose(model.predict(words), predict(few), atol=1e-6)
+    with pytest.warns(gainful.DataWarning, match="column 'size' holds numbers written as text"):
+        data = gainful.from_frame(words.assign(qid=1, grade=0).drop(columns=["title"]))  # with codes of its own
+    np.testing.assert_allclose(model.predict(data), predict(few), atol=1e-6)
+    unseen, missing = words.head(3).assign(shop="new"), words.head(3).assign(shop=None)
+    assert model.predict(unseen).tolist() == model.predict(missing).tolist()
+    with pytest.raises(gainful.DataError, match="feature 'size' of X holds numbers, but held text in training"):
+        model.predict(frame)
+    with pytest.raises(gainful.DataError, match="feature 'size' of X holds numbers, but held text in training"):
+        model.predict(gainful.from_frame(frame.assign(qid=1, grade=0)))
+    gainful.save(model, tmp_path / "m.gainful")
+    assert gainful.load(tmp_path / "m.gainful").predict(texts).tolist() == model.predict(texts).tolist()
+
+
+def test_words_beyond_ascii(tmp_path):
+    """XGBoost counts their letters, not their bytes, and so cuts the last one short."""
+    frame, y = shop(0, shops=("a", "über"))
+    predict = of_lightgbm(frame, y, tmp_path / "m.txt")
+    texts = frame.assign(size=frame["size"].astype(str))
+    np.testing.assert_allclose(gainful.load(tmp_path / "m.txt").predict(texts), predict(frame), atol=1e-6)
+    of_xgboost(frame, y, tmp_path / "m.json")
+    with pytest.raises(gainful.FormatError, match="letters beyond ASCII, which XGBoost cuts short"):
+        gainful.load(tmp_path / "m.json")
+
+
+def test_lightgbm_frames_whose_categories_have_one_value(tmp_path):
+    """LightGBM says which features are categories only where they have several values."""
+    frame, y = shop(0)
+    predict = of_lightgbm(one := frame.assign(shop=pd_category(["a"] * 300)), y, tmp_path / "m.txt")
+    model = gainful.load(tmp_path / "m.txt")
+    assert model.categories_ == (None, ("a",), ("10", "20", "30"))
+    np.testing.assert_allclose(model.predict(one.assign(size=one["size"].astype(str))), predict(one), atol=1e-6)
+    of_lightgbm(one.assign(price=1.0), y, tmp_path / "m.txt")
+    with pytest.raises(gainful.FormatError, match="does not say which features they are"):
+        gainful.load(tmp_path / "m.txt")
+
+
+def pd_category(values):
+    import pandas as pd
+
+    return pd.Categorical(values)
 
 
 def test_lightgbm_codes_of_a_frame_are_named_in_a_note(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 import gainful
 from gainful import DataWarning
-from gainful.data.identifiers import is_id_name, why_identifier
+from gainful.data.identifiers import is_id_name, is_monotone, is_numbering, why_identifier
 from gainful.formats import columns_of
 from gainful.formats.convert import convert, iter_blocks
 
@@ -34,7 +34,7 @@ def frame():
     )
 
 
-LEFT_OUT = "3 columns that look like identifiers or row numbers are left out: product_id, serial, title; to keep them, "
+LEFT_OUT = "3 columns that look like identifiers or row numbers are left out: product_id, serial, title; to keep "
 
 
 def test_what_looks_like_an_identifier():
@@ -51,14 +51,91 @@ def test_what_looks_like_an_identifier():
     assert why_identifier("x", np.array(["a", "b"] * 10, dtype=object), several_queries=True) is None
     assert why_identifier("item_id", np.array(["a", "b", "c"], dtype=object), several_queries=False) is not None
     assert why_identifier("is_id", np.array([0.0, 1.0] * 10), several_queries=False) is None
+    codes = np.random.default_rng(0).permutation(10**6).astype(float)
+    unique = "whole numbers that differ in nearly every row"
+    assert why_identifier("x", codes[:1000], several_queries=False) == unique
+    assert why_identifier("x", codes[:999], several_queries=False) is None
+    assert why_identifier("x", np.append(codes[:999], codes[0]), several_queries=False) is None
+    assert why_identifier("x", np.append(codes[:10_000], codes[:50]), several_queries=False) == unique
+    assert why_identifier("x", np.append(codes[:10_000], codes[:200]), several_queries=False) is None
 
 
 def test_frames(frame):
-    with pytest.warns(DataWarning, match=LEFT_OUT + r"name all features with features=\[…\]"):
+    with pytest.warns(DataWarning, match=LEFT_OUT + r"one of them, name it as in keep=\['product_id'\]"):
         data = gainful.from_frame(frame)
     assert data.feature_names == ("price", "brand", "bm25")
     named = ["product_id", "bm25"]
     assert gainful.from_frame(frame, features=named).feature_names == tuple(named)
+
+
+def test_one_is_kept_by_its_name(frame, tmp_path):
+    with pytest.warns(DataWarning, match="left out: product_id, title"):
+        data = gainful.from_frame(frame, keep=["serial"])
+    assert data.feature_names == ("serial", "price", "brand", "bm25")
+    assert gainful.from_frame(frame, features=["bm25"], keep=["serial"]).feature_names == ("bm25", "serial")
+    frame.drop(columns=["title", "serial"]).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(DataWarning, match=r"1 column .* left out: product_id; to keep it, pass keep=\['product_id'\]"):
+        gainful.read(tmp_path / "a.csv")
+    assert "product_id" in gainful.read(tmp_path / "a.csv", keep=["product_id"]).feature_names
+    with pytest.raises(gainful.ParameterError, match="a list of column names"):
+        gainful.from_frame(frame, keep="serial")
+    with pytest.raises(gainful.ParameterError, match="did you mean 'serial'"):
+        gainful.from_frame(frame, keep=["seral"])
+
+
+def test_numbers_written_as_text_may_be_identifiers(frame):
+    frame["code"] = [f"{10_000 + 7 * i}" for i in range(N)]
+    frame["amount"] = [f"{i / 7:.3f}" for i in range(N)]
+    with pytest.warns(DataWarning) as warned:
+        data = gainful.from_frame(frame[["qid", "label", "code", "amount", "bm25"]])
+    assert data.feature_names == ("amount", "bm25")
+    assert [str(one.message)[:58] for one in warned] == [
+        "1 column that looks like identifiers or row numbers is lef",
+        "column 'amount' holds numbers written as text, and is read",
+    ]
+
+
+@pytest.fixture(scope="module")
+def long():
+    """What looks like identifiers only after the first 1,000 rows."""
+    n, rng = 12_000, np.random.default_rng(4)
+    late = np.arange(n) > 2000
+    return pd.DataFrame(
+        {
+            "qid": np.repeat(np.arange(n // 10), 10),
+            "label": rng.integers(0, 3, n),
+            "hash": np.where(late, rng.permutation(10**7)[:n], np.nan),
+            "name": [f"shop {i}" if i > 2000 else None for i in range(n)],
+            "views": np.floor(rng.lognormal(10, 2, n)),
+            "brand": [f"brand {i}" for i in rng.integers(0, 3000, n)],
+            "bm25": rng.normal(size=n),
+        }
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_identifiers_beyond_the_first_rows(long, tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    write = {".csv": long.to_csv, ".parquet": long.to_parquet, ".jsonl": long.to_json}[suffix]
+    write(path, **({"orient": "records", "lines": True} if suffix == ".jsonl" else {"index": False}))
+    with pytest.warns(DataWarning, match="2 columns .* are left out: hash, name"):
+        data = gainful.read(path)
+    assert data.feature_names == ("views", "brand", "bm25")
+    with pytest.warns(DataWarning, match="2 columns .* are left out: hash, name"):
+        assert np.allclose(data.X, gainful.from_frame(long).X)
+    why = {column.name: column.why for column in columns_of(path, all_rows=True) if column.role == "ignored"}
+    assert why == {
+        "hash": "whole numbers that differ in nearly every row",
+        "name": "text that differs in nearly every row",
+    }
+
+
+def test_infinite_values_are_not_whole_numbers():
+    """They were subtracted from each other, with NumPy's warnings."""
+    values = np.array([np.inf, np.inf, -np.inf, *range(30)])
+    assert not is_monotone(values)
+    assert not is_numbering(values)
+    assert why_identifier("item_id", values, several_queries=True) is None
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".jsonl"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import warnings
 
 import numpy as np
@@ -342,3 +343,31 @@ def test_files_of_other_columns_are_refused_in_any_order(tmp_path, wider):
     with pytest.raises(gainful.GainfulError, match=r"column f2 is not in .*a\.csv|no column \(features\) 'f2'"):
         gainful.read(tmp_path)
     assert gainful.read(tmp_path, features=["f1"]).feature_names == ("f1",)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+def test_data_info_names_the_files_beside(name, tmp_path, capsys):
+    from gainful.cli import run
+
+    rows = {"a.txt": "1 1:2 2:3\n0 1:1 2:1\n2 1:4 2:5\n", "a.csv": "grade,x,z\n1,2,3\n0,1,1\n2,4,5\n"}
+    (tmp_path / name).write_text(rows[name])
+    (tmp_path / f"{name}.query").write_text("2\n1\n")
+    (tmp_path / f"{name}.weight").write_text("1\n2\n")
+    (tmp_path / f"{name}.init").write_text("0.5\n-1\n2\n")
+    assert run(["data", "info", str(tmp_path / name)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "queries 2 (weighted)" in lines
+    assert "initial scores -1 to 2" in lines
+    for suffix, held in {"query": "sizes of the queries", "weight": "weights", "init": "initial scores"}.items():
+        assert f"file beside it {name}.{suffix}: {held}" in lines
+    assert run(["data", "info", str(tmp_path / name), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["files_beside"] == {
+        f"{name}.query": "sizes of the queries",
+        f"{name}.weight": "weights",
+        f"{name}.init": "initial scores",
+    }
+    assert found["init_score_range"] == [-1, 2]
+    (tmp_path / "a.csv").write_text("qid,grade,x\n1,1,2\n1,0,1\n")
+    assert run(["data", "info", str(tmp_path / "a.csv"), "--read", "sidecars=false", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files_beside"] == {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gainful
 from gainful import FormatError, RankingData
+from gainful.formats import columns_of
 from gainful.formats.convert import convert, iter_blocks
 
 NAMED = {"weight": "weight"}  # where nothing but its name says what the column holds
@@ -85,10 +87,54 @@ def test_initial_scores_may_begin_late(tmp_path):
     assert gainful.read(tmp_path / "a.gnf").init_scores.tolist() == [0, 0, 3, 4]
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "txt"])
-def test_other_formats_hold_no_initial_scores(data, suffix, tmp_path):
-    with pytest.raises(FormatError, match=r"this format cannot hold initial scores; write .gnf"):
-        gainful.write(data.replace(init_scores=np.zeros(14)), tmp_path / f"a.{suffix}")
+def test_letor_text_holds_no_initial_scores(data, tmp_path):
+    with pytest.raises(FormatError, match=r"this format cannot hold initial scores; write .gnf or a table"):
+        gainful.write(data.replace(init_scores=np.zeros(14)), tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "jsonl"])
+def test_tables_hold_initial_scores(data, suffix, tmp_path):
+    given = data.replace(init_scores=np.arange(14) / 7)
+    gainful.write(given, tmp_path / f"a.{suffix}")
+    found = gainful.read(tmp_path / f"a.{suffix}", weight="sample_weight")
+    assert found.init_scores.tolist() == given.init_scores.tolist()
+    blocks = RankingData.concatenate(list(iter_blocks(tmp_path / f"a.{suffix}", rows=3, weight="sample_weight")))
+    assert blocks.init_scores.tolist() == given.init_scores.tolist()
+    with pytest.raises(FormatError, match="which is the name of a query, grade, document, weight or initial score"):
+        gainful.write(data.replace(feature_names=("base_margin", "x")), tmp_path / "b.csv")
+
+
+START = "qid,grade,x,base\n1,1,0.5,2\n2,0,0.5,3\n1,0,0.25,-1\n"
+
+
+def test_a_column_of_initial_scores(tmp_path):
+    """It is named, or called as LightGBM and XGBoost call it."""
+    path = tmp_path / "a.csv"
+    path.write_text(START)
+    for data in (gainful.read(path, init_score="base"), gainful.from_frame(pd.read_csv(path), init_score="base")):
+        assert data.feature_names == ("x",)
+        assert data.init_scores.tolist() == [2, -1, 3]
+    assert gainful.read(path).init_scores is None
+    path.write_text(START.replace("base", "init_score"))
+    assert gainful.read(path).init_scores.tolist() == [2, -1, 3]
+    assert gainful.read(path, init_score=False).feature_names == ("x", "init_score")
+    assert {c.name: c.role for c in columns_of(path)}["init_score"] == "initial score"
+
+
+def test_initial_scores_that_cannot_be(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(START.replace("-1", ""))
+    for read in (gainful.read, lambda path, **how: list(iter_blocks(path, **how))):
+        with pytest.raises(FormatError, match=r"the initial score of row 2 is missing \(column 'base', from row 0\)"):
+            read(path, init_score="base")
+    path.write_text(START.replace("-1", "no"))
+    with pytest.raises(FormatError, match="column 'base' must be numeric, but holds text"):
+        gainful.read(path, init_score="base")
+    path.write_text(START)
+    (tmp_path / "a.csv.init").write_text("1\n2\n3\n")
+    for read in (gainful.read, lambda path, **how: list(iter_blocks(path, merge=True, **how))):
+        with pytest.raises(FormatError, match="gives initial scores, and so does column 'base'"):
+            read(path, init_score="base")
 
 
 def test_a_header_that_does_not_fit_its_rows(tmp_path):

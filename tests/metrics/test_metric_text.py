@@ -128,7 +128,11 @@ def test_every_convention_covers_every_metric(tool, spec):
     ("spec", "options", "message"),
     [
         ("ncdg@10", {}, "there is no metric 'ncdg'; did you mean 'ndcg'?"),
-        ("recip_rank", {}, "there is no metric 'recip_rank'; it is called 'mrr' here"),
+        ("rr", {}, "there is no metric 'rr'; it is called 'mrr' here"),
+        ("gm_map", {}, "there is no metric 'gm_map'"),
+        ("P_0", {}, "k of metric 'p' must be an integer from 1"),
+        ("P_2.5", {}, "k of metric 'p' must be an integer from 1"),
+        ("iprec_at_recall_1.5", {}, "recall of metric 'iprec@1.5' must be a number from 0 to 1"),
         ("success@5", {}, "there is no metric 'success'; it is called 'hit' here"),
         ("zzz", {}, "there is no metric 'zzz'; choose from ndcg, dcg, p, map, mrr, wta, err, rbp, recall"),
         ("ndcg@0", {}, "k of metric 'ndcg' must be an integer from 1, as in 'ndcg@10', was '0'"),

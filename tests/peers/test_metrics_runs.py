@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gainful
-from benchmarks.trec_measures import compare_with_ir_measures, compare_with_trec
+from benchmarks.trec_measures import TREC, compare_with_ir_measures, compare_with_trec
 
 
 def made_up(seed, subtopics=False):
@@ -35,6 +35,27 @@ def test_equal_to_trec_eval_query_by_query(seed):
     compared = list(compare_with_trec(*made_up(seed)))
     assert len(compared) > 80
     assert {spec: largest for spec, _, _, largest in compared if not largest <= 1e-9} == {}
+
+
+def test_trec_evals_names_are_taken():
+    """All that pytrec_eval has, with its values; they print by our names."""
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    run, qrels = made_up(2)
+    judged = {query: {document: int(grade) for document, grade in qrels[query].items()} for query in qrels}
+    ranked = {query: dict(run[query]) for query in run}
+    names = sorted(set(TREC.values()))
+    theirs = pytrec_eval.RelevanceEvaluator(judged, pytrec_eval.supported_measures).evaluate(ranked)
+    for name in names:
+        ours = gainful.metric(name, convention="trec")
+        values = dict(zip(qrels, ours.per_query(run, qrels).tolist(), strict=True))
+        expected = {query: found[name] for query, found in theirs.items() if found[name] == found[name]}
+        assert {query: values[query] for query in expected} == pytest.approx(expected, abs=1e-9), name
+        assert "_" not in str(ours)
+    assert {str(gainful.metric(theirs)) for theirs in TREC.values()} == {
+        str(gainful.metric(ours)) for ours in TREC if ours != "wta"
+    }
+    assert str(gainful.metric("P_10(relevant=2)")) == str(gainful.metric("p@10", relevant=2))
+    assert str(gainful.metric("relative_P_5(relevant=2)")) == str(gainful.metric("p@5(divisor=relevant, relevant=2)"))
 
 
 @pytest.mark.parametrize("subtopics", [False, True])

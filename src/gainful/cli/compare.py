@@ -84,8 +84,12 @@ def compare(
         ),
     ] = None,
     segments: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also show results by segment: a CSV file with columns query and segment."),
+        str | None,
+        typer.Option(
+            metavar="COLUMN|FILE",
+            help="Also show results by segment: a column of the data with one value per query, which is then not a "
+            "feature; or a CSV file with columns query and segment.",
+        ),
     ] = None,
     tune: Annotated[
         int | None,
@@ -126,7 +130,7 @@ def compare(
     further = {
         "all_pairs": all_pairs,
         "delta": delta,
-        "segments": None if segments is None else read_segments(segments),
+        "segments": segments if segments is None or is_column(segments, qrels) else read_segments(Path(segments)),
     }
     if qrels is not None:
         named = None if rankers == DEFAULT_RANKERS else rankers
@@ -182,6 +186,12 @@ def compare(
         lambda bars: comparison_bars(bars, "" if data is None else f"reading {data}", begin),
         lambda result: _show(result, report, per_query_csv, json),
     )
+
+
+def is_column(segments: str, qrels: Path | None) -> bool:
+    """Whether ``--segments`` names a column rather than a file; runs have no columns."""
+    is_file = Path(segments).suffix == ".csv" or Path(segments).exists()
+    return qrels is None and not is_file
 
 
 def _compared_runs(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,38 +28,40 @@ def info(
     from gainful.cli.console import key_value_table, plain_table, print_json, stdout
     from gainful.cli.inputs import load_data, read_options
     from gainful.data.checks import check_data
+    from gainful.inputs.parts import columns_of_first
 
     how = read_options(format, merge, read, memory_limit)
     rows = load_data(data, how)
-    description, findings, columns = rows.describe(), check_data(rows), _columns(data, how)
+    description, findings, columns = rows.describe(), check_data(rows), columns_of_first(data, how)
+    beside = _files_beside(data, how)
     if json:
         print_json(
             description.to_dict()
             | {
+                "files_beside": beside,
                 "columns": None if columns is None else [asdict(column) for column in columns],
                 "findings": [finding.to_dict() for finding in findings],
             }
         )
         return
-    facts = description.rows() + [("warning", str(finding)) for finding in findings]
+    facts = description.rows() + [("file beside it", f"{name}: {held}") for name, held in beside.items()]
+    facts += [("warning", str(finding)) for finding in findings]
     stdout().print(key_value_table(facts))
     if columns is not None:
         stdout().print("")
         stdout().print(plain_table(("column", "role", "why"), [astuple(column) for column in _shorten(columns)]))
 
 
-def _columns(path: Path, how: dict[str, Any]) -> Any:
-    """The columns of a table, or of the first of many; None for other formats."""
-    from gainful.formats import columns_of, name_without_suffix
+def _files_beside(path: Path, how: dict[str, Any]) -> dict[str, str]:
+    """The files with sizes, weights or scores beside the data, or beside the first of many: name → what it holds."""
+    from gainful.formats import format_of
     from gainful.formats.shards import shard_files
+    from gainful.formats.sidecars import files_beside
 
     first = shard_files(path, how.get("format"))[0]
-    options = {name: value for name, value in how.items() if name != "query_per_file"}
-    if how.get("query_per_file"):
-        options["query_id"] = name_without_suffix(first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said when the data was read
-        return columns_of(first, **options)
+    if how.get("sidecars") is False or not format_of(first, how.get("format")).compressible:  # text has them
+        return {}
+    return {file.name: held for file, held in files_beside(first).items()}
 
 
 def _shorten(columns: list[Any], most: int = 100) -> list[Any]:
@@ -103,7 +104,7 @@ def convert(
 
     Rows are streamed, so the data may be larger than memory.
     """
-    from gainful.cli.console import count_status, say, watch_compilation
+    from gainful.cli.console import count_status, say, show_warnings_as_lines, watch_compilation
     from gainful.cli.inputs import parse_format_options, read_options
     from gainful.formats.convert import convert as convert_data
 
@@ -111,7 +112,7 @@ def convert(
     how = parse_format_options(write)
     reading.pop("format", None)
     watch_compilation()
-    with count_status(f"converting {source}", "rows") as progress:
+    with count_status(f"converting {source}", "rows") as progress, show_warnings_as_lines():
         done = convert_data(
             source,
             target,

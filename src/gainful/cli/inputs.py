@@ -13,7 +13,7 @@ from gainful.errors import DataError, FormatError, ParameterError, option, short
 from gainful.formats.files import check_readable, reason
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
-from gainful.inputs.shards import open_shards
+from gainful.inputs.shards import open_many, open_shards
 from gainful.metrics import Metric, metric
 from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
@@ -45,7 +45,7 @@ def parse_format_options(settings: list[str] | None) -> dict[str, Any]:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not name:
             raise ParameterError(f"an option of the format must be NAME=VALUE, was {setting!r}")
-        if name in ("features", "times") or ("," in text and name not in ("sep", "decimal")):
+        if name in ("features", "keep", "times") or ("," in text and name not in ("sep", "decimal")):
             options[name] = parse_names(text)
         elif text.lower() in words:
             options[name] = words[text.lower()]
@@ -80,7 +80,9 @@ def open_data(path: Path, options: dict[str, Any], model: Ranker | None = None, 
     watch_compilation()
     more = {} if cluster is not None else _features_of(model, path, options)
     with status(f"opening {path}"), show_warnings_as_lines():
-        return open_shards(path, cluster=cluster, **options, **more)
+        if cluster is None:
+            return open_many(path, **options, **more)
+        return open_shards(path, cluster=cluster, **options)
 
 
 def _features_of(model: Ranker | None, path: Path, options: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from gainful.cluster.blocks import DaskBlocks, gather
 from gainful.cluster.clients import current_client, first_line
 from gainful.data.dataset import RankingData
-from gainful.data.frames import as_features
+from gainful.data.frames import as_features, select_columns
 from gainful.data.rows import Array, first_duplicate
 from gainful.data.sharded import BlockFacts, ShardedData
 from gainful.errors import DataError, GainfulError, ParameterError
@@ -328,6 +328,7 @@ def predict_lazily(model: Any, X: Any) -> Any:
         model._check_columns(X.shape[1], None)
         lengths, parts = X.chunks[0], X.to_delayed(optimize_graph=False)[:, 0]
     else:
+        X = select_columns(X, model._trained_names(), "X", model._use_of_features())
         model._check_columns(len(X.columns), tuple(str(name) for name in X.columns))
         parts = X.to_delayed()
         lengths = (np.nan,) * len(parts)

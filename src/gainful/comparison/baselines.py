@@ -20,7 +20,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.judgments import Run
 from gainful.data.rows import Array
 from gainful.data.splits import Split
-from gainful.errors import DataError, ParameterError, brief, plural, shorten
+from gainful.errors import DataError, ParameterError, UnknownNameError, brief, plural, shorten
 from gainful.foreign.loading import load
 from gainful.formats.scores import read_scores
 from gainful.formats.trec import read_run
@@ -29,10 +29,14 @@ from gainful.rankers.base import Ranker
 
 @dataclass(frozen=True)
 class TestedRows:
-    """The rows that are tested, before anything is trained: ``whole`` is the data if the comparison divides it."""
+    """The rows that are tested, before anything is trained: ``whole`` is the data if the comparison divides it.
+
+    ``why_absent`` says why a column of the given table is not a feature; None if it has no such column.
+    """
 
     whole: RankingData | None
     splits: Sequence[Split]
+    why_absent: Callable[[str], str | None] = lambda name: None
 
     def parts(self) -> Iterator[RankingData]:
         """The test rows of each split."""
@@ -84,7 +88,15 @@ class Feature(Baseline):
         self.name = name
 
     def prepare(self, rows: TestedRows) -> None:
-        values_of_feature(first := next(rows.parts()), self._find(first)[0])
+        first = next(rows.parts())
+        try:
+            place, _ = self._find(first)
+        except UnknownNameError:
+            why = rows.why_absent(self.name) or rows.why_absent(self.name.removeprefix("-"))
+            if why is None:
+                raise
+            raise DataError(f"feature:{self.name} is not in the data: {why}") from None
+        values_of_feature(first, place)
 
     def predict(self, data: RankingData) -> Array:
         place, sign = self._find(data)
@@ -218,17 +230,17 @@ def baseline_from_function(function: Callable[..., Any]) -> Baseline:
     ranker = getattr(function, "__self__", None)
     if isinstance(ranker, Ranker):  # model.predict, which reads categories by their words
         return Fixed(lambda data: data.add_init_scores(function(data)))
-    return Fixed(function if first == "data" else lambda data: function(_numbers(data)))
+    return Fixed(function if first == "data" else lambda data: function(numbers_of(data)))
 
 
-def _numbers(data: RankingData) -> Any:
+def numbers_of(data: RankingData) -> Any:
     """The features, for what knows nothing of the words behind codes."""
     words = named_by_words(data.categories)
     if words:
         name = (data.feature_names or ())[words[0]]
         raise DataError(
-            f"feature {name!r} holds text, of which a function of X would see only codes; call its first parameter "
-            "data to get the whole data set"
+            f"feature {name!r} holds text, of which a function or model of X would see only codes; give a function "
+            "whose first parameter is called data, to get the whole data set"
         )
     return data.X
 

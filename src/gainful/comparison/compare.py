@@ -15,6 +15,7 @@ from gainful.comparison.further import Choices
 from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
+from gainful.comparison.segments import take_segments_out
 from gainful.comparison.statistics import TESTS
 from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_data
@@ -22,7 +23,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError, read_options_words, wording
 from gainful.errors.keywords import explain_keywords
-from gainful.inputs.parts import open_parts
+from gainful.inputs.parts import open_parts, why_absent
 from gainful.metrics import Metric, metric, refuse_storing
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
@@ -110,7 +111,8 @@ def compare(
     seed : for dividing the data, for the search and for the randomisation test
     all_pairs : also test every pair of rankers, with p-values that hold over all pairs
     delta : also test whether each ranker is practically the same as the baseline, within ±delta of the first metric
-    segments : also show results by segment: a mapping from query ids to names, or a function of the query id
+    segments : also show results by segment: the name of a column with one value per query, which is then not a feature
+        unless ``read_options`` names it; a mapping from query ids to names; or a function of the query id
     tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
         validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
     search, prune, n_jobs : settings of the tuning
@@ -126,7 +128,8 @@ def compare(
     """
     specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
     measures = tuple(metric(m, convention=convention) for m in specs)
-    choices = Choices(all_pairs, delta, segments)
+    column = segments if isinstance(segments, str) else None
+    choices = Choices(all_pairs, delta, segments if column is None else None)
     if store is not None:
         refuse_storing(measures, "store")
     plan = tuning_plan(measures, tune, tune_seconds, search, refit, prune, n_jobs, seed)
@@ -134,16 +137,24 @@ def compare(
     entered = resolve_rankers(rankers, measures[0] if measures else None)
     models = {label: model for label, (model, _) in entered.items()}
     check_comparison(models, measures, tests, baseline, alpha, seed)
+    options = read_options or {}
     with read_options_words():
-        parts = open_parts(data, valid=valid, test=test, time=time, **(read_options or {}))
+        parts = open_parts(data, valid=valid, test=test, time=time, segments=column, **options)
+    if column is not None:
+        named = column in (*options.get("features", ()), *options.get("keep", ()))
+        parts, names = take_segments_out(parts, column, named)
+        choices = replace(choices, segments=names)
     parts["data"], times = take_times_out(parts["data"], parts.get("test"), time)
     how: dict[str, Any] = {"n_folds": folds, "sizes": sizes, "seed": seed, **parts}
     splits = as_splits(**how, time=times)
     divided = division(**how, time=time)
-    rows = TestedRows(how["data"] if divided["division"] != "as given" else None, splits)
-    for model in models.values():
-        if isinstance(model, Baseline):
-            model.prepare(rows)
+    rows = TestedRows(
+        how["data"] if divided["division"] != "as given" else None, splits, lambda name: why_absent(data, name, options)
+    )
+    with read_options_words():
+        for model in models.values():
+            if isinstance(model, Baseline):
+                model.prepare(rows)
     job = ComparisonJob(
         models,
         splits,

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gainful.comparison.baselines import Baseline, Fixed, baseline_from_function, baseline_from_text
+from gainful.comparison.baselines import Baseline, Fixed, baseline_from_function, baseline_from_text, numbers_of
 from gainful.comparison.estimators import OtherEstimator, is_estimator
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
 from gainful.errors import ParameterError
-from gainful.foreign.loading import is_model
+from gainful.foreign.loading import is_model, load_booster
 from gainful.foreign.rankers import Imported
 from gainful.metrics import Metric
 from gainful.parameters.constraints import split_outside_brackets
@@ -135,6 +135,7 @@ def _contestant(spec: Any, headline: Metric | None) -> tuple[Ranker | Baseline, 
 
 def as_system(found: Any) -> Ranker | Baseline:
     """What a comparison can use: a ranker as it is, anything else that scores rows as a baseline."""
+    found = load_booster(found) or found
     if isinstance(found, Imported):
         return Fixed(found.predict)  # it cannot be trained
     if isinstance(found, (Ranker, Baseline)):
@@ -142,7 +143,7 @@ def as_system(found: Any) -> Ranker | Baseline:
     if is_estimator(found):
         return OtherEstimator(found)
     if not isinstance(found, type) and hasattr(found, "predict"):
-        return Fixed(lambda data: found.predict(data.X))
+        return Fixed(lambda data: found.predict(numbers_of(data)))
     if _is_function(found):
         return baseline_from_function(found)
     raise _not_rankers(found)

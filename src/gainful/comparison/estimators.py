@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.comparison.baselines import Baseline, checked_scores
+from gainful.comparison.baselines import Baseline, checked_scores, numbers_of
 from gainful.compute.estimators import clone
-from gainful.data.categories import named_by_words
+from gainful.data.categories import named_by_words, words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, brief
@@ -32,6 +32,9 @@ STOPPING = (
     "od_pval",
     "use_best_model",
 )
+
+
+CATBOOST_PAIRWISE = ("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise")  # no weights of documents
 
 
 class OtherEstimator(Baseline):
@@ -55,31 +58,64 @@ class OtherEstimator(Baseline):
         )
 
     def fit(self, train: RankingData, eval_set: RankingData | None = None, progress: Any = None) -> OtherEstimator:
-        words = named_by_words(train.categories)
-        if words:
-            name = (train.feature_names or ())[words[0]]
-            raise DataError(f"feature {name!r} holds text, which compare does not pass to {_name(self.estimator)}")
         if train.has_init_scores:
             raise DataError(f"the data has initial scores, which compare does not pass to {_name(self.estimator)}")
         valid = eval_set if self.stops_early else None
         steps = getattr(self.estimator, "steps", None)  # of a pipeline: the last step is the model
         prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", self.estimator)
-        given = fit_arguments(last, train, valid)
-        self.estimator.fit(train.X, train.y, **{f"{prefix}{name}": value for name, value in given.items()})
+        given = {}
+        if train.categories is not None:
+            given = category_arguments(self.estimator, train)
+            valid = None if valid is None else valid.with_categories(train.categories)
+            self._categories = train.categories
+        given |= fit_arguments(last, train, valid)
+        X = features_for(last, train)
+        self.estimator.fit(X, train.y, **{f"{prefix}{name}": value for name, value in given.items()})
         return self
 
     def predict(self, data: RankingData) -> Array:
-        return checked_scores(scores_of(self.estimator, data.X), data)
+        known = getattr(self, "_categories", None)
+        X = numbers_of(data) if known is None else features_for(self.estimator, data.with_categories(known))
+        return checked_scores(scores_of(self.estimator, X), data)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return {name: value for name, value in _params(self.estimator).items() if value is not None}
+
+
+def category_arguments(estimator: Any, train: RankingData) -> dict[str, Any]:
+    """What tells ``fit`` of an estimator which features are categories; XGBoost has a parameter for that instead."""
+    places = named_by_words(train.categories)
+    names = _fit_parameters(estimator)
+    if "cat_features" in names:  # CatBoost
+        return {"cat_features": places}
+    if "categorical_feature" in names:  # LightGBM
+        return {"categorical_feature": places}
+    if "feature_types" in _params(estimator):  # XGBoost
+        types = ["c" if j in places else "float" for j in range(train.n_features)]
+        estimator.set_params(feature_types=types, enable_categorical=True)
+        return {}
+    name = (train.feature_names or ())[places[0]]
+    raise DataError(f"feature {name!r} holds text, which compare does not pass to {_name(estimator)}")
+
+
+def features_for(estimator: Any, data: RankingData) -> Any:
+    """The features as an estimator takes them: CatBoost wants words, LightGBM and XGBoost their numbers."""
+    if data.categories is None or "cat_features" not in _fit_parameters(estimator):
+        return data.X
+    X = data.X.astype(object)
+    for j in named_by_words(data.categories):
+        words = data.categories[j]
+        assert words is not None
+        X[:, j] = ["" if word is None else word for word in words_of_codes(data.X[:, j], words)]
+    return X
 
 
 def fit_arguments(estimator: Any, train: RankingData, valid: RankingData | None) -> dict[str, Any]:
     """What ``fit`` of an estimator takes besides X and y: queries, weights and validation data."""
     names = _fit_parameters(estimator)
     if "group_id" in names:
-        return _as_catboost(train, valid)
+        _refuse_object_weights(estimator, train)
+        return _as_catboost(estimator, train, valid)
     given: dict[str, Any] = {"sample_weight": train.row_weights} if "sample_weight" in names else {}
     if valid is not None:
         newer = "eval_X" in names  # LightGBM from 4.7
@@ -113,13 +149,24 @@ def _as_xgboost(train: RankingData, valid: RankingData | None, weighs_queries: b
     return given
 
 
-def _as_catboost(train: RankingData, valid: RankingData | None) -> dict[str, Any]:
+def _refuse_object_weights(estimator: Any, train: RankingData) -> None:
+    """Raise for weights of documents that CatBoost would leave out of the loss."""
+    loss = str(_params(estimator).get("loss_function", "")).partition(":")[0]
+    if train.has_document_weights and loss in CATBOOST_PAIRWISE:
+        raise DataError(
+            f"CatBoost's {loss} weighs whole queries, but the weight differs between rows of query "
+            f"{brief(train.first_mixed_query())}; leave it out, or set loss_function to QueryRMSE or QuerySoftMax"
+        )
+
+
+def _as_catboost(estimator: Any, train: RankingData, valid: RankingData | None) -> dict[str, Any]:
     weight = "sample_weight" if train.has_document_weights else "group_weight"  # those of a group are equal
     given: dict[str, Any] = {"group_id": _query_numbers(train), weight: train.row_weights}
     if valid is not None:  # only a pool of its own can hold the queries of validation data
         pool = import_module("catboost").Pool
+        held = {} if valid.categories is None else {"cat_features": named_by_words(valid.categories)}
         given["eval_set"] = pool(
-            valid.X, valid.y, group_id=_query_numbers(valid),
+            features_for(estimator, valid), valid.y, group_id=_query_numbers(valid), **held,
             **{"weight" if valid.has_document_weights else "group_weight": valid.row_weights},
         )  # fmt: skip
     return given

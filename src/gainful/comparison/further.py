@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gainful.comparison.segments import OTHERS
 from gainful.comparison.statistics import difference_intervals, equivalence, holm, p_values, range_tests
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
-
-OTHERS = "other"  # the segment of queries that are not named
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def recode(X: Any, mine: Categories | None, trained: Categories | None, what: st
         known = None if trained is None else trained[j]
         if words == known:
             continue
+        if words is None and isinstance(X, np.ndarray) and np.isnan(X[:, j]).all():
+            continue  # all missing, which is neither text nor numbers
         if words is None or known is None:
             name = names[j] if names is not None else j + 1
             held, wanted = ("numbers", "text") if words is None else ("text", "numbers")

@@ -35,6 +35,11 @@ def values_of_feature(data: RankingData, place: int) -> Array:
     """The values of a feature, (n_rows,) float64; text is refused."""
     if data.categories is not None and data.categories[place] is not None:
         raise DataError(f"feature {name_of_feature(data, place)} holds text, not numbers")
+    return numbers_of_feature(data, place)
+
+
+def numbers_of_feature(data: RankingData, place: int) -> Array:
+    """The values of a feature, (n_rows,) float64; of text the numbers of the words."""
     column = data.X[:, [place]]
     dense = column.toarray() if data.is_sparse else column
     return np.asarray(dense, dtype=np.float64).ravel()

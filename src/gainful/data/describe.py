@@ -32,6 +32,7 @@ class Description:
     bytes: int
     weighted: bool
     weighted_documents: bool
+    init_score_range: tuple[float, float] | None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,6 +60,11 @@ class Description:
                 f"{self.features:,}" + (f" ({self.constant_features:,} constant)" if self.constant_features else ""),
             ),
             ("grades", grades),
+            *(
+                ()
+                if self.init_score_range is None
+                else [("initial scores", "{:g} to {:g}".format(*self.init_score_range))]
+            ),
             ("missing values", f"{self.missing_values:,}"),
             ("storage", storage),
         ]
@@ -82,6 +88,7 @@ def describe(data: RankingData) -> Description:
         grades = {f"{value:.15g}": int((data.y == value).sum()) for value in values}
     low = np.minimum.reduceat(data.y, data.offsets[:-1])
     high = np.maximum.reduceat(data.y, data.offsets[:-1])
+    init = data.init_scores
     size = data.X.nnz if data.is_sparse else data.n_rows * data.n_features
     n_bytes = data.X.data.nbytes + data.X.indices.nbytes + data.X.indptr.nbytes if data.is_sparse else data.X.nbytes
     return Description(
@@ -105,6 +112,7 @@ def describe(data: RankingData) -> Description:
         bytes=int(n_bytes + data.y.nbytes),
         weighted=data.query_weights is not None,
         weighted_documents=data.has_document_weights,
+        init_score_range=None if init is None else (float(init.min()), float(init.max())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from gainful.data.categories import Categories, encode_words, named_by_words
 from gainful.data.numbers import fill_masked, native_floats
 from gainful.errors import DataError
 
+NAMED = 5  # absent columns in a message
 CODES = (np.uint8, np.uint16)
 
 
@@ -36,7 +38,7 @@ def features_of(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None, C
     refuse_dask(X, what)
     if hasattr(X, "collect") and hasattr(X, "lazy"):
         raise DataError(f"{what} is a lazy frame; collect() it first")
-    if _is_frame(X):
+    if is_frame(X):
         return _frame_to_matrix(X, what)
     if _is_sparse(X):
         return _canonical_csr(X, what), None, None
@@ -47,6 +49,28 @@ def features_of(X: Any, what: str = "X") -> tuple[Any, tuple[str, ...] | None, C
     if array.ndim != 2:
         raise DataError(f"{what} must have two dimensions (rows, features), had {array.ndim}")
     return native_floats(array, _stored_dtype(array.dtype, CODES), f"{what} must be numeric"), None, None
+
+
+def column_names(frame: Any) -> list[Any]:
+    """The names of the columns of a pandas, polars or Arrow frame."""
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # Arrow's columns are arrays
+
+
+def select_columns(X: Any, names: Sequence[str] | None, what: str, use: str) -> Any:
+    """The columns of a frame with these names, in this order; anything but a frame unchanged.
+
+    ``use`` says who needs them, for the message.
+    """
+    if names is None or not is_frame(X):
+        return X
+    place = {str(name): name for name in column_names(X)}
+    absent = [repr(name) for name in names if name not in place]
+    if absent:
+        more = "" if len(absent) <= NAMED else f" and {len(absent) - NAMED} more"
+        features = "feature" if len(absent) == 1 else "features"
+        raise DataError(f"{what} has no {features} {', '.join(absent[:NAMED])}{more}, which {use}")
+    chosen = [place[name] for name in names]
+    return X.select(chosen) if hasattr(X, "column_names") else X[chosen]
 
 
 def refuse_dask(values: Any, what: str) -> None:
@@ -75,7 +99,8 @@ def column_to_numpy(column: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
+    """Whether this is a pandas, polars or Arrow frame."""
     return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
 
 
@@ -95,7 +120,7 @@ def _frame_to_matrix(frame: Any, what: str) -> tuple[npt.NDArray[Any], tuple[str
             frame.validate()  # lengths only: values that this process made are trusted
         except ValueError as error:
             raise DataError(f"{what} is not a valid Arrow table: {error}") from None
-    names = list(frame.column_names if is_arrow else frame.columns)
+    names = column_names(frame)
     columns = [frame.column(name) if is_arrow else frame[name] for name in names]
     arrays = []
     categories: list[tuple[str, ...] | None] = []

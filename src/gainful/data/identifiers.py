@@ -9,7 +9,9 @@ import numpy as np
 from gainful.data.rows import Array
 
 LEAST_ROWS = 12  # fewer rows than this fall into a pattern by chance
-UNIQUE_ROWS = 10_000  # this many distinct integers are not a count or price
+UNIQUE_ROWS = 1000  # of this many counts or prices, two are equal
+MANY_ROWS = 10_000  # of this many counts or prices, more than one in a hundred has an equal
+NEARLY_UNIQUE = 0.99
 MOSTLY = 0.9  # "nearly all"
 ID_NAME = re.compile(
     r"(?:.*[_\-. ])?(?:id|uuid|guid)|.*[a-z](?:Id|ID)|(?:doc|document|query|row|product|item|user|url|u|q)id"
@@ -25,7 +27,7 @@ def is_id_name(name: str) -> bool:
 
 def is_monotone(X: Array) -> Array:
     """Columns that rise, or fall, from each row to the next."""
-    before, after = X[:-1], X[1:]
+    before, after = X[:-1], X[1:]  # compared, not subtracted: two infinite values have no difference
     return np.asarray((after > before).all(axis=0) | (after < before).all(axis=0))
 
 
@@ -35,18 +37,23 @@ def is_numbering(values: Array) -> bool:
     Counts and prices may all differ too, but they are not a range without gaps, nor do they rise or fall from each row
     to the next.
     """
-    if len(values) < LEAST_ROWS or not np.isfinite(values).all() or not (values == np.floor(values)).all():
+    if len(values) < LEAST_ROWS or not is_whole(values):
         return False
     if is_monotone(values):
         return True
     ordered = np.sort(values)
-    if not (ordered[1:] > ordered[:-1]).all():
+    if not (np.diff(ordered) > 0).all():
         return False
     return bool(ordered[-1] - ordered[0] + 1 == len(values)) or len(values) >= UNIQUE_ROWS
 
 
+def is_whole(values: Array) -> bool:
+    """Whether all are integers."""
+    return bool((np.isfinite(values) & (values == np.floor(values))).all())
+
+
 def why_identifier(name: str, values: Array, several_queries: bool) -> str | None:
-    """Why a column, by its name and its first values, looks like an identifier; None if it does not.
+    """Why a column, by its name and values, looks like an identifier; None if it does not.
 
     ``values`` are numbers, or texts with None where missing. Within one query, counts may rise or fall by themselves.
     """
@@ -56,7 +63,7 @@ def why_identifier(name: str, values: Array, several_queries: bool) -> str | Non
         n_distinct = len(set(words))
     else:
         known = values[~np.isnan(values)]
-        if not (known == np.floor(known)).all():
+        if not is_whole(known):
             return None
         n_distinct = len(np.unique(known))
     if is_id_name(name) and n_distinct > 2:
@@ -66,4 +73,6 @@ def why_identifier(name: str, values: Array, several_queries: bool) -> str | Non
         return "text that differs in nearly every row" if many else None
     if several_queries and len(known) == len(values) and is_numbering(values):
         return "numbers the rows"
+    if n_distinct == len(known) >= UNIQUE_ROWS or n_distinct >= NEARLY_UNIQUE * len(known) >= NEARLY_UNIQUE * MANY_ROWS:
+        return "whole numbers that differ in nearly every row"
     return None

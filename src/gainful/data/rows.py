@@ -353,13 +353,13 @@ def check_row_weights(weights: Any, n_rows: int, first_row: int = 0, what: str =
     return array
 
 
-def check_init_scores(scores: Any, n_rows: int, what: str = "init_score") -> Array | None:
-    """One score per row as finite float64, or None."""
+def check_init_scores(scores: Any, n_rows: int, what: str = "init_score", first_row: int = 0) -> Array | None:
+    """One score per row as finite float64, or None. ``first_row`` as for grades."""
     if scores is None:
         return None
     array = check_column(scores, n_rows, what)
     if not np.isfinite(array).all():
-        raise DataError(f"{what} of row {int(np.argmin(np.isfinite(array)))} must be finite")
+        raise DataError(f"{what} of row {first_row + int(np.argmin(np.isfinite(array)))} must be finite")
     return array
 
 

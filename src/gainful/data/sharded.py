@@ -18,7 +18,11 @@ from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
 from gainful.data.rows import Array, FeatureFacts, first_duplicate, join_optional
-from gainful.errors import DataError, shorten
+from gainful.errors import DataError, option, shorten, wording
+
+
+class TextInBlocksError(DataError):
+    """A feature holds text, whose words are known only once all blocks are read."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,11 @@ class BlockFacts:
     def of(cls, data: RankingData) -> BlockFacts:
         if data.categories is not None:
             name = (data.feature_names or ())[named_by_words(data.categories)[0]]
-            raise DataError(
-                f"feature {name!r} holds text, which data in several blocks cannot; read the files into one with "
-                "gainful.read(FOLDER), encode the feature as numbers, or leave it out"
+            one = wording("read the files into one with gainful.read(FOLDER)", "join the files into one")
+            rest = option("features")
+            raise TextInBlocksError(
+                f"feature {name!r} holds text, which data in several blocks cannot; {one}, encode the feature as "
+                f"numbers, or name the other features with {rest}"
             )
         return cls(
             data.n_rows,

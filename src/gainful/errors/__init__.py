@@ -198,7 +198,8 @@ def option(name: str, value: object = ...) -> str:
         python = shell = "…"
     else:
         python = repr(value)
-        shell = str(value).lower() if isinstance(value, bool) else str(value)
+        shell = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        shell = shell.lower() if isinstance(value, bool) else shell
     if name not in OWN_OPTIONS:
         setting = f"{name}={shell}"
         plain = setting.replace("…", "")  # a placeholder needs no quotes

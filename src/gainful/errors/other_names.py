@@ -68,14 +68,13 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "tree-regression": ("mart", "gbdt", "gbrt"),
     # metrics
     "map": ("ap", "average_precision", "MeanAveragePrecision"),
-    "mrr": ("rr", "recip_rank", "reciprocal_rank"),
+    "mrr": ("rr", "reciprocal_rank"),
     "p": ("precision", "prec"),
     "hit": ("success", "hits", "hit_rate"),
     "rprec": ("r_precision",),
     "iprec": ("iprec_at_recall",),
-    "iprec-avg": ("11pt_avg",),
     "infap": ("inf_ap",),
-    "set-f1": ("set_f", "f1"),
+    "set-f1": ("f1",),
 }
 
 # Parameters of LightGBM without a counterpart here: tree rankers pass them on through engine_params.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names
+from gainful.data.categories import Categories, check_categories
+from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names, parse_json
 from gainful.foreign.rankers import ImportedTrees
 from gainful.rankers.base import Ranker
 
@@ -20,12 +21,15 @@ feature_importances:
 
 parameters:
 [boosting: gbdt]
+[linear_tree: {linear}]
 
 end of parameters
 
 pandas_categorical:null
 """
 END = "\nend of trees\n"
+PANDAS = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
+CODES = re.compile(r"-?\d+(?::-?\d+)*")  # the range of a feature of numbers is in brackets
 SCALED = ("binary", "cross_entropy", "xentropy", "poisson", "gamma", "tweedie")  # predictions are a function of the sum
 
 
@@ -47,7 +51,32 @@ def read(raw: bytes) -> Ranker:
     about: dict[str, Any] = {"maker": "LightGBM", "objective": objective[:60] or "none"}
     notes = _notes(kind, objective, tail)
     about |= {"notes": notes} if notes else {}
-    return ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{TAIL}", n_features, names, about)
+    rest = TAIL.format(linear=int("\nis_linear=1\n" in body))
+    made = ImportedTrees.of_booster_text(f"{head}\n\n{body}\n{rest}", n_features, names, about)
+    made.categories_ = _categories(header.get("feature_infos", "").split(" "), tail, n_features)
+    return made
+
+
+def _categories(infos: list[str], tail: str, n_features: int) -> Categories | None:
+    """The words of the features that were categories of a frame, which LightGBM lists in the order of its columns."""
+    frame = PANDAS.search(tail)
+    lists = None if frame is None else parse_json(frame[1].encode())
+    if not lists:
+        return None
+    if not isinstance(lists, list) or not all(isinstance(one, list) for one in lists):
+        raise BadModelError("pandas_categorical is not a list of lists")
+    held = [j for j, info in enumerate(infos) if CODES.fullmatch(info)]
+    if len(held) != len(lists):  # categories with a single value have no codes here
+        held = [j for j, info in enumerate(infos) if CODES.fullmatch(info) or info == "none"]
+    if len(held) != len(lists):
+        raise BadModelError(
+            "it was trained on a frame with categories and does not say which features they are, since some features "
+            "have a single value; train it without these"
+        )
+    words: list[list[str] | None] = [None] * n_features
+    for j, one in zip(held, lists, strict=True):
+        words[j] = [str(value) for value in one]
+    return check_categories(words, n_features)
 
 
 def _notes(kind: str, objective: str, tail: str) -> list[str]:
@@ -56,7 +85,7 @@ def _notes(kind: str, objective: str, tail: str) -> list[str]:
         notes.append("scores are expected classes, from the probabilities that LightGBM predicts")
     elif kind in SCALED or " sqrt" in objective:
         notes.append("scores are LightGBM's raw scores (raw_score=True), which rank as its predictions do")
-    frame = re.search(r"^pandas_categorical:(.*)$", tail, re.MULTILINE)
+    frame = PANDAS.search(tail)
     if frame is not None and frame[1] not in ("null", "[]"):
-        notes.append("it was trained on a frame with categories: give their codes, as numbers")
+        notes.append("it was trained on a frame with categories: give their words, or their codes in an array")
     return notes

@@ -53,6 +53,19 @@ def load(path: str | Path, *, max_bytes: int = model_file.MAX_BYTES) -> Ranker:
     return model_file.load(path, max_bytes=max_bytes) if maker is None else _import(path, maker, max_bytes)
 
 
+def load_booster(model: Any) -> Ranker | None:
+    """The ranker of a ``Booster`` of LightGBM or XGBoost, which scores as that does; None for anything else."""
+    maker = type(model).__module__.partition(".")[0]
+    if type(model).__name__ != "Booster" or maker not in ("lightgbm", "xgboost"):
+        return None
+    try:
+        if maker == "lightgbm":
+            return READERS["LightGBM"](model.model_to_string().encode())
+        return READERS["JSON"](bytes(model.save_raw("json")))
+    except (BadModelError, BadBoosterText) as error:
+        raise ParameterError(f"this {maker}.Booster cannot be used: {error}") from error
+
+
 def model_info(path: str | Path) -> dict[str, Any]:
     """The description in a model file: class, parameters, features, training and metrics. The model is not loaded.
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
+from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, shorten
 from gainful.foreign.checks import MOST_CATEGORIES, MOST_COVER, BadModelError
@@ -58,6 +59,26 @@ class Imported(Ranker):
         self.n_iter_, self.interrupted_ = 0, False
         return self
 
+    def _use_of_features(self) -> str:
+        return f"the model from {self.maker} uses"
+
+    def _own_columns(self, data: RankingData) -> RankingData:
+        if (
+            getattr(self, "categories_", None) is not None
+            and data.categories is None
+            and data.feature_names is not None
+        ):
+            data = data.replace(categories=(None,) * data.n_features)  # numbers, which are not the codes of words
+        chosen = self._columns(data.n_features, data.feature_names)
+        if chosen is None:
+            return data
+        places = np.arange(data.n_features)[chosen].tolist()
+
+        def own(column: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+            return None if column is None else tuple(column[j] for j in places)
+
+        return data.replace(X=data.X[:, places], feature_names=own(data.feature_names), categories=own(data.categories))
+
     def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
         chosen = self._columns(X.shape[1], names)
         return X if chosen is None else X[:, chosen]
@@ -82,7 +103,7 @@ class Imported(Ranker):
         place = {name: j for j, name in enumerate(names)}
         absent = [name for name in own if name not in place]
         if absent:
-            raise DataError(f"X has no feature {shorten(absent[0])}, which the model from {self.maker} uses")
+            raise DataError(f"X has no feature {shorten(absent[0])}, which {self._use_of_features()}")
         return np.array([place[name] for name in own])
 
     def _pack(self) -> dict[str, Any]:

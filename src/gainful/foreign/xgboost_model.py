@@ -7,10 +7,12 @@ categories, those go right, and every other value left. Leaves of dart are multi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from gainful.data.categories import Categories, check_categories
 from gainful.data.rows import Array
 from gainful.errors import shorten
 from gainful.foreign.checks import MOST_FEATURES, BadModelError, count, feature_names, member, numbers, parse_json, real
@@ -67,7 +69,9 @@ def read_model(model: Any) -> Ranker:
     notes = _notes(objective, learner)
     link = expected_class(np.arange(n_classes)) if n_classes > 1 else None
     ensemble = Ensemble(tuple(trees), n_features, len(base), link)
-    return ImportedTrees.of_ensemble(ensemble, names, about | ({"notes": notes} if notes else {}))
+    made = ImportedTrees.of_ensemble(ensemble, names, about | ({"notes": notes} if notes else {}))
+    made.categories_ = _words(_model(booster, kind).get("cats"), n_features)
+    return made
 
 
 def _maker(model: Mapping[str, Any]) -> str:
@@ -109,9 +113,41 @@ def _margins(text: Any, objective: str, n_outputs: int) -> Array:
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
+def _model(booster: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    model: Mapping[str, Any] = member(
+        member(booster, "gbtree", Mapping) if kind == "dart" else booster, "model", Mapping
+    )
+    return model
+
+
+def _words(cats: Any, n_features: int) -> Categories | None:
+    """The categories of a frame, by feature: words one after another in UTF-8, or numbers. Older versions have none."""
+    if not isinstance(cats, Mapping) or not len(encoded := member(cats, "enc", list)):
+        return None
+    if len(encoded) != n_features:
+        raise BadModelError("its categories are not one entry per feature")
+    found: list[list[str] | None] = []
+    for one in encoded:
+        dtype = np.float64 if "offsets" not in one else np.int64
+        values = numbers(member(one, "values"), "values", dtype)
+        if "offsets" not in one:
+            found.append([f"{value:.15g}" for value in values.tolist()])
+            continue
+        ends = numbers(member(one, "offsets"), "offsets", np.int64)
+        if len(ends) and (ends[0] != 0 or ends[-1] != len(values) or (np.diff(ends) < 0).any()):
+            raise BadModelError("the words of a category do not fit together")
+        if len(values) and not 0 <= values.min() <= values.max() < 128:
+            raise BadModelError(
+                "its categories have words with letters beyond ASCII, which XGBoost cuts short; train it with codes"
+            )
+        raw = values.astype(np.uint8).tobytes()
+        found.append([raw[start:end].decode() for start, end in pairwise(ends.tolist())] or None)
+    return check_categories(found, n_features)
+
+
 def _trees(booster: Mapping[str, Any], kind: str, n_features: int, n_outputs: int) -> list[Tree]:
     """All trees; tree i is of output i mod ``n_outputs``."""
-    model = member(member(booster, "gbtree", Mapping) if kind == "dart" else booster, "model", Mapping)
+    model = _model(booster, kind)
     found = [_tree(tree, n_features) for tree in member(model, "trees", list)]
     if kind == "dart":
         weights = numbers(member(booster, "weight_drop"), "weight_drop", np.float64, len(found))

@@ -248,10 +248,11 @@ def _check_target(target: Path, path: PathLike) -> int | None:
 
 
 def refuse_init_scores(data: RankingData, path: PathLike) -> None:
-    """Raise for initial scores, which only the binary format holds."""
+    """Raise for initial scores, which LETOR text does not hold."""
     if data.has_init_scores:
         raise FormatError(
-            "this format cannot hold initial scores; write .gnf, or write them to a file of their own, one per line",
+            "this format cannot hold initial scores; write .gnf or a table, or write them to a file of their own, one "
+            "per line",
             path=path,
         )
 

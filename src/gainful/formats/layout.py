@@ -40,6 +40,11 @@ def fold_folders(folder: Path) -> list[Path]:
     return sorted(found, key=_number)
 
 
+def first_file(folder: Path) -> Path | None:
+    """The training file of a divided folder, or of its first fold."""
+    return _find(next(iter(fold_folders(folder)), folder), "train")
+
+
 def is_divided(folder: Path) -> bool:
     """Whether a folder holds folds, or a training file."""
     return bool(fold_folders(folder)) or _find(folder, "train") is not None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array
-from gainful.errors import FormatError, shorten
+from gainful.errors import FormatError, shorten, wording
 from gainful.formats.files import PathLike, check_readable
 from gainful.formats.letor.lines import read_number
 
@@ -46,10 +46,19 @@ def _read_lines(raw: bytes, path: Path) -> Array:
         score = read_number(line.strip())
         if score is None or not math.isfinite(score):
             found = shorten(line[:80].decode("utf-8", "replace").strip(), 40)
-            hint = "" if i else "; give a model file, or a text file with one score per line"
+            hint = "" if i else _hint(line, path)
             raise FormatError(f"expected one score, a finite number, found {found}{hint}", path=path, line=i + 1)
         scores[i] = score
     return scores
+
+
+def _hint(line: bytes, path: Path) -> str:
+    """What to give instead of a file whose first line is this."""
+    fields = line.split()
+    if len(fields) == 6 and fields[1].upper() == b"Q0":
+        judge = wording("judge it with gainful.metric(…)(run, qrels)", "judge it with --qrels QRELS and without DATA")
+        return f"; this is a TREC run: {judge}, or by the grades of the data as {f'run:{path}'!r}"
+    return "; give a model file, or a text file with one score per line"
 
 
 def _read_json(raw: bytes, path: Path) -> Array:

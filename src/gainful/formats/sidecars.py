@@ -166,6 +166,18 @@ def find_sidecars(path: PathLike, wanted: bool = True, query_id: Any = None) -> 
     )
 
 
+def files_beside(path: PathLike) -> dict[Path, str]:
+    """The files beside ``path``, and what they hold."""
+    held: dict[tuple[str, ...], str] = {
+        SIZES: "sizes of the queries",
+        WEIGHTS: "weights",
+        INIT_SCORES: "initial scores",
+        **{(suffix,): f"ignored, since {what} are not supported" for suffix, what in IGNORED.items()},
+    }
+    found = {_beside(path, suffixes): what for suffixes, what in held.items()}
+    return {file: what for file, what in found.items() if file is not None}
+
+
 def check_query_id(query_id: Any) -> str:
     """One query id for all rows of a file, as text."""
     if isinstance(query_id, bool) or not isinstance(query_id, (str, int, np.integer)) or query_id == "":

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.frames import select_columns
 from gainful.data.rows import check_init_scores
 from gainful.errors import DataError, ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
-from gainful.inputs.shards import open_shards
+from gainful.inputs.shards import open_many, open_shards
 
 
 def as_dataset(
@@ -93,6 +94,7 @@ def as_validation_data(eval_set: Any, by_group: bool = False, names: Sequence[st
         return eval_set
     if isinstance(eval_set, (tuple, list)) and len(eval_set) == 3:
         X, y, queries = eval_set
+        X = X if is_dask(X) else select_columns(X, names, "eval_set", "the training data has")
         qid, group = (None, queries) if by_group else (queries, None)
         return as_dataset(X, y, qid, None, "eval_set", group)
     third = "group" if by_group else "qid"
@@ -107,7 +109,7 @@ def open_path(X: Any, names: Sequence[str] | None = None) -> Any:
     """
     if _is_path(X):
         how = named_features(names, shard_files(X)[0], None, {})
-        return open_shards(X, **how) if is_many(X) else read(X, **how)
+        return open_many(X, **how) if is_many(X) else read(X, **how)
     if isinstance(X, (list, tuple)) and X and all(_is_path(one) for one in X):
         return open_shards(X, **named_features(names, X[0], None, {}))
     return X

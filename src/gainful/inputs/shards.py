@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gainful.data.sharded import ShardedData
+from gainful.data.dataset import Dataset
+from gainful.data.sharded import ShardedData, TextInBlocksError
 from gainful.formats.files import PathLike
 from gainful.formats.shards import open_local_shards
+from gainful.inputs.reading import read
+
+
+def open_many(path: PathLike, **options: Any) -> Dataset:
+    """A folder or pattern of files as blocks, or as one if a feature holds text, which blocks cannot."""
+    try:
+        return open_shards(path, **options)
+    except TextInBlocksError:
+        return read(path, **options)
 
 
 def open_shards(

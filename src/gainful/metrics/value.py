@@ -34,6 +34,7 @@ from gainful.metrics.conventions import (
 )
 from gainful.metrics.formulas import FORMULAS, rank_discounts
 from gainful.metrics.lists import Lists, order_by_document
+from gainful.metrics.trec_names import our_name
 
 SPEC = re.compile(r"\s*([a-z][\w-]*)\s*(?:@\s*([^\s()]*))?\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
 STORED_FUNCTION = re.compile(r"\s*function\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
@@ -362,6 +363,7 @@ def metric(
     The metrics are ``ndcg@k``, ``dcg@k``, ``p@k``, ``map@k``, ``mrr@k``, ``wta``, ``err@k``, ``rbp(p)``, ``recall@k``,
     ``hit@k``, ``rprec``, ``iprec@r``, ``bpref``, ``infap``, ``judged@k``, ``alpha-ndcg@k``, ``err-ia@k``, those of sets
     (``set-p``, ``set-recall``, ``set-f1``) and the rest of trec_eval's; docs/metrics.md defines them.
+    trec_eval's names (``P_10``, ``ndcg_cut_10``, ``recip_rank``) mean ours; they choose no conventions.
 
     =============  =================================================================================================
     ``gain``       ``exp2`` (2^g − 1) | ``linear`` | the gain of each integer grade, as an array
@@ -457,7 +459,7 @@ def _values(data: RankingData, metric: Metric, scores: Array) -> Array:
 
 
 def _parse(spec: Any) -> tuple[str, int | None, dict[str, Any]]:
-    match = SPEC.fullmatch(spec) if isinstance(spec, str) else None
+    match = SPEC.fullmatch(our_name(spec)) if isinstance(spec, str) else None
     if match is None:
         raise ParameterError.of("metric", "spec", SHAPE, spec)
     kind, cut, inside = match[1].lower(), match[2], match[3]

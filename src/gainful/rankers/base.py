@@ -16,7 +16,7 @@ from gainful.compute.memory import memory_limit
 from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import Dataset, RankingData
-from gainful.data.frames import features_of, refuse_dask, without_codes
+from gainful.data.frames import features_of, refuse_dask, select_columns, without_codes
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
 from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, scan_features
 from gainful.data.size import DataSize
@@ -246,7 +246,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
-        X is what ``fit`` accepts, paths included.
+        X is what ``fit`` accepts, paths included. If the model knows its features by name, the columns of a frame are
+        found by name: their order is free, and other columns do not matter.
         """
         self._check_fitted()
         X = open_path(X, self._trained_names())
@@ -271,10 +272,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         whole = X.whole if isinstance(X, Dataset) else None
         if whole is not None:
             self._check_columns(whole.n_features, whole.feature_names)
-            whole = whole.with_categories(trained, what)
+            whole = self._own_columns(whole).with_categories(trained, what)
             given, names = whole.X, whole.feature_names
         else:
-            given, names, categories = features_of(X, what)
+            given, names, categories = features_of(self._named_columns(X, what), what)
             self._check_columns(given.shape[1], names)
             given = recode(given, self._own_categories(categories, names), trained, what, names)
         matrix = self._choose_columns(given, names)
@@ -287,6 +288,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The features to read from a table, if training knew them by name."""
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else [str(name) for name in names]
+
+    def _named_columns(self, X: Any, what: str = "X") -> Any:
+        """The columns of a frame in memory that the model knows by name; anything else unchanged."""
+        return X if is_dask(X) else select_columns(X, self._trained_names(), what, self._use_of_features())
+
+    def _use_of_features(self) -> str:
+        """The end of "X has no feature 'price', which …"."""
+        return f"{type(self).__name__} was trained with"
 
     def _own_categories(self, found: Categories | None, names: tuple[str, ...] | None) -> Categories | None:
         """The categories of a frame; in one without text, a feature that held text in training is refused."""
@@ -328,8 +337,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         Weights of single documents do not count, only their mean, the weight of the query. A RankingData with
         ``init_scores`` is ranked by these plus the scores of the model.
         """
-        data = as_dataset(X, y, qid, sample_weight, "X", group, self._trained_names())
         self._check_fitted()
+        data = as_dataset(self._named_columns(X), y, qid, sample_weight, "X", group, self._trained_names())
         return measure_blocks(metric("ndcg@10"), data, _ranking_scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
@@ -379,6 +388,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet; call fit first")
+
+    def _own_columns(self, data: RankingData) -> RankingData:
+        """The features of the data that the model uses: all."""
+        return data
 
     def _choose_columns(self, X: Any, names: tuple[str, ...] | None) -> Any:
         """The columns of X that the model uses: all, which must be those of training."""
@@ -496,7 +509,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "that weighs documents, such as lambdamart"
             )
         if data.has_init_scores and not self._accepts_init_scores():
-            python, command_line = "init_score (read files with sidecars=False)", "--init-score (--read sidecars=false)"
+            python = "init_score (read files with sidecars=False, tables with init_score=False)"
+            command_line = "--init-score (--read sidecars=false, of a table --read init_score=false)"
             raise DataError(
                 f"{self._name_for_errors()} cannot start from initial scores; leave out "
                 f"{wording(python, command_line)}, or use lambdamart, linear or another ranker that can"

@@ -22,8 +22,8 @@ from gainful.errors import DataError, FormatError, plural, shorten
 from gainful.formats.files import Chunk, PathLike, reason, text_chunks
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import find_sidecars
-from gainful.formats.table.columns import HEAD_ROWS, Column, Columns, check_columns, columns_of_plan, make_plan
-from gainful.formats.table.reader import to_data
+from gainful.formats.table.columns import Column, Columns, check_columns, columns_of_plan
+from gainful.formats.table.reader import plan_table, to_data
 from gainful.formats.table.values import check_table
 
 CHUNK_BYTES = 32 << 20
@@ -39,7 +39,9 @@ def read(
     grade: str | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
+    init_score: str | bool | None = None,
     features: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
     times: Sequence[str] = (),
     merge: bool = True,
     sidecars: bool = True,
@@ -48,16 +50,15 @@ def read(
 ) -> RankingData:
     """Read JSON Lines. Parameters as in :func:`gainful.formats.table.reader.read`."""
     beside = find_sidecars(path, sidecars, query_id)
-    wanted = check_columns(
-        Columns(qid, grade, doc_id, weight, features, needs_qid=not beside.name_queries, times=times),
-        merge,
-        "JSON Lines",
+    needs_qid = not beside.name_queries
+    columns = Columns(
+        qid, grade, doc_id, weight, features, needs_qid=needs_qid, times=times, keep=keep, init_score=init_score
     )
+    wanted = check_columns(columns, merge, "JSON Lines")
     limit = MemoryLimit(path, max_bytes)
     with _errors_of(path):
         table = load(path, limit)
-        plan = make_plan(table.schema, wanted, table.slice(0, HEAD_ROWS))
-        return to_data(table, plan, wanted, merge, ids_are_text=False, limit=limit, beside=beside)
+        return to_data(table, plan_table(table, wanted), wanted, merge, ids_are_text=False, limit=limit, beside=beside)
 
 
 def columns(
@@ -67,6 +68,7 @@ def columns(
     sidecars: bool = True,
     query_id: str | None = None,
     max_bytes: int | str | None = None,
+    all_rows: bool = True,
     **wanted: Any,
 ) -> list[Column]:
     """The columns with their roles; options as in :func:`read`."""
@@ -74,7 +76,7 @@ def columns(
     given = check_columns(Columns(**wanted, needs_qid=not beside.name_queries), merge, "JSON Lines")
     with _errors_of(path):
         table = load(path, MemoryLimit(path, max_bytes))
-        return columns_of_plan(table.schema, make_plan(table.schema, given, table.slice(0, HEAD_ROWS)), given)
+        return columns_of_plan(table.schema, plan_table(table, given), given)
 
 
 @contextmanager

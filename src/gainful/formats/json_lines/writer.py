@@ -1,4 +1,4 @@
-"""Write JSON Lines: an object per row with qid, grade, doc_id and weight (if there are any) and the features."""
+"""Write JSON Lines: an object per row with qid, grade, doc_id, weight and init_score (if any) and the features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gainful.data.categories import words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
-from gainful.formats.files import FileWriter, PathLike, open_compressed, refuse_init_scores
+from gainful.formats.files import FileWriter, PathLike, open_compressed
 from gainful.formats.ids import encode_all, plain_ids
 from gainful.formats.table.writer import WELL_KNOWN, refuse_wide, weight_column
 
@@ -29,15 +29,14 @@ class Writer(FileWriter):
 
     def __init__(self, path: PathLike, data: RankingData):
         super().__init__(path)
-        refuse_init_scores(data, path)
         refuse_wide(data, path)
         self.names = list(data.feature_names or (f"f{j + 1}" for j in range(data.n_features)))
         reserved = {name for names in WELL_KNOWN.values() for name in names}
         for name in self.names:
             if name.lower() in reserved:
                 raise FormatError(
-                    f"a feature is called {name!r}, which is the name of a query, grade, document or weight column; "
-                    "rename it",
+                    f"a feature is called {name!r}, which is the name of a query, grade, document, weight or initial "
+                    "score column; rename it",
                     path=path,
                 )
 
@@ -51,6 +50,8 @@ class Writer(FileWriter):
             columns["doc_id"] = plain_ids(data.doc_ids, "document id", self.path)
         if data.row_weights is not None:
             columns[weight_column(data)] = data.row_weights
+        if data.init_scores is not None:
+            columns["init_score"] = data.init_scores
         for name in ("qid", "doc_id"):
             if name in columns and columns[name].dtype.kind != "i":
                 encode_all(columns[name].tolist(), "id", self.path)  # raises for what is not Unicode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gainful.data.identifiers import why_identifier
 from gainful.data.rows import Array
-from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, brief, option, wording
+from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, brief, option
 from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type, times_of
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
 
@@ -23,22 +23,25 @@ AMBIGUOUS = (
     "query_weight",
 )  # where it differs within a query, the first may be a feature, the second a mistake
 HEAD_ROWS = 1000  # by which columns are judged
+SLICES, SLICE_ROWS = 100, 100  # of a longer table, which are looked at for more identifiers
+WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 ID_BYTES = 100  # of a text in Python
 FIELD_BYTES = 16  # of a number in a table and in the matrix
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
-OPTIONAL = ("doc_id", "weight")
+OPTIONAL = ("doc_id", "weight", "init_score")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The column of each role; None to guess, False (document id, weight) for none.
+    """The column of each role; None to guess, False (document id, weight, initial score) for none.
 
     ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
     are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
-    False if something else says which rows belong together. ``times`` are features that may hold dates.
+    False if something else says which rows belong together. ``times`` are features that may hold dates. ``keep`` are
+    columns that are features whatever they look like, in addition to ``features``.
     """
 
     qid: str | None = None
@@ -51,6 +54,8 @@ class Columns:
     decimal: str = "."
     needs_qid: bool = True
     times: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    init_score: str | bool | None = None
 
     def between(self, kind: str) -> str:
         """The character that separates the columns of a text file."""
@@ -59,7 +64,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its role (query, grade, document, weight, feature or ignored) and the reason for it."""
+    """A column of a table: its role (query, grade, document, weight, initial score, feature or ignored) and why."""
 
     name: str
     role: str
@@ -68,14 +73,14 @@ class Column:
 
 def columns_of_plan(schema: pa.Schema, plan: Plan, wanted: Columns) -> list[Column]:
     """The columns of a table in their order."""
-    called = {"qid": "query", "grade": "grade", "doc_id": "document", "weight": "weight"}
+    called = {"qid": "query", "doc_id": "document", "init_score": "initial score"}
     roles = {name: role for role, name in plan.roles.items() if name is not None}
     found = []
     for name in schema.names:
         if name in roles:
             given = getattr(wanted, roles[name]) == name
             why = "named in the options" if given else f"called {name!r}"
-            found.append(Column(name, called[roles[name]], why))
+            found.append(Column(name, called.get(roles[name], roles[name]), why))
         elif name in plan.left_out:
             found.append(Column(name, "ignored", plan.left_out[name]))
         elif name in plan.features:
@@ -98,8 +103,10 @@ def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
         isinstance(wanted.features, str) or not all(isinstance(name, str) for name in wanted.features)
     ):
         raise ParameterError.of("a table", "features", "a list of column names", wanted.features)
-    if isinstance(wanted.times, str) or not all(isinstance(name, str) for name in wanted.times):
-        raise ParameterError.of("a table", "times", "a list of column names", wanted.times)
+    for role in ("times", "keep"):
+        given = getattr(wanted, role)
+        if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+            raise ParameterError.of("a table", role, "a list of column names", given)
     if not isinstance(merge, bool):
         raise ParameterError.of("a table", "merge", "True or False", merge)
     if wanted.sep is not None:
@@ -151,7 +158,7 @@ def check_types(schema: pa.Schema, plan: Plan) -> int:
             times_of(empty, name)
         elif name not in plan.texts:
             numeric(empty, name)
-    for role in ("grade", "weight"):
+    for role in ("grade", "weight", "init_score"):
         if plan.roles[role] is not None:
             numeric(pa.chunked_array([], type=plain_type(schema, plan.roles[role])), plan.roles[role])
     n_ids = sum(plan.roles[role] is not None for role in ("qid", "doc_id"))
@@ -185,6 +192,7 @@ class Plan:
     digits: tuple[str, ...] = ()  # the features of text that hold numbers
     times: frozenset[str] = frozenset()  # the features that may hold dates
     guessed_weight: bool = False  # whether the column of the weights was recognised by its name alone
+    doubtful: frozenset[str] = frozenset()  # the features that nobody named, which may be identifiers
 
     def all_columns(self) -> list[str]:
         """All columns that are read."""
@@ -205,13 +213,14 @@ def make_plan(
     notes = _notes(schema)
     roles = _roles(names, wanted, notes.get("roles", {}))
     features = _feature_names(names, wanted, roles)
-    if wanted.features is not None or "roles" in notes or head is None:  # named by the user, or a file of ours
-        left_out = {}
-    elif left_out is None:
-        left_out = _identifiers(head, features, roles)
     times = frozenset(wanted.times)
-    features = [name for name in features if name not in left_out or name in times]
-    left_out = {name: why for name, why in left_out.items() if name not in times}
+    doubtful = frozenset(features) - times - set(wanted.keep)
+    if wanted.features is not None or "roles" in notes or head is None:  # named by the user, or a file of ours
+        doubtful = frozenset()
+    if left_out is None:
+        left_out = {} if head is None else _identifiers(head, doubtful, roles)
+    left_out = {name: left_out[name] for name in features if name in doubtful and name in left_out}
+    features = [name for name in features if name not in left_out]
     texts = frozenset(name for name in features if name not in times and _is_text(schema, head, name))
     numbered = notes.get("feature_names") is False and features == [f"f{j + 1}" for j in range(len(features))]
     unnamed = numbered or not wanted.header
@@ -219,24 +228,49 @@ def make_plan(
     digits = () if head is None else tuple(name for name in features if name in texts and _holds_digits(head, name))
     guessed = str(roles["weight"]).lower() in AMBIGUOUS and wanted.weight is None and "roles" not in notes
     names_shown = None if unnamed else features
-    return Plan(roles, features, names_shown, is_sparse, notes.get("dtype"), texts, left_out, digits, times, guessed)
+    doubtful -= left_out.keys()
+    noted = notes.get("dtype")
+    return Plan(roles, features, names_shown, is_sparse, noted, texts, left_out, digits, times, guessed, doubtful)
 
 
-def _identifiers(head: pa.Table, features: list[str], roles: dict[str, Any]) -> dict[str, str]:
-    """The features that look like identifiers, with the reason."""
+def leave_out_identifiers(table: pa.Table, plan: Plan) -> Plan:
+    """The plan without features that look like identifiers over all rows, though not in the first ones."""
+    if not plan.doubtful or table.num_rows <= HEAD_ROWS:
+        return plan
+    step = max(SLICE_ROWS, table.num_rows // SLICES)
+    some = pa.concat_tables([table.slice(start, SLICE_ROWS) for start in range(0, table.num_rows, step)])
+    suspects = _identifiers(some, plan.doubtful, plan.roles)  # what is nearly unique is nearly unique in parts, too
+    found = _identifiers(table, suspects, plan.roles)
+    return replace(
+        plan,
+        features=[name for name in plan.features if name not in found],
+        feature_names=None if plan.feature_names is None else [n for n in plan.feature_names if n not in found],
+        texts=plan.texts - found.keys(),
+        digits=tuple(name for name in plan.digits if name not in found),
+        left_out=plan.left_out | found,
+        doubtful=plan.doubtful - found.keys(),
+    )
+
+
+def _identifiers(rows: pa.Table, features: Collection[str], roles: dict[str, Any]) -> dict[str, str]:
+    """The features that look like identifiers in these rows, with the reason."""
     query = roles["qid"]
-    several = query is not None and head.num_rows > 0 and len(head.column(query).unique()) > 1
-    found = {name: why_identifier(name, _first_values(head, name), several) for name in features}
+    several = query is not None and rows.num_rows > 0 and len(rows.column(query).unique()) > 1
+    found = {name: why_identifier(name, _values(rows, name), several) for name in rows.schema.names if name in features}
     return {name: why for name, why in found.items() if why is not None}
 
 
-def _first_values(head: pa.Table, name: str) -> Array:
-    """Texts as objects, whole numbers as floats; anything else is not looked at and returned as nothing."""
-    column = decode(head, name)
+def _values(rows: pa.Table, name: str) -> Array:
+    """Texts as objects, numbers as floats; anything else is not looked at and returned as nothing.
+
+    Neither are decimals written as text, which are amounts.
+    """
+    column = decode(rows, name)
     if is_text_type(column.type):
-        if _are_numbers(column.to_pylist()):
+        words = [word or None for word in column.to_pylist()]
+        if _are_numbers(words) and not all(word is None or WHOLE_NUMBER.fullmatch(word) for word in words):
             return np.empty(0)
-        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+        return np.array([*words, None], dtype=object)[:-1]
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return numeric(column, name).astype(np.float64)
     return np.empty(0)
@@ -262,7 +296,7 @@ def _holds_digits(head: pa.Table, name: str) -> bool:
 def _are_numbers(words: list[str | None]) -> bool:
     """Whether most texts are numbers: then the others are mistakes."""
     known = [word for word in words if word is not None and word not in MISSING]
-    return 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
+    return bool(known) and 2 * sum(NUMBER.fullmatch(word.strip()) is not None for word in known) >= len(known)
 
 
 def warn_of_columns(plan: Plan) -> None:
@@ -270,10 +304,10 @@ def warn_of_columns(plan: Plan) -> None:
     if plan.left_out:
         one = len(plan.left_out) == 1
         columns = "1 column that looks" if one else f"{len(plan.left_out)} columns that look"
-        keep = wording("features=[…]", "--read features=…")
+        keep = keep_option(next(iter(plan.left_out)))
         warnings.warn(
             f"{columns} like identifiers or row numbers {'is' if one else 'are'} left out: "
-            f"{cut(', '.join(plan.left_out))}; to keep {'it' if one else 'them'}, name all features with {keep}",
+            f"{cut(', '.join(plan.left_out))}; to keep {'it, pass' if one else 'one of them, name it as in'} {keep}",
             DataWarning,
             stacklevel=2,
         )
@@ -284,6 +318,11 @@ def warn_of_columns(plan: Plan) -> None:
             DataWarning,
             stacklevel=2,
         )
+
+
+def keep_option(name: str) -> str:
+    """How to keep a column that looks like an identifier."""
+    return option("keep", [name])
 
 
 def refuse_guessed_weights(plan: Plan, query: Any) -> None:
@@ -325,12 +364,15 @@ def _roles(names: list[str], wanted: Columns, noted: dict[str, Any]) -> dict[str
     taken = [name for name in roles.values() if name is not None]
     twice = next((name for name in taken if taken.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"column {twice!r} has two roles; query, grade, document and weight need columns of their own")
+        raise DataError(
+            f"column {twice!r} has two roles; query, grade, document, weight and initial score need columns of "
+            "their own"
+        )
     return roles
 
 
 def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns) -> str | None:
-    claimed = {getattr(wanted, other) for other in WELL_KNOWN} | set(wanted.features or ())
+    claimed = {getattr(wanted, other) for other in WELL_KNOWN} | set(wanted.features or ()) | set(wanted.keep)
     found = [name for name in names if name.lower() in known and name not in claimed]
     if len(found) == 1:
         return found[0]
@@ -349,10 +391,12 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
     taken = set(roles.values())
     chosen = [name for name in names if name not in taken] if wanted.features is None else list(wanted.features)
-    for role, given in (("features", chosen), ("times", wanted.times)):
+    for role, given in (("features", chosen), ("times", wanted.times), ("keep", wanted.keep)):
         for name in given:
             if name not in names:
                 raise UnknownNameError.among(f"column ({role})", name, names)
             if name in taken:
-                raise DataError(f"column {name!r} cannot be a feature: it is the query, grade, document or weight")
-    return list(dict.fromkeys([*chosen, *wanted.times]))
+                raise DataError(
+                    f"column {name!r} cannot be a feature: it is the query, grade, document, weight or initial score"
+                )
+    return list(dict.fromkeys([*chosen, *wanted.times, *wanted.keep]))

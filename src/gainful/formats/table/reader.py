@@ -1,7 +1,8 @@
 """Tables: Parquet, Arrow IPC, CSV and TSV files and data frames, with one row per document.
 
-One column holds the query, one the grade; optionally one the document id and one the weight. All others are
-features. Rows of a table are in any order, so rows of one query are brought together unless ``merge=False``.
+One column holds the query, one the grade; optionally one the document id, one the weight and one the initial
+score. All others are features. Rows of a table are in any order, so rows of one query are brought together unless
+``merge=False``.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from gainful.formats.table.columns import (
     check_columns,
     check_types,
     columns_of_plan,
+    leave_out_identifiers,
     make_plan,
     refuse_guessed_weights,
     text_columns,
@@ -71,7 +73,9 @@ def read(
     grade: str | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
+    init_score: str | bool | None = None,
     features: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
     times: Sequence[str] = (),
     sep: str | None = None,
     header: bool = True,
@@ -85,9 +89,11 @@ def read(
 
     Parameters
     ----------
-    qid, grade, doc_id, weight : column names; by default well-known names, in upper or lower case.
-        ``doc_id=False`` and ``weight=False`` mean that there is none, if a feature has such a name
-    features : names of the feature columns; by default all others
+    qid, grade, doc_id, weight, init_score : column names; by default well-known names, in upper or lower case.
+        ``doc_id=False``, ``weight=False`` and ``init_score=False`` mean that there is none, if a feature has such a
+        name. ``init_score`` is the score of each row that training starts from
+    features : names of the feature columns; by default all others, except those that look like identifiers
+    keep : names of columns that are features although they look like identifiers
     times : names of feature columns that hold dates or times, which become seconds since 1970; numbers stay as they are
     sep : for CSV and TSV: the separator of columns, such as ";" or "tab"
     header : for CSV and TSV: False if the first line is a row; columns then have the numbers 0, 1, …, and the grade is
@@ -101,12 +107,13 @@ def read(
     """
     beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
     needs_qid = not beside.name_queries
-    columns = Columns(qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid, times)
+    columns = Columns(
+        qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid, times, keep, init_score=init_score
+    )
     wanted = check_columns(columns, merge, kind)
     limit = MemoryLimit(path, max_bytes)
     with errors_of_file(path, kind, wanted, lambda: _load_csv(path, kind, wanted, limit, threads=False)):
-        load = {"parquet": _load_parquet, "arrow": _load_arrow}.get(kind, _load_csv)
-        table, plan = load(path, kind, wanted, limit)
+        table, plan = _load(path, kind, wanted, limit)
         return to_data(table, plan, wanted, merge, ids_are_text=kind in SEPARATORS, limit=limit, beside=beside)
 
 
@@ -118,14 +125,23 @@ def columns(
     sidecars: bool = True,
     query_id: str | None = None,
     max_bytes: int | str | None = None,
+    all_rows: bool = False,
     **wanted: Any,
 ) -> list[Column]:
-    """The columns with their roles; options as in :func:`read`. Only the first rows are read."""
+    """The columns with their roles; options as in :func:`read`. Only the first rows are read, unless ``all_rows``."""
     beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
     given = check_columns(Columns(**wanted, needs_qid=not beside.name_queries), merge, kind)
     with errors_of_file(path, kind, given, lambda: read_schema(path, kind, given)):
         schema, head = read_schema(path, kind, given)
-        return columns_of_plan(schema, make_plan(schema, given, head), given)
+        plan = _load(path, kind, given, MemoryLimit(path, max_bytes))[1] if all_rows else make_plan(schema, given, head)
+        return columns_of_plan(schema, plan, given)
+
+
+def columns_of_frame(frame: Any, *, group: Any = None, merge: bool = True, **wanted: Any) -> list[Column]:
+    """The columns of a frame with their roles; options as in :func:`from_frame`."""
+    given = check_columns(Columns(**wanted, needs_qid=group is None), merge)
+    table = _as_table(frame)
+    return columns_of_plan(table.schema, plan_table(table, given), given)
 
 
 @contextmanager
@@ -153,7 +169,9 @@ def from_frame(
     grade: str | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
+    init_score: str | bool | None = None,
     features: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
     times: Sequence[str] = (),
     merge: bool = True,
 ) -> RankingData:
@@ -163,10 +181,13 @@ def from_frame(
 
     The structure of an Arrow table is checked, but not every value: what the process itself made is trusted.
     """
-    wanted = check_columns(Columns(qid, grade, doc_id, weight, features, needs_qid=group is None, times=times), merge)
+    columns = Columns(
+        qid, grade, doc_id, weight, features, needs_qid=group is None, times=times, keep=keep, init_score=init_score
+    )
+    wanted = check_columns(columns, merge)
     table = _as_table(frame)
     check_structure(table, "the frame")
-    plan = make_plan(table.schema, wanted, table.slice(0, HEAD_ROWS))
+    plan = plan_table(table, wanted)
     if group is not None and plan.roles["qid"] is not None:
         raise DataError(
             f"give qid (here column {plan.roles['qid']!r}) or group (the number of rows of each query), not both"
@@ -175,6 +196,17 @@ def from_frame(
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def plan_table(table: pa.Table, wanted: Columns) -> Plan:
+    """The roles of the columns of a table in memory."""
+    return leave_out_identifiers(table, make_plan(table.schema, wanted, table.slice(0, HEAD_ROWS)))
+
+
+def _load(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
+    load = {"parquet": _load_parquet, "arrow": _load_arrow}.get(kind, _load_csv)
+    table, plan = load(path, kind, wanted, limit)
+    return table, leave_out_identifiers(table, plan)
 
 
 def _load_parquet(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) -> tuple[pa.Table, Plan]:
@@ -387,6 +419,9 @@ def to_data(
     weight = None
     if roles["weight"] is not None:
         weight = check_row_weights(numbers_of(table, roles["weight"], "weight"), table.num_rows, what="the weight")
+    init = None
+    if roles["init_score"] is not None:
+        init = numbers_of(table, roles["init_score"], "initial score")
     if ids_are_text and doc_ids is not None:
         doc_ids = integers_if_canonical(doc_ids)
     weighted = weight is None or weight.any()
@@ -397,6 +432,7 @@ def to_data(
         doc_ids=doc_ids,
         feature_names=plan.feature_names,
         sample_weight=weight if weighted else None,
+        init_score=init,
     )
     if categories is not None:
         data = data.replace(categories=categories)
@@ -408,10 +444,13 @@ def to_data(
 
 
 def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -> RankingData:
-    """The data with the weights beside its file; sizes that contradict its query column are refused."""
+    """The data with the weights and scores beside its file; sizes that contradict its query column are refused."""
     if roles["qid"] is not None:
         beside.check_queries(data.offsets)
-    data = data.replace(init_scores=beside.init_by_row(data.n_rows, data.input_order))
+    init = beside.init_by_row(data.n_rows, data.input_order)
+    if init is not None:
+        refuse_two_starts(beside, roles)
+        data = data.replace(init_scores=init)
     weights = beside.weights_by_row(data.offsets, data.input_order)
     if weights is None:
         return data
@@ -422,6 +461,16 @@ def _with_sidecars(data: RankingData, beside: Sidecars, roles: dict[str, Any]) -
             path=beside.weights_path,
         )
     return data.replace(**weight_fields(weights, data.offsets))
+
+
+def refuse_two_starts(beside: Sidecars, roles: dict[str, Any]) -> None:
+    """Raise if both a column and a file beside the table give initial scores."""
+    if beside.init is not None and roles["init_score"] is not None:
+        raise FormatError(
+            f"gives initial scores, and so does column {roles['init_score']!r} of {beside.path}; pass "
+            f"{option('init_score', False)} or {option('sidecars', False)}",
+            path=beside.init_path,
+        )
 
 
 def matrix_of(table: pa.Table, plan: Plan, dtype: Any = None) -> tuple[Any, Categories | None]:

@@ -16,7 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import as_id_array, check_grades, check_row_weights, refuse_infinite, weight_fields
+from gainful.data.rows import (
+    as_id_array,
+    check_grades,
+    check_init_scores,
+    check_row_weights,
+    refuse_infinite,
+    weight_fields,
+)
 from gainful.errors import DataError, FormatError, option
 from gainful.formats.files import forget_pages
 from gainful.formats.limits import MemoryLimit
@@ -47,6 +54,7 @@ from gainful.formats.table.reader import (
     matrix_of,
     open_arrow,
     read_schema,
+    refuse_two_starts,
     split_query_message,
 )
 from gainful.formats.table.values import check_table, ids_of, is_text_type, numbers_of
@@ -173,6 +181,11 @@ class TableSource(Source):
             weights = check_row_weights(numbers_of(table, roles["weight"], "weight", row), n, row, "the weight")
         elif beside.weights is not None:
             weights = beside.row_weights(row, n)
+        init = beside.init_of_part(row, n)
+        if roles["init_score"] is not None:
+            refuse_two_starts(beside, roles)
+            found = numbers_of(table, roles["init_score"], "initial score", row)
+            init = check_init_scores(found, n, "the initial score", row)
         return RankingData._build_unchecked(
             X=X,
             y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
@@ -180,7 +193,7 @@ class TableSource(Source):
             query_ids=ids,
             doc_ids=documents,
             feature_names=self._layout.feature_names,
-            init_scores=beside.init_of_part(row, n),
+            init_scores=init,
             **weight_fields(weights, offsets),
         )
 

@@ -14,7 +14,7 @@ from gainful.data.categories import words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError
-from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason, refuse_init_scores
+from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason
 from gainful.formats.ids import plain_ids
 
 METADATA = b"gainful"
@@ -25,11 +25,12 @@ WELL_KNOWN = {
     "grade": ("grade", "label", "relevance", "rel", "y", "target", "rating"),
     "doc_id": ("doc_id", "docid", "document_id", "doc", "docno"),
     "weight": ("weight", "query_weight", "sample_weight"),
+    "init_score": ("init_score", "base_margin"),
 }
 
 
 def open_writer(path: PathLike, data: RankingData, *, kind: str) -> Writer:
-    """A writer of a table with columns qid, grade, doc_id and weight (if there are any) and the features.
+    """A writer of a table with columns qid, grade, doc_id, weight and init_score (if there are any) and the features.
 
     Features without names become f1, f2, …. The schema of Parquet and Arrow records this, and whether the matrix is
     sparse; CSV cannot.
@@ -58,7 +59,6 @@ class Writer(FileWriter):
     def __init__(self, path: PathLike, data: RankingData, kind: str):
         super().__init__(path)
         self.kind = kind
-        refuse_init_scores(data, path)
         refuse_wide(data, path)
         self.names = list(data.feature_names or (f"f{j + 1}" for j in range(data.n_features)))
         self.roles = {"qid": "qid", "grade": "grade"}
@@ -66,6 +66,8 @@ class Writer(FileWriter):
             self.roles["doc_id"] = "doc_id"
         if data.query_weights is not None:
             self.roles["weight"] = weight_column(data)
+        if data.has_init_scores:
+            self.roles["init_score"] = "init_score"
         self._refuse_collisions()
         self.schema = self._schema(data)
 
@@ -76,8 +78,8 @@ class Writer(FileWriter):
         for name in self.names:
             if (name if self.kind in ("parquet", "arrow") else name.lower()) in reserved:
                 raise FormatError(
-                    f"a feature is called {name!r}, which is the name of a query, grade, document or weight column; "
-                    "rename it",
+                    f"a feature is called {name!r}, which is the name of a query, grade, document, weight or initial "
+                    "score column; rename it",
                     path=self.path,
                 )
 
@@ -111,6 +113,8 @@ class Writer(FileWriter):
             types["doc_id"] = _id_type(plain_ids(data.doc_ids, "document id", self.path))
         if data.query_weights is not None:
             types[self.roles["weight"]] = pa.float64()
+        if data.has_init_scores:
+            types["init_score"] = pa.float64()
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
         words = data.categories or (None,) * data.n_features
         kinds = [value if texts is None else pa.string() for texts in words]
@@ -129,6 +133,8 @@ class Writer(FileWriter):
                 columns.append(self._id_array(doc_ids[rows]))
             if weights is not None:
                 columns.append(pa.array(weights[rows]))
+            if data.init_scores is not None:
+                columns.append(pa.array(data.init_scores[rows]))
             X = data.X[rows].toarray() if data.is_sparse else data.X[rows]
             words = data.categories or (None,) * data.n_features
             columns.extend(
