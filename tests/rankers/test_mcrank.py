@@ -49,7 +49,9 @@ def test_classification_is_lightgbms_multiclass(parts, relevance, T):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ordinal_is_one_binary_booster_for_each_threshold(parts, weighted, rng):
     train, _, test = parts
-    weight = np.repeat(rng.integers(1, 9, train.n_queries) / 4.0, train.counts) if weighted else None
+    weights = np.ones(train.n_queries)  # of mean 1, as LightGBM does not divide them by their mean
+    weights[: train.n_queries // 2 * 2] = rng.permutation(np.resize([0.5, 1.5], train.n_queries // 2 * 2))
+    weight = np.repeat(weights, train.counts) if weighted else None
     at_least = [
         booster(train, train.y >= k, weight, objective="binary").predict(test.X, raw_score=False) for k in range(1, 5)
     ]

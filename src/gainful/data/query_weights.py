@@ -32,6 +32,15 @@ def weights_of_mean_one(data: RankingData, mean: float | None = None) -> Array:
     return block_shares(data, mean)
 
 
+def rows_of_mean_one(data: RankingData, mean: float | None = None) -> Array | None:
+    """The weight of each row over the mean weight of the queries, as above; None if all count the same."""
+    if data.row_weights is None:
+        return None
+    if mean is None:
+        mean = 1.0 if data.query_weights is None else float(data.query_weights.sum()) / data.n_queries
+    return data.row_weights if mean == 1.0 else np.asarray(data.row_weights / mean)
+
+
 def pair_counts(data: RankingData) -> Array:
     """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64."""
     order, blocks, starts = by_grade(data.y, data.offsets)

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.query_weights import rows_of_mean_one
 from gainful.data.rows import Array
 
 LARGEST_PLAIN_GRADE = 30.0  # LightGBM keeps labels and gains of splits in float32: 2^60 still has room there
@@ -170,9 +171,11 @@ class CumulativeLogits:
         return self.gradient.T, self.curvature.T
 
 
-def cumulative_logits(grades: Grades, data: RankingData, **_: Any) -> CumulativeLogits:
-    """The objective of some queries. Weights are not rescaled, and one thread suffices."""
-    return CumulativeLogits(grades.labels(data.y), grades.start, data.row_weights)
+def cumulative_logits(
+    grades: Grades, data: RankingData, mean_weight: float | None = None, **_: Any
+) -> CumulativeLogits:
+    """The objective of some queries; one thread suffices."""
+    return CumulativeLogits(grades.labels(data.y), grades.start, rows_of_mean_one(data, mean_weight))
 
 
 def proper_probabilities(at_least: Array, steps: Array) -> Array:

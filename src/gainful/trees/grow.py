@@ -17,6 +17,7 @@ from gainful.compute.randomness import seed_from
 from gainful.compute.threads import openmp_threads, step_context
 from gainful.data.dataset import RankingData
 from gainful.data.frames import CODES, without_codes
+from gainful.data.query_weights import rows_of_mean_one
 from gainful.data.rows import Array
 from gainful.errors import DataError, GainfulError, ParameterError, UnknownNameError
 from gainful.errors.other_names import LIGHTGBM
@@ -176,11 +177,18 @@ class Growth:
     """The state of a training: the tree to grow, its sample, and what a checkpoint holds.
 
     Trees are numbered from 1, including those of ``start``. ``first`` is the last number before this training,
-    ``start`` the booster to continue: the one given, or that of the checkpoint.
+    ``start`` the booster to continue: the one given, or that of the checkpoint. Weights are divided by the mean weight
+    of the queries, ``mean_weight`` if the data is one block of many: only ratios count, not their size beside ``l2``.
     """
 
     def __init__(
-        self, data: RankingData, params: dict[str, Any], monitor: Monitor, objective: Objective | None, start: Any
+        self,
+        data: RankingData,
+        params: dict[str, Any],
+        monitor: Monitor,
+        objective: Objective | None,
+        start: Any,
+        mean_weight: float | None = None,
     ):
         self.monitor, self.objective = monitor, objective
         self.first = 0 if start is None else start.current_iteration()
@@ -195,7 +203,7 @@ class Growth:
         self.params, self.sample = replace_bagging(params | {"seed": self.seed}, data)
         if objective is not None:
             self.params = self.params | {"objective": "none"}
-        self.row_weights = data.row_weights
+        self.row_weights = rows_of_mean_one(data, mean_weight)
 
     def _resume(self, found: dict[str, Any], n_features: int, n_classes: int) -> None:
         from gainful.trees.lightgbm_library import lgb

@@ -261,7 +261,7 @@ def _growth(
     params: dict[str, Any],
     objective: Objective | None,
 ) -> Growth:
-    growth = Growth(data, params, Monitor(metric("ndcg@10")), objective, None)
+    growth = Growth(data, params, Monitor(metric("ndcg@10")), objective, None, spec.mean_weight)
     growth.first, growth.tree = spec.first, spec.done
     if growth.sample is not None:
         counts = {block.number: block.data.counts for block in blocks}
