@@ -32,7 +32,7 @@ class Pairs(Protocol):
 def _parts(ranks: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     """Ranks, discounts and forms as the kernels take them: there are discounts or forms, not both."""
     rank, *others = ranks
-    return (rank, None, np.stack(others)) if len(others) > 1 else (rank, *others, None)
+    return (rank, None, np.stack([*others, rank.astype(np.float64)])) if len(others) > 1 else (rank, *others, None)
 
 
 def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:

@@ -8,7 +8,7 @@ Ranks of equal scores: lower grades first, so that a ranking without information
 score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
 ``rank`` and ``D`` are twice the rank of each document and its discount. For metrics that are not sums of gains times
-discounts, ``forms`` replaces ``D``: 8 rows, P, Q, R, S of ``swaps`` where j stands above i, and where it stands below.
+discounts, ``forms`` replaces ``D``: P, Q, R, S of ``swaps`` where j stands above i, and where it stands below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
 counts by the product of its two. If ``gains`` is None, it counts by nothing else. ``room``, as long as ``t``, is a
 workspace for the weights of the pairs of one document.
@@ -68,7 +68,7 @@ def _weigh(i, begin, end, base, gains, rank, D, forms, gaps, own, room):
     if D is not None:
         _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room)
     if forms is not None:
-        _weigh_forms(i, begin, end, base, gains, rank, forms, room)
+        _weigh_forms(i, begin, end, base, gains, forms, room)
     if own is not None:
         mine = own[base + i]
         for j in range(uint64(begin), uint64(end)):
@@ -88,14 +88,14 @@ def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
 
 
 @helper(fastmath=LOOSE)
-def _weigh_forms(i, begin, end, base, gains, rank, forms, room):
-    gain, place, shift = gains[base + i], rank[i], uint64(base)
-    p, r, p_below, r_below = forms[0, i], forms[2, i], forms[4, i], forms[6, i]
+def _weigh_forms(i, begin, end, base, gains, forms, room):
+    gain, shift, places = gains[base + i], uint64(base), forms[8]
+    p, r, p_below, r_below, place = forms[0, i], forms[2, i], forms[4, i], forms[6, i], places[i]
     q, s, q_below, s_below = forms[1], forms[3], forms[5], forms[7]
     for j in range(uint64(begin), uint64(end)):
         above = p * q[j] + r + s[j]
         below = p_below * q_below[j] + r_below + s_below[j]
-        change = above if rank[j] < place else below
+        change = above if places[j] < place else below
         room[j] = (gain - gains[shift + j]) * (change if change > 0.0 else 0.0)  # not below 0 but for rounding
 
 
