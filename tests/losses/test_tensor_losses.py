@@ -25,6 +25,7 @@ TEXTS = [
     "lambda(k=50)",
     "lambdaloss(mu=0)",
     "xendcg(gamma=1)",
+    *(f"lambda(metric={metric})" for metric in ("map@4", "mrr", "hit@3", "err@5(max_grade=5)", "p@3", "rbp(0.7)")),
 ]
 FLOAT64 = torch.zeros(0, dtype=torch.float64)
 

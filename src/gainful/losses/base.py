@@ -63,6 +63,7 @@ class LossEntry:
     weighs_documents: bool = False
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
+    settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # brings given parameters into their usual form
     paper: str = ""
     threads: int | None = None  # 1 if it must not be called from several threads at once
 
@@ -194,6 +195,7 @@ def with_parameters(entry: LossEntry, given: Mapping[str, Any]) -> Loss:
         constraint = entry.parameters[name].constraint
         if not constraint.accepts(value):
             raise ParameterError.of(entry.name, name, constraint.expected(), value)
+    given = given if entry.settle is None else entry.settle(dict(given))
     # an explicit default equals an omitted one: two losses that print alike are equal
     return Loss(
         entry,

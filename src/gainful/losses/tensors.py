@@ -27,6 +27,8 @@ from gainful.data.rows import Array
 from gainful.losses import smooth_dcg
 from gainful.losses.base import ByGrade, Loss
 from gainful.losses.listwise import gain_shares, top_one
+from gainful.losses.swap_tensors import Ranking, best_first, forms
+from gainful.losses.weighted import swap_gains
 
 PAIRS_AT_ONCE = 1 << 25  # elements (query, document, document) per step: bounds its memory
 FEW_PAIRS = 1 << 25  # up to this many run in one step: more launches would take longer
@@ -178,51 +180,41 @@ def _pair_counts(rows: ByGrade) -> Array:
 
 
 def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-    k, n = params.get("k"), bucket.levels.shape[1]
-    gains = bucket.of(rows.gains(k) * scale)
-    discounts = np.log(2.0) / np.log(np.arange(2.0, n + 2.0))
-    discounts[n if k is None else k :] = 0.0
-    table, gaps = bucket.number(discounts), None
+    pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
+    gains, gaps = bucket.of(pairs.gains * scale), None
     if kind == "lambdaloss":
         apart = 0.5 * np.arange(2, 2 * n + 1)
         drop = np.abs(np.log(2.0) / np.log(1.0 + apart) - np.log(2.0) / np.log(2.0 + apart))
         gaps = bucket.number(np.concatenate([[0.0, 0.0], float(params["mu"]) * drop]))
     of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
+    table = bucket.number(pairs.discounts[:n])
+    worth = None if pairs.places is None else bucket.of(pairs.places.worth)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
-        rank, D = _ranks(t, bucket, table)
+        ranking = Ranking(t, bucket.levels, bucket.inside)
+        rank = ranking.twice
 
-        def weigh(here: slice, later: slice) -> Tensor:
-            worth = (D[:, here, None] - D[:, None, later]).abs()
+        def by_discounts(here: slice, later: slice) -> Tensor:
+            change = (D[:, here, None] - D[:, None, later]).abs()
             if gaps is not None:
-                worth = worth + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
-            return (gains[:, here, None] - gains[:, None, later]) * worth
+                change = change + gaps[(rank[:, here, None] - rank[:, None, later]).abs()]
+            return (gains[:, here, None] - gains[:, None, later]) * change
 
-        return over_pairs(t, bucket.levels, of, weigh)
+        def by_forms(here: slice, later: slice) -> Tensor:
+            P, Q, R, S, P_below, Q_below, R_below, S_below = (
+                form[:, here, None] if place % 2 == 0 else form[:, None, later] for place, form in enumerate(each)
+            )
+            above = rank[:, None, later] < rank[:, here, None]
+            change = torch.where(above, P * Q + R + S, P_below * Q_below + R_below + S_below).clamp(min=0.0)
+            return (gains[:, here, None] - gains[:, None, later]) * change
+
+        if pairs.places is None or worth is None:
+            D = ranking.shared(table.expand_as(t))
+            return over_pairs(t, bucket.levels, of, by_discounts)
+        each = forms(pairs.places, worth, ranking)
+        return over_pairs(t, bucket.levels, of, by_forms)
 
     return form
-
-
-def _ranks(t: Tensor, bucket: Bucket, discounts: Tensor) -> tuple[Tensor, Tensor]:
-    """Twice the rank, and the discount; lower grades first among equal scores, equal score and grade share the mean."""
-    n = t.shape[1]
-    order = _best_first(t, bucket)
-    scores, levels = t.gather(1, order), bucket.levels.gather(1, order)
-    new = torch.ones_like(order)
-    new[:, 1:] = (scores[:, 1:] != scores[:, :-1]) | (levels[:, 1:] != levels[:, :-1])
-    group = new.cumsum(1) - 1
-    places = torch.arange(1, n + 1, device=t.device).expand_as(order)
-    sizes = torch.zeros_like(order).scatter_add_(1, group, torch.ones_like(order))
-    ranks = 2 * torch.zeros_like(order).scatter_add_(1, group, places) // sizes.clamp(min=1)
-    shared = torch.zeros_like(t).scatter_add_(1, group, discounts.expand_as(t)) / sizes.clamp(min=1)
-    back = torch.empty_like(order).scatter_(1, order, group)
-    return ranks.gather(1, back), shared.gather(1, back)
-
-
-def _best_first(t: Tensor, bucket: Bucket) -> Tensor:
-    """The place of the document at each rank: lower grades first among equal scores, the padding last."""
-    keys = torch.where(bucket.inside, t, -torch.inf).flip(1)
-    return t.shape[1] - 1 - torch.sort(keys, dim=1, descending=True, stable=True).indices
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
@@ -347,7 +339,7 @@ class SmoothedDCG:
             return torch.inf
         if not self.hinged:
             return float(self.k)
-        order = _best_first(t, self.bucket)
+        order = best_first(t, self.bucket.inside)
         if self.counted is None:  # the k best-ranked of the highest grades
             levels = self.bucket.levels.gather(1, order)
             first = torch.sort(levels, dim=1, stable=True).indices[:, : self.k]  # ranks from 0, the padding last

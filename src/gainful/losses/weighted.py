@@ -1,17 +1,21 @@
-"""Losses on pairs weighted by |ΔNDCG|: the change in NDCG from swapping the two documents."""
+"""Losses on pairs weighted by the change in a metric from swapping the two documents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gainful.compute.query_loop import NewtonFill
 from gainful.data.rows import Array, read_only
+from gainful.errors import ParameterError
 from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, exponentials
+from gainful.losses.swaps import SUMS, Places, SwapMetric, gains_and_discounts, short_text
+from gainful.metrics import metric
 from gainful.parameters.constraints import Integer, Maybe, Real
 
+NDCG = "ndcg"
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 
@@ -25,13 +29,19 @@ class Pairs(Protocol):
     def rank(self, t: Array, first: int, last: int) -> tuple[Any, ...]: ...
 
 
+def _parts(ranks: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Ranks, discounts and forms as the kernels take them: there are discounts or forms, not both."""
+    rank, *others = ranks
+    return (rank, None, np.stack([*others, rank.astype(np.float64)])) if len(others) > 1 else (rank, *others, None)
+
+
 def _bind_huber(params: Mapping[str, Any], y: Array, offsets: Array, weights: Array | None = None) -> FrozenFill:
     from gainful.losses.weighted_kernels import huber
 
     pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        huber(t, *pairs.arrays, *ranks, np.empty(len(t)), first, last, values, g)
+        huber(t, *pairs.arrays, *_parts(ranks), np.empty(len(t)), first, last, values, g)
 
     return FrozenFill(pairs.rows, pairs.rank, run)
 
@@ -42,7 +52,7 @@ def _bind_newton_huber(params: Mapping[str, Any], y: Array, offsets: Array, weig
     pairs = SwappedPairs(params, y, offsets, weights)
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        huber_newton(t, *pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)), first, last, g, h)
+        huber_newton(t, *pairs.arrays, *_parts(pairs.rank(t, first, last)), np.empty(len(t)), first, last, g, h)
 
     return pairs.rows.newton(run)
 
@@ -58,7 +68,7 @@ def bind_logistic(pairs: Pairs, sigma: float) -> FrozenFill:
     offsets = pairs.rows.offsets
 
     def run(t: Array, first: int, last: int, ranks: tuple[Array, ...], values: Array, g: Array) -> None:
-        weights = (*pairs.arrays, *ranks, np.empty(len(t)))
+        weights = (*pairs.arrays, *_parts(ranks), np.empty(len(t)))
         E, far = exponentials(t, offsets[first : last + 1], sigma)
         logistic(t, *weights, sigma, E, first, last, values, g)
         if len(far):
@@ -81,7 +91,7 @@ def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
     from gainful.losses.weighted_kernels import logistic_far, logistic_newton
 
     def run(t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, g: Array, h: Array) -> None:
-        weights = (*pairs.arrays, *pairs.rank(t, first, last), np.empty(len(t)))
+        weights = (*pairs.arrays, *_parts(pairs.rank(t, first, last)), np.empty(len(t)))
         E, far = exponentials(t, ends[first : last + 1], sigma)
         logistic_newton(t, *weights, sigma, E, first, last, g, h)
         if len(far):
@@ -92,7 +102,7 @@ def bind_newton_logistic(pairs: Pairs, sigma: float) -> NewtonFill:
 
 
 class SwappedPairs:
-    """Pairs that count by what swapping them changes in NDCG: fixed ``arrays``, ranks and discounts by the scores.
+    """Pairs that count by what swapping them changes in a metric: fixed ``arrays``, the rest by the scores.
 
     With ``weights`` of the documents, that is multiplied by the product of the pair's two.
     """
@@ -101,30 +111,49 @@ class SwappedPairs:
         from gainful.losses.weighted_kernels import LONG_LIST
 
         rows = self.rows = ByGrade(y, offsets)
-        k, counts = params.get("k"), np.diff(rows.offsets)
-        longest = int(counts.max())
-        discounts = np.zeros(longest)
-        depth = longest if k is None else min(longest, k)
-        discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
-        gains, gaps = rows.gains(k), None
+        found, counts = swap_gains(params, rows), np.diff(rows.offsets)
+        gains, self.places = found.gains, found.places
+        gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
             gains, gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
-        self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(discounts)
+        self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
 
     def rank(self, t: Array, first: int, last: int) -> tuple[Array, ...]:
-        """Twice the rank of each document, and its discount."""
+        """Twice the rank of each document, and its discount or forms."""
         from gainful.losses.weighted_kernels import rank_by_counting
 
         ends, blocks, starts = self.rows.offsets, self.rows.blocks, self.rows.starts
-        rank, D = np.empty(len(t), dtype=np.int64), np.empty(len(t))
+        rank, D = np.zeros(len(t), dtype=np.int64), np.empty(len(t))  # queries of one grade keep 0
         rank_by_counting(t, ends, blocks, starts, self.discounts, first, last, rank, D)
         long_lists = self.long_lists
         for q in long_lists[np.searchsorted(long_lists, first) : np.searchsorted(long_lists, last)]:
             mine = slice(int(ends[q] - ends[first]), int(ends[q + 1] - ends[first]))
             rank[mine], D[mine] = rank_by_sorting(t[mine], starts[blocks[q] : blocks[q + 1] + 1], self.discounts)
-        return rank, D
+        return (rank, D) if self.places is None else (rank, *self.places(rank, first, last))
+
+
+class SwapGains(NamedTuple):
+    """What the changes by swaps are made of: gains by position, discounts by rank, and ``places`` for other metrics."""
+
+    gains: Array
+    discounts: Array
+    places: Places | None
+
+
+def swap_gains(params: Mapping[str, Any], rows: ByGrade) -> SwapGains:
+    """For the metric of a loss, NDCG@k unless it has one."""
+    measure, longest = metric(params.get("metric", NDCG)), int(np.diff(rows.offsets).max())
+    if measure == metric(NDCG):
+        k = params.get("k")
+        depth, discounts = longest if k is None else min(longest, k), np.zeros(longest)
+        discounts[:depth] = np.log(2.0) / np.log(np.arange(2.0, depth + 2.0))
+        return SwapGains(rows.gains(k), discounts, None)
+    if measure.kind in SUMS:
+        return SwapGains(*gains_and_discounts(measure, rows), None)
+    places = Places(measure, rows)
+    return SwapGains(places.gains, np.zeros(longest), places)
 
 
 def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Array]:
@@ -148,15 +177,29 @@ def _gaps(longest: int, mu: float) -> Array:
     return gaps
 
 
+def _settle_metric(params: dict[str, Any]) -> dict[str, Any]:
+    """The metric by its shortest text; ``k`` and a metric exclude each other."""
+    if "metric" not in params:
+        return params
+    measure = metric(params["metric"])
+    if measure != metric(NDCG) and params.get("k") is not None:
+        raise ParameterError(
+            f"k of the loss lambda is short for metric='ndcg@{params['k']}', and metric={str(params['metric'])!r} is "
+            "given too; leave one of them out"
+        )
+    return params | {"metric": short_text(measure)}
+
+
 WEIGHTED = (
     LossEntry(
         "lambda",
-        "Σ over the pairs of |ΔNDCG@k| · log(1 + exp(−σ(s_i − s_j))).",
+        "Σ over the pairs of |Δmetric| · log(1 + exp(−σ(s_i − s_j))); k is short for metric=ndcg@k.",
         _bind_logistic,
         newton=_bind_newton_logistic,
         frozen=True,
         weighs_documents=True,
-        parameters={"k": DEPTH, "sigma": SIGMA},
+        parameters={"k": DEPTH, "sigma": SIGMA, "metric": Parameter(SwapMetric(), NDCG)},
+        settle=_settle_metric,
         paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
     ),
     LossEntry(

@@ -7,10 +7,11 @@ and the gradient treats them as constants.
 Ranks of equal scores: lower grades first, so that a ranking without information counts as wrong; documents of equal
 score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
-``rank`` and ``D`` are twice the rank of each document and its discount. ``gaps`` are those of ``lambdaloss``, None for
-other losses. ``own`` are the weights of the documents, or None: a pair counts by the product of its two. If ``gains``
-is None, it counts by nothing else. ``room``, as long as ``t``, is a workspace for the weights of the pairs of one
-document.
+``rank`` and ``D`` are twice the rank of each document and its discount. For metrics that are not sums of gains times
+discounts, ``forms`` replaces ``D``: P, Q, R, S of ``swaps`` where j stands above i, and where it stands below, and the rank.
+``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
+counts by the product of its two. If ``gains`` is None, it counts by nothing else. ``room``, as long as ``t``, is a
+workspace for the weights of the pairs of one document.
 """
 # mypy: ignore-errors
 
@@ -58,14 +59,16 @@ def rank_by_counting(t, offsets, blocks, starts, discounts, first, last, rank, D
 
 
 @helper(fastmath=LOOSE)
-def _weigh(i, begin, end, base, gains, rank, D, gaps, own, room):
+def _weigh(i, begin, end, base, gains, rank, D, forms, gaps, own, room):
     """The weights of the pairs of document i with those from ``begin`` to ``end``, into ``room``."""
     shift = uint64(base)
-    if gains is None:  # known at compile time, as below: other loops are not compiled
+    if gains is None:  # known at compile time, as below: what is not there is not compiled
         for j in range(uint64(begin), uint64(end)):
             room[j] = 1.0
-    else:
+    if D is not None:
         _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room)
+    if forms is not None:
+        _weigh_forms(i, begin, end, base, gains, forms, room)
     if own is not None:
         mine = own[base + i]
         for j in range(uint64(begin), uint64(end)):
@@ -84,11 +87,23 @@ def _weigh_swap(i, begin, end, base, gains, rank, D, gaps, room):
             room[j] = (gain - gains[shift + j]) * (abs(d - D[j]) + gaps[abs(r - rank[j])])
 
 
+@helper(fastmath=LOOSE)
+def _weigh_forms(i, begin, end, base, gains, forms, room):
+    gain, shift, places = gains[base + i], uint64(base), forms[8]
+    p, r, p_below, r_below, place = forms[0, i], forms[2, i], forms[4, i], forms[6, i], places[i]
+    q, s, q_below, s_below = forms[1], forms[3], forms[5], forms[7]
+    for j in range(uint64(begin), uint64(end)):
+        above = p * q[j] + r + s[j]
+        below = p_below * q_below[j] + r_below + s_below[j]
+        change = above if places[j] < place else below
+        room[j] = (gain - gains[shift + j]) * (change if change > 0.0 else 0.0)  # not below 0 but for rounding
+
+
 # -- modified Huber ----------------------------------------------------------------------------------------------------
 
 
 @kernel(fastmath=LOOSE)
-def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, last, values, g):
+def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, first, last, values, g):
     """Σ weight · ((1 − v)² on [−1, 1], −4v below, 0 above), with v = t_i − t_j."""
     base = offsets[first]
     for q in range(first, last):
@@ -96,7 +111,7 @@ def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, la
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
+                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
                 x, slope = t[i], 0.0
                 for j in range(uint64(below), uint64(end)):
                     v = x - t[j]
@@ -111,7 +126,7 @@ def huber(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, la
 
 
 @kernel(fastmath=LOOSE)
-def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, first, last, g, h):
+def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, first, last, g, h):
     """Gradient and curvature; the curvature is 2 on (−1, 1) and 0 outside."""
     base = offsets[first]
     for q in range(first, last):
@@ -119,7 +134,7 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, fi
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
+                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
                 x, slope, bend = t[i], 0.0, 0.0
                 for j in range(uint64(below), uint64(end)):
                     v = x - t[j]
@@ -139,7 +154,7 @@ def huber_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, fi
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, E, first, last, values, g):
+def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, values, g):
     """Σ weight · log(1 + exp(−σ(t_i − t_j))), for queries with exponentials ``E``.
 
     One division per pair gives the slope q = E_j/(E_i + E_j) and, from z, −log max(q, 1 − q).
@@ -150,7 +165,7 @@ def logistic(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma,
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
+                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
                 x, e, slope = t[i], E[i], 0.0
                 for j in range(uint64(below), uint64(end)):
                     both = e + E[j]
@@ -187,7 +202,7 @@ def _minus_log(z):
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, E, first, last, g, h):
+def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, E, first, last, g, h):
     """Gradient weight · σq and curvature weight · σ²q(1 − q)."""
     base = offsets[first]
     for q in range(first, last):
@@ -195,7 +210,7 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room,
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
+                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
                 e, slope, bend = E[i], 0.0, 0.0
                 for j in range(uint64(below), uint64(end)):
                     r = sigma / (e + E[j])
@@ -210,7 +225,9 @@ def logistic_newton(t, offsets, blocks, starts, gains, gaps, own, rank, D, room,
 
 
 @kernel
-def logistic_far(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, sigma, queries, first, values, g, h):
+def logistic_far(
+    t, offsets, blocks, starts, gains, gaps, own, rank, D, forms, room, sigma, queries, first, values, g, h
+):
     """Value, gradient and curvature of ``queries`` whose scores are too far apart for exponentials.
 
     ``values`` has one entry for each of them; overwrites ``g`` and ``h``.
@@ -224,7 +241,7 @@ def logistic_far(t, offsets, blocks, starts, gains, gaps, own, rank, D, room, si
         for b in range(blocks[q], blocks[q + 1] - 1):
             below = starts[b + 1] - base
             for i in range(starts[b] - base, below):
-                _weigh(i, below, end, base, gains, rank, D, gaps, own, room)
+                _weigh(i, below, end, base, gains, rank, D, forms, gaps, own, room)
                 for j in range(below, end):
                     x = sigma * (t[i] - t[j])
                     small = math.exp(-abs(x))
