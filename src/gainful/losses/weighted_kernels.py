@@ -8,7 +8,8 @@ Ranks of equal scores: lower grades first, so that a ranking without information
 score and grade share the mean of their ranks and of their discounts. Nothing depends on the order of the rows.
 
 ``rank`` and ``D`` are twice the rank of each document and its discount. For metrics that are not sums of gains times
-discounts, ``forms`` replaces ``D``: P, Q, R, S of ``swaps`` where j stands above i, and where it stands below, and the rank.
+discounts, the rows of ``forms`` replace ``D``: P, Q, R, S of ``swaps`` where j stands above i, the same where it stands
+below, and the rank.
 ``gaps`` are those of ``lambdaloss``, None for other losses. ``own`` are the weights of the documents, or None: a pair
 counts by the product of its two. If ``gains`` is None, it counts by nothing else. ``room``, as long as ``t``, is a
 workspace for the weights of the pairs of one document.
