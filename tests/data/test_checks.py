@@ -205,6 +205,13 @@ def test_infinite_values_do_not_number_rows(value):
     assert not is_monotone(np.full((400, 1), value)).any()
 
 
+def test_tiny_features():
+    data = with_column(np.random.default_rng(0).normal(size=400) * 1e-36)
+    (found,) = gainful.check_data(data)
+    assert (found.code, found.features) == ("tiny-features", ("2",))
+    assert str(found).startswith("feature 2 has no value beyond ±1e-30, which trees take for 0; ")
+
+
 @pytest.mark.parametrize("value", [0.0, 7.0, np.nan])
 def test_constant_features(value):
     (found,) = gainful.check_data(with_column(value))

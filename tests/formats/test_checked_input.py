@@ -282,8 +282,12 @@ def test_a_few_bytes_cannot_ask_for_gigabytes(tmp_path: Path) -> None:
 )
 def test_text_that_grows(tmp_path: Path, name: str, content: bytes) -> None:
     path = put(tmp_path, name, content)
-    with pytest.raises(FormatError, match=r"would take .* MB of memory; the limit is 10 MB: raise the limit with max_"):
+    with pytest.raises(
+        FormatError, match=r"would take .* MB of memory; the limit is 10 MB: raise the limit with max_"
+    ) as told:
         read(path, max_bytes=10_000_000)
+    if name.endswith(".gz") and "alone" in str(told.value):  # what was read of it so far is not all
+        assert str(told.value).endswith(" or more")
 
 
 def test_tables_that_grow(tmp_path: Path) -> None:
@@ -338,9 +342,11 @@ def test_no_limit_and_the_limit_of_the_environment(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("gainful.compute.memory.available_memory", lambda: 1)
     assert read(tmp_path / name, max_bytes="off", **how).n_rows == 4
     monkeypatch.setenv("GAINFUL_MEMORY_LIMIT", "1kB")
-    with pytest.raises(FormatError, match=r"the limit is 1 kB: .*raise the limit with max_bytes='\d+kB'$") as told:
+    with pytest.raises(
+        FormatError, match=r"the limit is 1 kB: .*raise the limit with max_bytes='\d+kB'( or more)?$"
+    ) as told:
         read(tmp_path / name, **how)
-    advised = str(told.value).rpartition("max_bytes='")[2][:-1]
+    advised = str(told.value).rpartition("max_bytes='")[2].partition("'")[0]
     assert read(tmp_path / name, max_bytes=advised, **how).n_rows == 4
     monkeypatch.setenv("GAINFUL_MEMORY_LIMIT", "off")
     assert read(tmp_path / name, **how).n_rows == 4

@@ -295,3 +295,17 @@ def test_quoted_fields(tmp_path: Path) -> None:
     assert data.doc_ids.tolist() == ['he said "no"', "two\nlines"]
     assert data.feature_names == ("a, or b",)
     assert data.X.tolist() == [[2.5], [3]]
+
+
+@pytest.mark.parametrize("words", [("1", "2"), ("1e3", "nan")])
+def test_texts_that_are_numbers_are_not_written_as_csv(words, tmp_path):
+    frame = pd.DataFrame({"qid": [1, 1, 2, 2], "grade": [0, 1, 0, 1], "size": pd.Categorical([*words, *words])})
+    data = RankingData.from_frame(frame)
+    with pytest.raises(
+        FormatError, match=r"feature 'size' holds texts that are all numbers, such as '.*; write \.parquet"
+    ):
+        write(data, tmp_path / "a.csv")
+    assert not (tmp_path / "a.csv").exists()
+    for name in ("a.parquet", "a.jsonl"):
+        write(data, tmp_path / name)
+        assert read(tmp_path / name).categories == data.categories

@@ -197,6 +197,7 @@ def test_figures_stay_with_the_model_until_it_is_trained_again(tmp_path, parts):
 
 
 def test_preprocessing_is_described_and_kept(tmp_path, parts):
+    pytest.importorskip("torch")
     net = gainful.NeuralRanker(hidden=(3,), epochs=1, device="cpu").fit(parts[0])
     gainful.save(net, tmp_path / "m.gainful")
     assert gainful.model_info(tmp_path / "m.gainful")["preprocessing"] == {"scale": "(x - shift) / scale"}

@@ -39,6 +39,7 @@ HIGH_GRADE = 31  # 2^g − 1 of a higher grade outweighs any number of lower one
 SHARED_QUERIES = 20  # queries with the same id in training and validation data whose rows are compared
 NAMED = 3  # features named in a message
 
+TINY = 1e-30  # LightGBM takes what is within ±1e-35 for 0
 REDUNDANT = ("constant-features", "duplicate-features")
 
 
@@ -87,9 +88,10 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
     glance = _glance(data)
     if glance is None:
         return [Finding("no-weight", "every query has weight 0, so there is nothing to learn", "check the weights")]
-    findings = [*_query_findings(glance), *_grade_findings(glance)]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
-    findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
+    with np.errstate(over="ignore", invalid="ignore"):  # differences of infinite or nearly infinite values
+        findings = [*_query_findings(glance), *_grade_findings(glance)]
+        findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
         findings += _shared_query_findings(data, valid)
     return findings
@@ -295,6 +297,7 @@ def _feature_findings(seen: _Glance, data: _CountedRows | None) -> Iterator[Find
     yield from _leaks(seen, leaks)
     others = np.setdiff1d(np.flatnonzero(~steady), leaks)
     yield from _identifiers(seen, data, others)
+    yield from _tiny(seen, data, others)
     if data is not None:
         constant = _constant(data, np.flatnonzero(steady))
         yield from _constants(seen, constant)
@@ -328,6 +331,19 @@ def _identifiers(seen: _Glance, data: _CountedRows | None, columns: Array) -> It
                 "leave them out of X (in a table, features=[…] names those to keep)",
                 "leave them out (of a table: --read features=… names those to keep)",
             ),
+        )
+
+
+def _tiny(seen: _Glance, data: _CountedRows | None, columns: Array) -> Iterator[Finding]:
+    suspects = columns[np.fmax.reduce(np.abs(seen.X[:, columns]), axis=0) < TINY]
+    found = [j for j in suspects if data is None or np.fmax.reduce(np.abs(data.column(int(j)))) < TINY]
+    if found:
+        yield _about(
+            seen,
+            found,
+            "tiny-features",
+            f"{{features}} {{has}} no value beyond ±{TINY:g}, which trees take for 0",
+            "multiply such features by a large number",
         )
 
 

@@ -38,8 +38,12 @@ def make_console(**settings: Any) -> Console:
 def _console_class() -> type[Console]:
     from rich.console import Console
     from rich.segment import Segment
+    from rich.text import Text
 
     class VisibleConsole(Console):
+        def render_str(self, text: str, *given: Any, **named: Any) -> Text:
+            return super().render_str(visible(text), *given, **named)  # before tables measure it
+
         def render(self, *given: Any, **named: Any) -> Iterable[Segment]:
             for segment in super().render(*given, **named):
                 yield segment if segment.control else Segment(visible(segment.text), segment.style)

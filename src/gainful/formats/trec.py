@@ -171,7 +171,7 @@ def _text_of(path: PathLike, limit: MemoryLimit) -> bytes:
         pieces, size = [], 0
         for piece in decompress(path):
             size += len(piece)
-            limit.check(MEMORY_PER_BYTE * size, what)
+            limit.check(MEMORY_PER_BYTE * size, "the first part of this file", so_far=True)
             pieces.append(piece)
         text = b"".join(pieces)
     return text.removeprefix(UTF8_MARK).replace(b"\r\n", b"\n")

@@ -235,10 +235,21 @@ class Growth:
     def _gradients(self, scores: Array, _: Any) -> tuple[Array, Array]:
         assert self.objective is not None
         gradient, curvature = self.objective(scores, self.tree)
-        if self.sample is None:
-            return gradient, curvature
-        rows = self.sample.rows(self.tree).reshape((-1,) + (1,) * (gradient.ndim - 1))
-        return gradient * rows, curvature * rows
+        if self.sample is not None:
+            rows = self.sample.rows(self.tree).reshape((-1,) + (1,) * (gradient.ndim - 1))
+            gradient, curvature = gradient * rows, curvature * rows
+        return self._in_float32(gradient), self._in_float32(curvature)
+
+    def _in_float32(self, values: Array) -> Array:
+        """The values as LightGBM takes them."""
+        with np.errstate(over="ignore"):
+            small: Array = np.asarray(values, dtype=np.float32)
+        if not np.isfinite(small).all():
+            raise DataError(
+                f"gradients at tree {self.tree} go up to {np.abs(values).max():.3g}, more than LightGBM can hold; a "
+                "smaller learning_rate may help"
+            )
+        return small
 
     def _sampled_weights(self, sample: QuerySample) -> Array:
         rows = sample.rows(self.tree)

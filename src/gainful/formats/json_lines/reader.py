@@ -94,11 +94,13 @@ def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
     """The rows as a table, nested objects opened."""
     tables: list[pa.Table] = []
     line = n_bytes = 0
-    for chunk in text_chunks(path, CHUNK_BYTES, lambda size: limit.check(size, "the decompressed text")):
+    for chunk in text_chunks(
+        path, CHUNK_BYTES, lambda size: limit.check(size, "the first part of the text", so_far=True)
+    ):
         table = _parse(path, chunk, line)
         check_table(table)
         n_bytes += table.nbytes
-        limit.check(3 * n_bytes, f"the table of the first {plural(line + table.num_rows, 'row')}")
+        limit.check(3 * n_bytes, f"the first {plural(line + table.num_rows, 'row')}", so_far=True)
         tables.append(table)
         line += int(np.count_nonzero(chunk.buf[chunk.start : chunk.stop] == ord("\n")))
         chunk.release()

@@ -267,7 +267,7 @@ class Reading:
 
     def check_text(self, more: int) -> None:
         """Refuse decompressed text that takes too much memory; ``more`` is the size of the chunk at hand."""
-        self.limit.check(self.held_bytes + more, "the decompressed text")
+        self.limit.check(self.held_bytes + more, "the first part of the text", so_far=True)
 
     def decide(self) -> None:
         """Decide number of features, type and storage from the options, the header and the counts, in this order."""

@@ -135,6 +135,8 @@ class _CountedText:
         self.lines, self.bytes = self.lines + lines, self.bytes + len(raw)
         self.fields += lines + raw.count(self.delimiter)
         self.limit.check(
-            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields), f"the first {plural(self.lines, 'row')}"
+            max(self.bytes, ID_BYTES * self.lines + FIELD_BYTES * self.fields),
+            f"the first {plural(self.lines, 'row')}",
+            so_far=True,
         )
         return raw

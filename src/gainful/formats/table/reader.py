@@ -236,7 +236,7 @@ def _load_arrow(path: PathLike, kind: str, wanted: Columns, limit: MemoryLimit) 
         for batch in arrow_batches(reader):
             n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.get_total_buffer_size()
             check_rows(n_rows, row_bytes, limit)
-            limit.check(n_bytes - os.path.getsize(path), "the decompressed table")
+            limit.check(n_bytes - os.path.getsize(path), f"the first {plural(n_rows, 'row')}", so_far=True)
             batches.append(batch)
         table = pa.Table.from_batches(batches, schema=reader.schema).select(plan.all_columns())
     check_table(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from gainful.data.categories import words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
-from gainful.errors import FormatError
+from gainful.errors import FormatError, shorten
 from gainful.formats.files import FileWriter, PathLike, atomic_write, open_compressed, reason
 from gainful.formats.ids import plain_ids
 
@@ -117,10 +117,22 @@ class Writer(FileWriter):
             types["init_score"] = pa.float64()
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
         words = data.categories or (None,) * data.n_features
+        if self.kind in ("csv", "tsv"):
+            self._refuse_numbers(words)
         kinds = [value if texts is None else pa.string() for texts in words]
         fields = [pa.field(name, kind) for name, kind in types.items()]
         fields += [pa.field(name, kind) for name, kind in zip(self.names, kinds, strict=True)]
         return pa.schema(fields, metadata={METADATA: json.dumps(notes).encode()})
+
+    def _refuse_numbers(self, words: Sequence[tuple[str, ...] | None]) -> None:
+        """Raise if the words of a feature would be read again as numbers."""
+        for name, texts in zip(self.names, words, strict=True):
+            if texts and all(map(_is_number, texts)):
+                raise FormatError(
+                    f"feature {name!r} holds texts that are all numbers, such as {shorten(texts[0])}, which CSV would "
+                    "give back as numbers; write .parquet, .arrow or .jsonl",
+                    path=self.path,
+                )
 
     def append(self, data: RankingData) -> None:
         query_ids = plain_ids(data.query_ids, "query id", self.path)
@@ -161,3 +173,11 @@ def _errors_of(path: PathLike) -> Iterator[None]:
 
 def _id_type(ids: Array) -> pa.DataType:
     return pa.int64() if ids.dtype.kind == "i" else pa.string()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
