@@ -73,7 +73,7 @@ def name(request):
 @pytest.fixture(scope="module")
 def parts():
     """Train, validation and test part: as few rows as let every ranker learn."""
-    return gainful.split(gainful.make_artificial(80, n_docs=14, n_features=8, seed=3), (0.6, 0.2, 0.2), seed=1)
+    return gainful.split(gainful.make_artificial(90, n_docs=14, n_features=8, seed=5), (0.6, 0.2, 0.2), seed=1)
 
 
 @pytest.fixture(scope="module")

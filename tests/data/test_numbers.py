@@ -258,6 +258,7 @@ def test_models_of_the_largest_and_smallest_weights_are_saved(weight, tmp_path):
         assert np.array_equal(gainful.load(tmp_path / "m.gainful").predict(X), model.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:.*have no value beyond ±1e-30")
 def test_features_too_small_to_train_on_without_scaling_are_refused():
     X, y, qid = made()
     for name in ("regression", "ranksvm", "rsrank"):

@@ -106,5 +106,5 @@ def test_kinds_that_change_between_chunks(tmp_path, monkeypatch):
 def test_memory_is_bounded(tmp_path):
     rows = [{"qid": i, "grade": 1, "a": i} for i in range(1000)]
     write_lines(tmp_path / "a.jsonl", rows)
-    with pytest.raises(FormatError, match="the table of the first 1,000 rows would take"):
+    with pytest.raises(FormatError, match="the first 1,000 rows alone would take"):
         gainful.read(tmp_path / "a.jsonl", max_bytes=1000)

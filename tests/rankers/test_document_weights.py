@@ -8,6 +8,7 @@ import pytest
 
 import gainful
 from gainful import DataError, LambdaMART, RankingData
+from gainful.data.query_weights import rows_of_mean_one
 from gainful.formats.convert import convert
 
 TREES = {"n_trees": 10, "n_leaves": 5, "min_docs_in_leaf": 1, "n_jobs": 1}
@@ -79,10 +80,11 @@ def test_documents_without_weight_do_not_train(name, rows):
 def test_lambdamart_weighs_rows_as_lightgbm_does(parts):
     train, _, test = parts
     weights = np.random.default_rng(2).uniform(0.1, 2.0, train.n_rows)
+    same = rows_of_mean_one(RankingData.from_rows(train.X, train.y, train.qid, sample_weight=weights))
     model = LambdaMART(n_trees=15, n_leaves=6, n_jobs=1).fit(train.X, train.y, qid=train.qid, sample_weight=weights)
     settings = {"objective": "lambdarank", "num_leaves": 6, "num_threads": 1, "verbosity": -1, "seed": 0,
                 "deterministic": True, "force_row_wise": True}  # fmt: skip
-    own = lgb.train(settings, lgb.Dataset(train.X, train.y, group=train.counts, weight=weights, params=settings), 15)
+    own = lgb.train(settings, lgb.Dataset(train.X, train.y, group=train.counts, weight=same, params=settings), 15)
     assert np.array_equal(model.predict(test), own.predict(test.X))
 
 

@@ -9,6 +9,7 @@ from killed_training import Stop, kill_in_the_middle, problem, without_seconds
 
 import gainful
 from gainful import ParameterError
+from gainful.data.query_weights import rows_of_mean_one
 from gainful.errors import InterruptedFitWarning
 from gainful.trees.query_sampling import QuerySample
 
@@ -227,7 +228,7 @@ def test_every_tree_fits_the_queries_drawn_for_it(name, params, weighted):
             train.X,
             label=train.y,
             group=train.counts,
-            weight=rows if train.row_weights is None else rows * train.row_weights,
+            weight=rows * rows_of_mean_one(train) if weighted else rows,
             init_score=before.predict(train.X, raw_score=True).ravel(order="F"),
             params=settings,
         )

@@ -104,12 +104,13 @@ def _losses() -> dict[str, Callable[[], object]]:
 
     def use(name: str) -> None:
         LinearRanker(loss=name, max_iter=2).fit(data)
-        if LOSSES[name].newton is not None:
+        if loss(name).entry.newton is not None:
             BoostedRanker(loss=name, n_trees=1).fit(data)
         if name.startswith(("pairwise", "margin")):
             loss(name)(-crowded, crowded)
 
-    return {f"loss {name}": partial(use, name) for name in LOSSES}
+    names = [*LOSSES, *(f"lambda(metric={metric})" for metric in ("map", "mrr", "err(max_grade=9)"))]
+    return {f"loss {name}": partial(use, name) for name in names}
 
 
 def walk_trees() -> None:
