@@ -42,7 +42,11 @@ def cluster():
 def shards(data, cluster, tmp_path):
     gainful.write(data[:8], tmp_path / "a.gnf")
     gainful.write(data[8:], tmp_path / "b.gnf")
-    return gainful.open_shards(tmp_path, cluster=cluster)
+    opened = gainful.open_shards(tmp_path, cluster=cluster)
+    client = opened.source.client
+    yield opened
+    client.close()
+    client._loop_runner.stop()  # one that gave up by itself, on a slow machine, leaves its thread
 
 
 def test_a_long_training_leaves_no_trail(shards, cluster, data):
