@@ -13,6 +13,8 @@ rounding of what is summed, if its contributions do not add up to the scores, or
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -304,11 +306,28 @@ def of_catboost(rng: Random, folder: Path) -> Made:
     return Made(path, rows, expected, float(np.abs(expected).max() + 1e-3), params)
 
 
+def of_liblinear(rng: Random, folder: Path) -> Made:
+    """Support vector regression, whose predictions are scores; the programs must be installed."""
+    problem = random_problem(rng, missing=False, categories=False)
+    params = {"-s": pick(rng, 11, 12, 13), "-B": pick(rng, -1, 1, 2.5), "-c": float(10 ** rng.uniform(-2, 1))}
+    rows, path, output = rows_to_score(rng, problem, missing=False), folder / "liblinear", folder / "scores"
+    for name, X, y in (("train", problem.X, problem.y), ("rows", rows, np.zeros(len(rows)))):
+        lines = (f"{grade:g} " + " ".join(f"{j}:{x!r}" for j, x in enumerate(row, 1)) for row, grade in zip(X.tolist(), y, strict=True))  # fmt: skip # noqa: E501
+        (folder / name).write_text("\n".join(lines) + "\n")
+    options = [str(word) for pair in params.items() for word in pair]
+    subprocess.run(["liblinear-train", "-q", *options, folder / "train", path], check=True)
+    subprocess.run(["liblinear-predict", folder / "rows", path, output], check=True, stdout=subprocess.DEVNULL)
+    expected = np.loadtxt(output)
+    return Made(path, rows, expected, float(np.abs(expected).max() + 1e-3), params)
+
+
 MAKERS: dict[str, Callable[[Random, Path], Made]] = {
     "lightgbm": of_lightgbm,
     "xgboost": of_xgboost,
     "catboost": of_catboost,
 }
+if shutil.which("liblinear-train"):
+    MAKERS["liblinear"] = of_liblinear
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------
