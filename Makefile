@@ -74,14 +74,16 @@ hostile: $(VENV)/.dev
 # come as new as they may. Without neural: the oldest PyTorch brings gigabytes of CUDA libraries.
 LOWEST_EXTRAS := serve dask export tune
 LOWEST_PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2> /dev/null || echo $(PYTHON))
-LOWEST_TOOLS := pytest pytest-xdist hypothesis psutil httpx2 cloudpickle pandas polars
+LOWEST_TOOLS := pytest pytest-xdist hypothesis psutil httpx httpx2 cloudpickle pandas polars
 LOWEST_TESTS := tests/formats/test_table.py tests/formats/test_round_trip.py tests/metrics/test_metric_values.py \
   tests/rankers/test_model_file.py tests/trees tests/cli/test_cli.py tests/serve/test_serve_requests.py \
   tests/exports/test_export_contract.py tests/tuning/test_store.py tests/data/test_ranking_data.py
 LOWEST_RANKERS := regression or ranksvm or structured-svm-kernel or rankmm-1 or adarank-ndcg or rankboost or lambdamart
+# Old versions use what newer ones of others call deprecated.
+LOWEST_PYTEST = $(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) -W default::DeprecationWarning
 test-lowest: $(LOWEST)/.made
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) $(or $(PYTEST),$(LOWEST_TESTS))
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(SEED_OPTION) tests/contract/test_rankers.py -k "$(LOWEST_RANKERS)"
+	$(LOWEST_PYTEST) $(or $(PYTEST),$(LOWEST_TESTS))
+	$(LOWEST_PYTEST) tests/contract/test_rankers.py -k "$(LOWEST_RANKERS)"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
