@@ -48,5 +48,5 @@ def our_name(spec: str) -> str:
         number = f"{float(number):.15g}"
     if head is None:
         return spec
-    conventions = ", ".join(part.format(number) for part in (fixed, inside) if part)
+    conventions = ", ".join(part for part in (fixed.format(number), inside) if part)
     return head.format(number) + (f"({conventions})" if conventions else "")
