@@ -69,7 +69,8 @@ def _odd_values(rng: Random, X: Any) -> Any:
     X = X * pick(rng, SCALES) if rng.random() < 0.6 else X
     kind = int(rng.integers(8))
     if kind == 0:
-        X = X * 10.0 ** rng.integers(-150, 150, X.shape[1])
+        with np.errstate(over="ignore"):
+            X = X * 10.0 ** rng.integers(-150, 150, X.shape[1])
     elif kind == 1:
         X[rng.random(X.shape) < 0.3] = np.nan
     elif kind == 2:

@@ -52,6 +52,7 @@ from gainful.data.rows import (
     check_row_weights,
     first_duplicate,
     group_rows,
+    is_rising,
     join_optional,
     query_of_rows,
     read_only,
@@ -216,7 +217,7 @@ class RankingData(Dataset):
         offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
             raise DataError(f"offsets must run from 0 to the number of rows ({n_rows})")
-        if np.any(np.diff(offsets) <= 0):
+        if not is_rising(offsets):
             raise DataError("offsets must increase strictly; a query has at least one document")
         query_ids = as_id_array(self.query_ids, "query_ids")
         if len(query_ids) != len(offsets) - 1:

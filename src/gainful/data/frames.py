@@ -194,7 +194,7 @@ def _positions_are_inside(X: Any) -> bool:
         rows, columns = X.shape[::-1] if X.format == "csc" else X.shape
         if X.format == "bsr":
             rows, columns = rows // X.blocksize[0], columns // X.blocksize[1]
-        if len(X.indptr) != rows + 1 or X.indptr[0] != 0 or (np.diff(X.indptr) < 0).any():
+        if len(X.indptr) != rows + 1 or X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():
             return False
         stored = int(X.indptr[-1])
         return stored <= min(len(X.indices), len(X.data)) and _within(X.indices[:stored], columns)

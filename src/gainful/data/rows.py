@@ -147,6 +147,11 @@ def chunks(offsets: Array, first: int, last: int, step: int) -> list[int]:
     return cuts
 
 
+def is_rising(values: Array) -> bool:
+    """Whether each value is greater than the one before; their differences might overflow."""
+    return bool((values[1:] > values[:-1]).all())
+
+
 def first_duplicate(ids: Array) -> Any:
     """The first id that appeared before, or None."""
     values = ids.tolist()

@@ -29,6 +29,11 @@ LARGEST = 2**31 - 1
 
 INTEGER_LETTERS, NUMBER_LETTERS, LONGEST_NUMBER = b"-0123456789 ", b"+-.0123456789e ", 40
 OBJECTIVE = re.compile(rb"[a-z0-9_]{1,40}(?: [a-z_]{1,40}:[-+.0-9e]{1,30}| sqrt)*")
+OBJECTIVES = {
+    b"regression", b"regression_l1", b"huber", b"fair", b"poisson", b"quantile", b"mape", b"gamma", b"tweedie",
+    b"multiclass", b"cross_entropy", b"cross_entropy_lambda", b"lambdarank",
+    b"rank_xendcg", b"none", b"null", b"custom", b"na",
+}  # fmt: skip
 NAME = re.compile(rb"[^\x00-\x20\x7f]+")
 INFO = re.compile(rb"none|\[[-+.0-9einfa]{1,40}:[-+.0-9einfa]{1,40}\]|-?[0-9]{1,10}(?::-?[0-9]{1,10})*")
 IMPORTANCE = re.compile(rb"[!-~]{1,200}=[-+.0-9e]{1,40}")
@@ -115,6 +120,8 @@ def _check_objective(objective: bytes | None, classes: int) -> None:
     if not OBJECTIVE.fullmatch(objective):
         raise BadBoosterText("its objective is not readable")
     kind, *settings = objective.split(b" ")
+    if kind not in OBJECTIVES:
+        raise BadBoosterText("its objective is unknown")
     given = [setting.partition(b":")[2] for setting in settings if setting.startswith(b"num_class:")]
     if kind.startswith(b"multiclass"):
         if given != [b"%d" % classes]:

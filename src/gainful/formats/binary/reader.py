@@ -25,7 +25,15 @@ from typing import Any
 import numpy as np
 
 from gainful.data.dataset import RankingData
-from gainful.data.rows import Array, first_duplicate, is_unicode, refuse_infinite, row_chunks, weight_fields
+from gainful.data.rows import (
+    Array,
+    first_duplicate,
+    is_rising,
+    is_unicode,
+    refuse_infinite,
+    row_chunks,
+    weight_fields,
+)
 from gainful.errors import DataError, FormatError, ParameterError
 from gainful.formats.binary.writer import ALIGNMENT, CHECKED_BYTES, CHUNK_VALUES, MAGIC, PREFIX, VERSION
 from gainful.formats.binary.writer import Writer as Writer
@@ -152,7 +160,7 @@ class BinaryFile:
         self.checksums = self._read_checksums()
         self.is_checked = np.zeros(len(self.checksums), dtype=bool)
         self.offsets = self._small("offsets")
-        if self.offsets[0] != 0 or self.offsets[-1] != self.shape.n_rows or (np.diff(self.offsets) <= 0).any():
+        if self.offsets[0] != 0 or self.offsets[-1] != self.shape.n_rows or not is_rising(self.offsets):
             raise self._damage_error("the offsets of the queries do not increase to the number of rows")
         self.feature_names = self._names()
         self.query_weights = self._weights()
@@ -302,7 +310,7 @@ class BinaryFile:
         indptr = self._small("indptr", rows.start, rows.stop + 1)
         starts_well = indptr[0] == 0 if rows.start == 0 else indptr[0] >= 0
         ends_well = indptr[-1] == shape.n_values if rows.stop == shape.n_rows else indptr[-1] <= shape.n_values
-        if not (starts_well and ends_well) or (np.diff(indptr) < 0).any():
+        if not (starts_well and ends_well) or (indptr[1:] < indptr[:-1]).any():
             raise self._damage_error("the rows of the sparse matrix are out of order")
         cells = slice(int(indptr[0]), int(indptr[-1]))
         indices = self._values("indices32" if "indices32" in self.places else "indices", cells)

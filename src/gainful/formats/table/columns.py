@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from gainful.data.identifiers import why_identifier
-from gainful.data.rows import Array
+from gainful.data.rows import Array, first_duplicate
 from gainful.errors import DataError, DataWarning, ParameterError, UnknownNameError, brief, option
 from gainful.formats.table.values import cut, decode, is_text_type, numeric, plain_type, times_of
 from gainful.formats.table.writer import METADATA, WELL_KNOWN
@@ -207,7 +207,7 @@ def make_plan(
     ``left_out`` are the identifiers, if another file of the same kind has settled them.
     """
     names = schema.names
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = first_duplicate(np.array(names, dtype=object))
     if twice is not None:
         raise DataError(f"there are two columns named {twice!r}; names must differ")
     notes = _notes(schema)
@@ -389,11 +389,11 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
 
 
 def _feature_names(names: list[str], wanted: Columns, roles: dict[str, Any]) -> list[str]:
-    taken = set(roles.values())
+    taken, known = set(roles.values()), set(names)
     chosen = [name for name in names if name not in taken] if wanted.features is None else list(wanted.features)
     for role, given in (("features", chosen), ("times", wanted.times), ("keep", wanted.keep)):
         for name in given:
-            if name not in names:
+            if name not in known:
                 raise UnknownNameError.among(f"column ({role})", name, names)
             if name in taken:
                 raise DataError(
