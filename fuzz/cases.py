@@ -43,7 +43,7 @@ class Target:
     use: Callable[[Path, Mapping[str, Any]], None]
     prepare: Callable[[Path], Mapping[str, bytes]] | None = None
     warm: Callable[[], None] = lambda: None
-    seconds: float = 10.0
+    seconds: float = 30.0
     mebibytes: int = 2048
 
 
