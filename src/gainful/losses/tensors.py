@@ -28,7 +28,7 @@ from gainful.losses import smooth_dcg
 from gainful.losses.base import ByGrade, Loss
 from gainful.losses.listwise import gain_shares, top_one
 from gainful.losses.swap_tensors import Ranking, best_first, forms
-from gainful.losses.weighted import swap_gains
+from gainful.losses.weighted import rank_gaps, swap_gains
 
 PAIRS_AT_ONCE = 1 << 25  # elements (query, document, document) per step: bounds its memory
 FEW_PAIRS = 1 << 25  # up to this many run in one step: more launches would take longer
@@ -183,9 +183,7 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
     pairs, n = swap_gains(params, rows), bucket.levels.shape[1]
     gains, gaps = bucket.of(pairs.gains * scale), None
     if kind == "lambdaloss":
-        apart = 0.5 * np.arange(2, 2 * n + 1)
-        drop = np.abs(np.log(2.0) / np.log(1.0 + apart) - np.log(2.0) / np.log(2.0 + apart))
-        gaps = bucket.number(np.concatenate([[0.0, 0.0], float(params["mu"]) * drop]))
+        gaps = bucket.number(rank_gaps(n, float(params["mu"])))
     of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
     table = bucket.number(pairs.discounts[:n])
     worth = None if pairs.places is None else bucket.of(pairs.places.worth)

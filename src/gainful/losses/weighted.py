@@ -115,7 +115,7 @@ class SwappedPairs:
         gains, self.places = found.gains, found.places
         gaps, longest = None, int(counts.max())
         if "mu" in params:  # lambdaloss: the one with gaps and a logarithm to base 2
-            gains, gaps = gains / np.log(2.0), read_only(_gaps(longest, float(params["mu"])))
+            gains, gaps = gains / np.log(2.0), read_only(rank_gaps(longest, float(params["mu"])))
         self.long_lists, self.discounts = np.flatnonzero(counts >= LONG_LIST), read_only(found.discounts)
         own = rows.take_optional(weights)
         self.arrays = rows.offsets, rows.blocks, rows.starts, read_only(gains), gaps, own
@@ -169,7 +169,7 @@ def rank_by_sorting(t: Array, cuts: Array, discounts: Array) -> tuple[Array, Arr
     return rank, D
 
 
-def _gaps(longest: int, mu: float) -> Array:
+def rank_gaps(longest: int, mu: float) -> Array:
     """μ|D(d) − D(d + 1)| at d = 0, ½, 1, …: entry 2d."""
     gaps = np.zeros(2 * longest + 1)
     d = 0.5 * np.arange(2, len(gaps))

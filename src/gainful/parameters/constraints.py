@@ -78,7 +78,7 @@ class Integer(Constraint):
         return int(text)
 
 
-THREADS = Integer(low=-1, high=1024)  # OpenMP crashes the process when it cannot start as many as it is told
+THREADS = Integer(low=-1, high=1024)  # OpenMP ends the process if it cannot start all of them
 
 
 @dataclass(frozen=True)
