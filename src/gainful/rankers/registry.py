@@ -385,6 +385,15 @@ RANKERS = Registry(
         needs="torch",
     ),
     RankerEntry(
+        "list-net",
+        "gainful.rankers.attention",
+        "AttentionRanker",
+        "Net with self-attention over the documents of a query, so that a score depends on the whole list; any loss.",
+        kind="net",
+        paper="Qin et al. 2021, Are neural rankers still outperformed by gradient boosted decision trees?",
+        needs="torch",
+    ),
+    RankerEntry(
         "mcrank",
         "gainful.rankers.mcrank",
         "McRank",
