@@ -260,7 +260,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if is_dask(X):
             from gainful.cluster import predict_lazily
 
-            self._refuse_rows("a Dask array or frame may divide a query; open it with gainful.open_shards")
+            if self.needs_queries:
+                raise DataError(
+                    f"{type(self).__name__} scores the documents of a query together, and a Dask array or frame may "
+                    "divide a query; open the files with gainful.open_shards, or score one RankingData at a time"
+                )
             return predict_lazily(self, X)
         if isinstance(X, Dataset) and (qid is not None or group is not None):
             raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
@@ -282,14 +286,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             assert X.whole is not None
             return None, X.whole.offsets
         if qid is None and group is None:
-            self._refuse_rows("give the query of each row, predict(X, qid=qid), or a RankingData")
+            raise DataError(
+                f"qid is missing; {type(self).__name__} scores the documents of a query together, so it needs the query "
+                "of each row: predict(X, qid=qid), or a RankingData"
+            )
         order, offsets, _ = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         return order, offsets
-
-    def _refuse_rows(self, instead: str) -> None:
-        """Raise if a row without the other rows of its query has no score."""
-        if self.needs_queries:
-            raise DataError(f"{type(self).__name__} scores the documents of a query together; {instead}")
 
     def _features_to_score(self, X: Any, what: str = "X") -> Any:
         """The feature matrix of rows to score, checked."""
