@@ -46,7 +46,7 @@ with defer_imports("scipy.stats", "pandas"):
 
 
 def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
-    """The predictions of an estimator, or of a pipeline, for rows of known queries: a model that needs these gets them."""
+    """The predictions of an estimator or a pipeline for rows of known queries; a model that needs these gets them."""
     steps = getattr(estimator, "steps", None)
     last = steps[-1][1] if steps else estimator
     return estimator.predict(X, qid=qid) if getattr(last, "needs_queries", False) else estimator.predict(X)

@@ -180,8 +180,8 @@ def _behind(step: Any, form: Form) -> Form:
         return replace(form, inputs=form.inputs.after(inputs))
     if isinstance(form, ListNet):
         raise ExportError(
-            f"{name} in front of a net with a logarithmic scale is not supported by any format; the net scales features "
-            "itself: train it on the features as they are"
+            f"{name} in front of a net with a logarithmic scale is not supported by any format; the net scales "
+            "features itself: train it on the features as they are"
         )
     if isinstance(form, Mixture):
         raise ExportError(

@@ -60,7 +60,7 @@ class Group:
         self.kept = torch.as_tensor(np.flatnonzero(inside.ravel()), device=device) if padded else None
 
     def attend(self, packed: Tensor, heads: int) -> Tensor:
-        """Queries, keys and values of all rows (k, rows, 3w) → what each row of this group gathers, (k, own rows, w)."""
+        """Queries, keys and values of all rows (k, rows, 3w) → what each row of this group gathers, (k, own, w)."""
         k, width = len(packed), packed.shape[2] // 3
         lists = packed.index_select(1, self.rows).view(k * self.m, self.n, 3, heads, width // heads)
         query, key, value = lists.permute(2, 0, 3, 1, 4)

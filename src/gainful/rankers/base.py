@@ -287,8 +287,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return None, X.whole.offsets
         if qid is None and group is None:
             raise DataError(
-                f"qid is missing; {type(self).__name__} scores the documents of a query together, so it needs the query "
-                "of each row: predict(X, qid=qid), or a RankingData"
+                f"qid is missing; {type(self).__name__} scores the documents of a query together, so it needs the "
+                "query of each row: predict(X, qid=qid), or a RankingData"
             )
         order, offsets, _ = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         return order, offsets

@@ -464,6 +464,7 @@ IMPORTED = Registry(
 )
 """Rankers that only :func:`gainful.load` makes: they cannot be trained, so they have no name for comparisons."""
 
+
 def twin_hint(name: str, parameter: str) -> str:
     """Advice where a ranker lacks a parameter that the one of nearly the same name has; else nothing."""
     for other, entry in RANKERS.items():

@@ -376,7 +376,9 @@ class ListNet(_NotAdditive):
     inputs: Inputs
 
     @classmethod
-    def of_weights(cls, weights: Sequence[Array], n_layers: int, heads: int, activation: str, inputs: Inputs) -> ListNet:
+    def of_weights(
+        cls, weights: Sequence[Array], n_layers: int, heads: int, activation: str, inputs: Inputs
+    ) -> ListNet:
         """From the weights in the order of training: layers, blocks, output."""
         wide = [np.asarray(weight, dtype=np.float64) for weight in weights]
         ends = 2 * n_layers
