@@ -363,7 +363,5 @@ def test_damaged_states_are_refused(fitted):
     for name, value in (("unit", -fitted.unit_), ("weights_2", fitted.weights_[2][:1]), ("n_weights", 3)):
         model = AttentionRanker(**fitted.get_params())
         model.n_features_in_ = fitted.n_features_in_
-        with pytest.raises(
-            ValueError, match="unit is not positive|weights_2 does not have the shape|n_weights does not"
-        ):
+        with pytest.raises(ValueError, match=r"unit is not positive|weights_2 does not have|n_weights does not"):
             model._unpack(state | {name: value})

@@ -28,8 +28,7 @@ from gainful.nets.train import ACTIVATIONS, DROPOUT, SCORE_ROWS, NetSettings, ow
 
 MODEL = 16  # the stream of random numbers of the first model of an ensemble
 EPSILON = 1e-5  # in the normalisation of a layer
-CPU_SLACK = 1 << 14  # padded pairs of documents that cost less than another group of lists
-GPU_SLACK = 1 << 22
+CPU_SLACK, GPU_SLACK = 1 << 14, 1 << 22  # padded pairs of documents that cost less than another group of lists
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,12 @@ class Group:
 class Layout:
     """Where the lists of a batch are: groups of similar length, and the way back to the order of the rows."""
 
-    def __init__(self, counts: Array, device: torch.device):
+    def __init__(self, counts: Array, device: torch.device, slack: int | None = None):
+        """``slack``: padded pairs of documents that cost less than another group of lists."""
         starts = np.cumsum(counts) - counts
-        slack = GPU_SLACK if device.type == "cuda" else CPU_SLACK
+        if slack is None:
+            slack = GPU_SLACK if device.type == "cuda" else CPU_SLACK
+        self.useful_pairs = int((counts**2).sum())
         self.groups = [Group(starts[some], counts[some], device) for some in similar_lengths(counts, slack)]
         self.back = torch.as_tensor(np.argsort(np.concatenate([group.own for group in self.groups])), device=device)
 

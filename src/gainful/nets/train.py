@@ -290,7 +290,7 @@ def train_net(
     optimizer = _optimizer(net, settings)
     order = np.random.default_rng([settings.seed, ORDER])
     state = NetState(net, optimizer, order, settings.seed, monitor)
-    kept = net.arrays()
+    kept: list[Array] = net.arrays()
     if found is not None:
         with restoring():
             kept = state.restore(found)

@@ -21,6 +21,8 @@ NET_BLOCK = 256  # rows scored together; blocks have one fixed size, so a score 
 KERNEL_BLOCK = 2_000
 LIST_ROWS = 4_096  # of lists of one length scored together
 LIST_PAIRS = 1 << 20  # pairs of documents of one list compared at once, over all heads
+ONE_THREAD = 1 << 18  # multiplications up to which OpenBLAS starts no threads, which cost more than a short list does
+FEWEST_ROWS = 4  # of a product; where fewer would stay on one thread, threads pay
 LAYER_EPSILON = 1e-5  # in the normalisation of a layer, as in training
 LINK_NODES = 8  # of the quadrature along a link
 LARGEST = float(np.finfo(np.float64).max)
@@ -337,20 +339,38 @@ class Block:
     def __call__(self, model: int, context: Array, heads: int) -> Array:
         """Lists of one length, (lists, n, w)."""
         m, n, width = context.shape
-        packed = context @ self.projection[model] + self.bias[model]
+        packed = product_of_lists(context, self.projection[model]) + self.bias[model]
         query, key, value = packed.reshape(m, n, 3, heads, -1).transpose(2, 0, 3, 1, 4)
         gathered = _attention(query, key, value).transpose(0, 2, 1, 3).reshape(m, n, width)
-        added = context + (gathered @ self.output[model] + self.output_bias[model])
+        added = context + (product_of_lists(gathered, self.output[model]) + self.output_bias[model])
         centred = added - added.mean(axis=2, keepdims=True)
         variance = (centred * centred).mean(axis=2, keepdims=True)
         return np.asarray(centred / np.sqrt(variance + LAYER_EPSILON) * self.gain[model] + self.shift[model])
+
+
+def product_of_lists(lists: Array, W: Array) -> Array:
+    """(lists, n, k) times (k, m), list by list: the product of a list does not depend on the others."""
+    n = lists.shape[1]
+    step = _rows_at_once(W.size, n)
+    if step >= n:
+        return np.asarray(lists @ W)
+    found = np.empty((*lists.shape[:2], W.shape[1]))
+    for start in range(0, n, step):
+        np.matmul(lists[:, start : start + step], W, out=found[:, start : start + step])
+    return found
+
+
+def _rows_at_once(multiplications: int, otherwise: int) -> int:
+    """Rows of a product that stays on one thread; ``otherwise`` if they are too few."""
+    rows = ONE_THREAD // multiplications
+    return rows if rows >= FEWEST_ROWS else otherwise
 
 
 def _attention(query: Array, key: Array, value: Array) -> Array:
     """softmax(query·key/√size)·value, (lists, heads, n, size) each; some rows at a time, so that long lists fit."""
     _, heads, n, size = query.shape
     found, across = np.empty_like(value), key.transpose(0, 1, 3, 2)
-    step = max(1, LIST_PAIRS // (heads * n))  # by n alone: a score must not depend on other lists
+    step = _rows_at_once(n * size, max(1, LIST_PAIRS // (heads * n)))
     for start in range(0, n, step):
         alike = (query[:, :, start : start + step] / np.sqrt(size)) @ across
         alike -= alike.max(axis=3, keepdims=True)
@@ -413,7 +433,7 @@ class ListNet(_NotAdditive):
         for model in range(self.n_models):
             z = x
             for W, b in self.layers:
-                z = activate(self.activation, z @ W[model] + b[model])
+                z = activate(self.activation, product_of_lists(z, W[model]) + b[model])
             context = z
             for block in self.blocks:
                 context = block(model, context, self.heads)

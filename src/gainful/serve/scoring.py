@@ -127,22 +127,22 @@ class Job:
         """Scores of the rows; ``counts`` has the number of rows of each query, where they are of queries."""
         scores, model = np.empty(len(X)), self.served.model
         with np.errstate(over="ignore", invalid="ignore"):
-            for rows, group in self._blocks(len(X), counts):
+            for rows, queries in self._blocks(len(X), counts):
                 self._check_time()
-                scores[rows] = model.predict(X[rows], group=group)
+                scores[rows] = model.predict(X[rows], **queries)
         return _require_finite(scores, "the score")
 
-    def _blocks(self, n_rows: int, counts: Sequence[int] | None) -> Iterator[tuple[slice, Array | None]]:
-        """Rows to score before the clock is checked again, and the sizes of their queries for a model that needs them."""
+    def _blocks(self, n_rows: int, counts: Sequence[int] | None) -> Iterator[tuple[slice, dict[str, Array]]]:
+        """Rows to score before the next look at the clock, and the sizes of their queries if the model needs them."""
         if not self.served.model.needs_queries:
-            yield from ((slice(start, start + SCORED_BLOCK), None) for start in range(0, n_rows, SCORED_BLOCK))
+            yield from ((slice(start, start + SCORED_BLOCK), {}) for start in range(0, n_rows, SCORED_BLOCK))
             return
         if counts is None:
             raise DataError(f"{self.served.ranker} scores the documents of a query together; send them to /rank")
         sizes = np.array([n for n in counts if n], dtype=np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         for first, last in pairwise(chunks(offsets, 0, len(sizes), SCORED_BLOCK)):
-            yield slice(int(offsets[first]), int(offsets[last])), sizes[first:last]
+            yield slice(int(offsets[first]), int(offsets[last])), {"group": sizes[first:last]}
 
     def _rank(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
         order = np.argsort(-scores, kind="stable")[: request.top]
