@@ -13,7 +13,6 @@ from gainful.data.log_scale import log_spread, log_units
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
 from gainful.errors import ParameterError
-from gainful.losses import LossSpec
 from gainful.nets.shapes import list_net_shapes
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, Real, parameter
 from gainful.parameters.space import Space
@@ -82,15 +81,12 @@ class AttentionRanker(NeuralRanker):
     space: ClassVar[Space] = LIST_NET_SPACE
     needs_queries: ClassVar[bool] = True
 
-    loss: Any = parameter(
-        "listnet", LossSpec(help="loss to minimise: a name, a loss or a function of scores and grades")
-    )
     hidden: Sequence[int] = parameter((64,), ListOf(inner=Integer(low=1), help="units of each hidden layer"))
-    learning_rate: float = parameter(0.001, Real(low=0, open_low=True, high=LARGEST, help="step size"))
+    dropout: float = parameter(0.3, Real(low=0, high=1, open_high=True, help="share of units dropped in each step"))
     heads: int = parameter(2, Integer(low=1, help="parts of the units that attend separately"))
     blocks: int = parameter(1, Integer(low=1, help="layers of self-attention"))
     models: int = parameter(3, Integer(low=1, help="models whose scores are averaged"))
-    noise: float = parameter(0.1, Real(low=0, high=LARGEST, help="noise on the features in training"))
+    noise: float = parameter(0.3, Real(low=0, high=LARGEST, help="noise on the features in training"))
     transform: str | None = parameter(
         "log", Maybe(inner=Choice(of=("log",)), help="log puts features on a logarithmic scale first")
     )
