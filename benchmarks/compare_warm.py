@@ -1,4 +1,4 @@
-"""Warm fits and inference of two source trees, alternating in one session: processor seconds, and new over old.
+"""Warm fits, reading, metrics and inference of two source trees, alternating in one session: processor seconds, and new over old.
 
 ``python benchmarks/compare_warm.py OLD NEW [--cases WORD,WORD] [--rounds N]``, where OLD and NEW are checkouts. Each
 tree runs in its own process with its own kernel cache; the first round compiles and does not count. Uses OHSUMED itself
@@ -48,24 +48,56 @@ def cases() -> dict[str, Callable[[], object]]:
             problem = RankingProblem.average_precision(y, offsets)
         return lambda: violations(problem, scores, *bound, threads=1)
 
-    return {
-        "fit structured-svm": fit("structured-svm"),
-        "fit structured-svm C=1e4": fit("structured-svm", C=1e4),
-        "path structured-svm, ten C": path(),
-        "path structured-svm-tight, ten C": path(bound="tight"),
-        "fit structured-svm-tight": fit("structured-svm-tight"),
-        "fit structured-svm-slack": fit("structured-svm-slack"),
-        "fit structured-svm-kernel": fit("structured-svm-kernel"),
-        "fit svmmap": fit("svmmap"),
-        "fit ranksvm": fit("ranksvm", C=100.0),
-        "infer NDCG, 2000 × 50": infer("ndcg", 50, 2000),
-        "infer NDCG, 2000 × 150": infer("ndcg", 150, 2000),
-        "infer NDCG, 60 × 150": infer("ndcg", 150, 60),
-        "infer NDCG tight, 2000 × 150": infer("ndcg", 150, 2000, "tight"),
-        "infer NDCG slack, 60 × 150": infer("ndcg", 150, 60, "slack"),
-        "infer AP, 2000 × 150": infer("ap", 150, 2000),
-        "infer AP, 60 × 150": infer("ap", 150, 60),
-    }
+    def every_ranker() -> dict[str, Callable[[], object]]:
+        """Each ranker of both trees with few trees and iterations, and its prediction."""
+        few = {"n_trees": 20, "n_rounds": 20, "epochs": 3, "max_iter": 20, "n_starts": 1, "n_jobs": 1}
+        found: dict[str, Callable[[], object]] = {}
+        for name, entry in gainful.RANKERS.items():
+            if name in ("blend", "auto"):
+                continue
+            settings = {key: value for key, value in few.items() if key in entry.cls.parameters}
+            settings |= {"scale": None} if "scale" in entry.cls.parameters else {}
+            found[f"train {name}"] = lambda name=name, settings=settings: gainful.ranker(name, **settings).fit(train)
+        return found
+
+    def others() -> dict[str, Callable[[], object]]:
+        folder = tempfile.mkdtemp()
+        text, binary = Path(folder, "rows.txt"), Path(folder, "rows.gnf")
+        gainful.write(train, text)
+        gainful.write(train, binary)
+        model = gainful.ranker("lambdamart", n_trees=100).fit(train)
+        scores = np.random.default_rng(0).normal(size=train.n_rows)
+        ndcg, ap = gainful.metric("ndcg@10"), gainful.metric("map")
+        return {
+            "read LETOR": lambda: gainful.read(text),
+            "read .gnf": lambda: gainful.read(binary),
+            "ndcg@10": lambda: ndcg(scores, train),
+            "map": lambda: ap(scores, train),
+            "predict lambdamart, 100 trees": lambda: model.predict(train),
+        }
+
+    return (
+        every_ranker()
+        | others()
+        | {
+            "fit structured-svm": fit("structured-svm"),
+            "fit structured-svm C=1e4": fit("structured-svm", C=1e4),
+            "path structured-svm, ten C": path(),
+            "path structured-svm-tight, ten C": path(bound="tight"),
+            "fit structured-svm-tight": fit("structured-svm-tight"),
+            "fit structured-svm-slack": fit("structured-svm-slack"),
+            "fit structured-svm-kernel": fit("structured-svm-kernel"),
+            "fit svmmap": fit("svmmap"),
+            "fit ranksvm": fit("ranksvm", C=100.0),
+            "infer NDCG, 2000 × 50": infer("ndcg", 50, 2000),
+            "infer NDCG, 2000 × 150": infer("ndcg", 150, 2000),
+            "infer NDCG, 60 × 150": infer("ndcg", 150, 60),
+            "infer NDCG tight, 2000 × 150": infer("ndcg", 150, 2000, "tight"),
+            "infer NDCG slack, 60 × 150": infer("ndcg", 150, 60, "slack"),
+            "infer AP, 2000 × 150": infer("ap", 150, 2000),
+            "infer AP, 60 × 150": infer("ap", 150, 60),
+        }
+    )
 
 
 def serve() -> None:
@@ -120,7 +152,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         workers = [worker(tree, str(Path(chosen.cache or folder, str(i)))) for i, tree in enumerate(chosen.trees)]
-        names = [ask(process) for process in workers][-1].split("|")
+        old_names, new_names = (ask(process).split("|") for process in workers)
+        names = [name for name in new_names if name in old_names]
         print(f"{'':36s} {'old, ms':>9s} {'new, ms':>9s} {'new/old':>8s}")
         for name in names:
             if not any(word in name for word in chosen.cases.split(",")):
