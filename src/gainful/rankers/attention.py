@@ -24,7 +24,9 @@ from gainful.rankers.spaces import LIST_NET_SPACE
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
-UNITS_OF_BLOCK = 12  # numbers that training keeps per row and unit of a block
+# Numbers that a step keeps per row, for each unit: inputs and hidden layers with noise, dropout and gradients; a block of
+# attention. PyTorch's attention keeps no pairs of documents.
+PER_UNIT, PER_UNIT_OF_BLOCK = 4, 20
 
 
 @dataclass(repr=False, eq=False)
@@ -106,11 +108,9 @@ class AttentionRanker(NeuralRanker):
     def _training_bytes(self, size: DataSize) -> float:
         width = 4 if self.dtype == "float32" else 8
         weights = sum(float(np.prod(shape)) for shape in self._shapes(int(size.features)))
-        docs = size.rows / size.queries
-        batch = min(size.rows, self.batch_queries * docs)
-        units = 2 * (size.features + sum(self.hidden)) + UNITS_OF_BLOCK * self.hidden[-1] * self.blocks
-        pairs = 2 * self.heads * docs * self.blocks  # of a row with those of its list
-        held = self.models * (COPIES_OF_WEIGHTS * weights + batch * (units + pairs))
+        batch = min(size.rows, self.batch_queries * size.rows / size.queries)
+        kept = PER_UNIT * (size.features + sum(self.hidden)) + PER_UNIT_OF_BLOCK * self.hidden[-1] * self.blocks
+        held = self.models * (COPIES_OF_WEIGHTS * weights + batch * kept)
         return Ranker._training_bytes(self, size) + width * held
 
     # -- fitting -------------------------------------------------------------------------------------------------------
