@@ -24,8 +24,8 @@ from gainful.rankers.spaces import LIST_NET_SPACE
 if TYPE_CHECKING:
     from gainful.nets.train import NetSettings
 
-# Numbers that a step keeps per row, for each unit: inputs and hidden layers with noise, dropout and gradients; a block of
-# attention. PyTorch's attention keeps no pairs of documents.
+# Numbers that a step keeps per row and unit: of inputs and hidden layers, with noise and gradients; of a block of
+# attention, which keeps no pairs of documents.
 PER_UNIT, PER_UNIT_OF_BLOCK = 4, 20
 
 
