@@ -161,9 +161,9 @@ def _columns(pairs: Any) -> tuple[Array, Array, Array]:
     else:
         try:
             table = np.asarray(column_to_numpy(pairs))
-        except ValueError:
-            table = np.empty(0)
-        if table.size == 0 and table.ndim in (1, 2) and np.size(pairs) == 0:
+        except ValueError:  # pairs of different lengths
+            raise ParameterError.of("fit", "pairs", EXPECTED, pairs) from None
+        if table.shape == (0,):
             table = np.empty((0, 2))
         if table.ndim != 2 or table.shape[1] not in (2, 3):
             raise ParameterError.of("fit", "pairs", EXPECTED, f"of shape {table.shape}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from gainful.data.dataset import RankingData
 from gainful.data.pairs import COLUMNS, PreferredPairs, refuse_bad_pairs
-from gainful.errors import DataError, FormatError, ParameterError, option, shorten
+from gainful.errors import DataError, FormatError, ParameterError, brief, option, shorten
 from gainful.formats.files import PathLike, atomic_write, check_readable, reason
 from gainful.formats.limits import MemoryLimit
 from gainful.formats.sidecars import WEIGHT
@@ -112,7 +112,7 @@ class _Documents:
             twice = next((one for one in names if names.count(one) > 1), None) if len(set(names)) < len(names) else None
             if twice is not None:
                 raise DataError(
-                    f"query {shorten(self._data.query_ids[query])} has two documents {twice!r}, so a pair cannot name "
+                    f"query {brief(self._data.query_ids[query])} has two documents {twice!r}, so a pair cannot name "
                     "them; give them different ids, or none"
                 )
             self._rows[query] = dict(zip(names, rows, strict=True))
@@ -121,7 +121,7 @@ class _Documents:
             n = len(self._rows[query])
             what = f"places from 1 to {n}" if self._data.doc_ids is None else "their ids"
             raise DataError(
-                f"query {shorten(self._data.query_ids[query])} has no document {shorten(name)}; documents are named by "
+                f"query {brief(self._data.query_ids[query])} has no document {shorten(name)}; documents are named by "
                 f"{what}"
             )
         return found
