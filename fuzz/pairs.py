@@ -19,7 +19,7 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
     weighted, ids = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
     lines = ["query,better,worse" + (",weight" if weighted else "")]
     for query, size in enumerate(sizes):
-        for _ in range(int(rng.integers(0, 4))):
+        for _pair in range(int(rng.integers(0, 4))):
             better, worse = (rng.permutation(size)[:2] + 1).tolist()
             named = [f"d{query}-{place}" if ids else str(place) for place in (better, worse)]
             lines.append(",".join([f"q{query}", *named, *([repr(float(rng.random()))] if weighted else [])]))
