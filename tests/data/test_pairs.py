@@ -72,8 +72,9 @@ def test_cycles_are_allowed_and_so_is_no_pair_at_all():
         ([(4, 6)], "pair 0 has row 6, but rows are numbered 0 to 5"),
         ([(-1, 0)], "pair 0 has row -1, but rows are numbered 0 to 5"),
         ([(4, 0), (2, 0.5)], "pair 1 must have row numbers, but its worse row was 0.5"),
-        ([(4, 0, -1.0)], "the weight of pair 0 must be finite and not negative, was -1"),
-        ([(4, 0, np.nan)], "the weight of pair 0 must be finite"),
+        ([(4, 0, -1.0)], "the weight of pair 0 is -1; weights must be 0, or from 1e-30 to 1e"),
+        ([(4, 0, np.nan)], "the weight of pair 0 is nan"),
+        ([(4, 0, 1.0), (2, 0, 1e200)], r"the weight of pair 1 is 1e\+200"),
     ],
 )
 def test_pairs_that_mean_nothing_are_refused_by_number(pairs, words):

@@ -110,7 +110,10 @@ def test_preferences_are_not_lost_in_writing(tmp_path):
         ("query,better,worse\n7,3,1\n7,2,2\n", "line 3 prefers document '2' to itself; give two documents"),
         ("query,better,worse,weight\n7,3,1,-1\n", "line 2: expected a weight, a number from 0, found '-1'"),
         ("query,better,worse,weight\n7,3,1,1_0\n", "line 2: expected a weight"),
-        ("query,better,worse,weight\n7,3,1,1e999\n", "the weight of line 2 must be finite"),
+        (
+            "query,better,worse,weight\n7,3,1,1e999\n",
+            "the weight of line 2 is inf; weights must be 0, or from 1e-30 to 1e",
+        ),
         ('query,better,worse\n7,"3,1\n', "is not CSV text in UTF-8"),
     ],
 )

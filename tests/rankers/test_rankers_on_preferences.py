@@ -13,6 +13,7 @@ from gainful.data.pairs import PreferredPairs
 from gainful.data.query_weights import query_shares
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, ParameterError
+from gainful.linear.risk import LinearRisk
 from gainful.rankers.frank import FidelityLoss, FidelityOfPreferences
 from gainful.rankers.rankboost import exponential_loss
 from gainful.rankers.thresholds import CriticalPairs, weigh_preferences
@@ -124,6 +125,23 @@ def test_init_scores_count(train, valid):
     for name, params in (("linear", {"loss": "ranknet"}), ("boosted", {"loss": "ranknet", "n_trees": 8})):
         models = [gainful.ranker(name, **params).fit(one, init_score=start) for one in (train, data)]
         same(models[0].predict(valid), models[1].predict(valid))
+
+
+def test_the_risk_on_a_device_is_that_of_the_host(train):
+    pytest.importorskip("torch")
+    from gainful.linear.tensor_risk import TensorLinearRisk
+
+    data, w = as_preferences(train), np.random.default_rng(8).normal(size=train.n_features)
+    for name in ("ranknet", "pairwise-hinge"):
+        risks = LinearRisk.of(gainful.loss(name), data), TensorLinearRisk(gainful.loss(name), data, device="cpu")
+        (value, gradient, _), (expected, expected_gradient, _) = (risk.value_and_gradient(w) for risk in risks)
+        same(value, expected)
+        same(gradient, expected_gradient)
+
+
+def test_keywords_of_other_libraries_are_explained(train):
+    with pytest.raises(TypeError, match="pairs takes the weights of the pairs as its third column"):
+        gainful.RankSVM().fit(train.X, pairs=[(0, 1)], pairs_weight=[1.0], qid=train.qid)
 
 
 # -- potentials of the boosters of steps -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.frames import column_names, column_to_numpy, is_frame, refuse_dask
+from gainful.data.numbers import LARGEST_WEIGHT
 from gainful.data.rows import Array, number_column, read_only, rows_of_queries
 from gainful.errors import DataError, ParameterError, brief
 
@@ -132,9 +133,12 @@ def refuse_bad_pairs(
     name_row: Callable[[int], str],
 ) -> None:
     """Raise for a pair of a document with itself or with one of another query, and for a bad weight."""
-    bad = np.flatnonzero(~np.isfinite(weight) | (weight < 0.0))
+    bad = np.flatnonzero(~((weight == 0.0) | ((weight >= 1.0 / LARGEST_WEIGHT) & (weight <= LARGEST_WEIGHT))))
     if len(bad):
-        raise DataError(f"the weight of {name_pair(bad[0])} must be finite and not negative, was {weight[bad[0]]:g}")
+        raise DataError(
+            f"the weight of {name_pair(bad[0])} is {weight[bad[0]]:g}; weights must be 0, or from "
+            f"{1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+        )
     same = np.flatnonzero(better == worse)
     if len(same):
         raise DataError(f"{name_pair(same[0])} prefers {name_row(better[same[0]])} to itself; give two documents")
