@@ -334,7 +334,8 @@ def count_right_pairs(scores: Any, grades: Any, offsets: Any, query: Any) -> tup
     count = np.cumsum(new)
     level[by_grade] = count - np.concatenate([[0], count])[offsets[:-1]][query]  # from 1 in each query
     longest = int(np.diff(offsets).max(initial=0))
-    right_pairs(scores[rising], level[rising], offsets, np.zeros(longest + 1), right, pairs)
+    ends = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
+    right_pairs(scores[rising], level[rising], ends, np.zeros(longest + 1), right, pairs)
     return right, pairs
 
 
