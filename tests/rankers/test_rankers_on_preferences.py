@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import LinearRegression
 
 import gainful
 from gainful import RankingData
@@ -264,6 +265,18 @@ def test_parameters_that_need_grades_are_refused(name, params, words, train):
 def test_rsrank_chooses_features_by_preferences(train, valid):
     model = gainful.ranker("rsrank-sparse", init="zeros").fit(as_preferences(train), eval_set=as_preferences(valid))
     assert gainful.metric("pair-accuracy")(model.predict(valid), valid) > 0.65
+
+
+def test_what_would_take_the_grades_for_zeros_refuses(train):
+    data = as_preferences(train).replace(doc_ids=np.arange(train.n_rows))
+    with pytest.raises(DataError, match="the data has preferences, but qrels hold grades"):
+        gainful.Qrels.from_data(data)
+    with pytest.raises(DataError, match="distill puts scores on the scale of the grades, but data has preferences"):
+        gainful.distill(gainful.RankSVM().fit(data), data)
+    found = gainful.compare([LinearRegression(), "ranksvm"], data, metrics="pair-accuracy")
+    assert list(found.failures.values()) == [
+        "the data has preferences, which compare does not pass to LinearRegression"
+    ]
 
 
 def test_pairs_are_given_once(train):
