@@ -60,6 +60,8 @@ class OtherEstimator(Baseline):
     def fit(self, train: RankingData, eval_set: RankingData | None = None, progress: Any = None) -> OtherEstimator:
         if train.has_init_scores:
             raise DataError(f"the data has initial scores, which compare does not pass to {_name(self.estimator)}")
+        if train.has_pairs:
+            raise DataError(f"the data has preferences, which compare does not pass to {_name(self.estimator)}")
         valid = eval_set if self.stops_early else None
         steps = getattr(self.estimator, "steps", None)  # of a pipeline: the last step is the model
         prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", self.estimator)

@@ -192,7 +192,7 @@ def wording(python: str, command_line: str) -> str:
 
 
 # reader options that are command-line options too; others follow --read
-OWN_OPTIONS = {"format": "--format", "merge": "--merge", "max_bytes": "--memory-limit"}
+OWN_OPTIONS = {"format": "--format", "merge": "--merge", "max_bytes": "--memory-limit", "pairs": "--pairs"}
 
 
 def option(name: str, value: object = ...) -> str:

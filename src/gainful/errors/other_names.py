@@ -106,6 +106,7 @@ INSTEAD = {
     "gamma": ("engine_params", "engine_params={'min_gain_to_split': …} passes it to LightGBM"),
     "eval_at": ("eval_metric", "eval_metric='ndcg@10' names the metric and where it ends"),
     "group_weight": ("sample_weight", "sample_weight has one weight per row, equal within a query"),
+    "pairs_weight": ("pairs", "pairs takes the weights of the pairs as its third column"),
     "objective": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
     "loss_function": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
 }

@@ -32,7 +32,9 @@ from gainful.errors import (
 )
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path, with_init_scores
+from gainful.losses import LOSSES
 from gainful.metrics import Metric, metric
+from gainful.metrics.conventions import PAIR_METRIC
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
@@ -41,6 +43,8 @@ from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 from gainful.training.validation import NamedSets
+
+USUAL_METRIC = "ndcg@10"  # where the user names none; PAIR_METRIC on preferences
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -64,6 +68,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
     accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
+    accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
@@ -96,6 +101,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group: Any = None,
         sample_weight: Any = None,
         init_score: Any = None,
+        pairs: Any = None,
         eval_set: Any = None,
         eval_init_score: Any = None,
         progress: ProgressCallback | None = None,
@@ -117,6 +123,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             weights of its documents, which rankers refuse whose loss does not define them
         init_score : one score per row that training starts from. The model is what training adds: ``predict`` returns
             scores *without* these, so add them yourself
+        pairs : instead of y, preferences: (better, worse) or (better, worse, weight) for each pair of rows of one
+            query, as row numbers of X from 0; or a frame with these columns. For losses on pairs. Validation data
+            with preferences is a RankingData; the default metric on it is "pair-accuracy"
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
             or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
             training stops; ``history_`` has the metric on each
@@ -134,7 +143,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score), group is not None
+        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs), group is not None
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
         monitor = Monitor(
@@ -143,6 +152,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=progress,
             sets=sets,
         )
+        if monitor.valid is not None and monitor.valid.has_pairs:
+            monitor.metric = self._metric_of_pairs(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
@@ -219,9 +230,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Whether training with these parameters can start from given scores."""
         return self.accepts_init_scores
 
+    def _accepts_pairs(self) -> bool:
+        """Whether training with these parameters can use preferences instead of grades."""
+        return self.accepts_pairs
+
+    def _metric_of_pairs(self, chosen: Metric) -> Metric:
+        """The metric on validation data with preferences: the one chosen, or another instead of the default."""
+        if chosen.accepts_pairs:
+            return chosen
+        if chosen == metric(USUAL_METRIC):
+            return metric(PAIR_METRIC)
+        name = self.validation_parameter
+        python, command_line = f"{name}='{PAIR_METRIC}'", f"--set {name}={PAIR_METRIC}"
+        raise DataError(
+            f"{chosen.name} needs grades, but {wording('eval_set', 'the validation data')} has preferences; pass "
+            f"{wording(python, command_line)}"
+        )
+
     def _validation_metric(self) -> Metric:
         """The metric on ``eval_set``."""
-        return metric(getattr(self, "eval_metric", "ndcg@10"))
+        return metric(getattr(self, "eval_metric", USUAL_METRIC))
 
     def _training_bytes(self, size: DataSize) -> float:
         """About what ``_fit`` needs besides the data, in bytes at its peak: by default a few numbers per row."""
@@ -358,12 +386,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None, group: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions). ``qid`` and ``group`` as in :meth:`fit`.
 
+        A RankingData with preferences is measured by ``pair-accuracy`` instead.
+
         Weights of single documents do not count, only their mean, the weight of the query. A RankingData with
         ``init_scores`` is ranked by these plus the scores of the model.
         """
         self._check_fitted()
         data = as_dataset(self._named_columns(X), y, qid, sample_weight, "X", group, self._trained_names())
-        return measure_blocks(metric("ndcg@10"), data, _ranking_scores_of, self)
+        return measure_blocks(usual_metric(data), data, _ranking_scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
@@ -437,10 +467,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _as_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None, init_score: Any = None
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        what: str,
+        group: Any = None,
+        init_score: Any = None,
+        pairs: Any = None,
     ) -> Dataset:
         """The training data in the form that ``_fit`` accepts."""
-        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score)
+        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score, pairs=pairs)
         data = self._check_values(self._in_one_block(given), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
@@ -524,7 +562,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
 
     def _refuse_columns(self, data: Dataset) -> None:
-        """Raise for weights of documents and initial scores that this ranker cannot use."""
+        """Raise for weights of documents, initial scores and preferences that this ranker cannot use."""
+        if data.has_pairs:
+            self._refuse_pairs(data)
         if data.has_document_weights and not self._weighs_documents():
             query = next(query for query in data.map(_first_mixed_query) if query is not None)
             raise DataError(
@@ -538,6 +578,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"{self._name_for_errors()} cannot start from initial scores; leave out "
                 f"{wording(python, command_line)}, or use lambdamart, linear or another ranker that can"
+            )
+
+    def _refuse_pairs(self, data: Dataset) -> None:
+        """Raise if this ranker cannot learn from preferences."""
+        if not self._accepts_pairs():
+            from gainful.rankers.registry import RANKERS
+
+            able = ", ".join(name for name, entry in RANKERS.items() if entry.accepts_pairs)
+            losses = ", ".join(name for name, entry in LOSSES.items() if entry.preferences is not None)
+            raise DataError(
+                f"{self._name_for_errors()} needs grades, but the data has preferences; use one of {able}, or linear, "
+                f"boosted or neural with one of the losses {losses}"
+            )
+        if not data.is_local:
+            raise DataError(
+                f"{type(self).__name__} cannot learn from preferences on a cluster; train it without a cluster"
             )
 
     def _name_for_errors(self) -> str:
@@ -591,6 +647,11 @@ class LinearScores:
             raise ValueError("the intercept is not a finite number")
 
 
+def usual_metric(data: Dataset) -> Metric:
+    """The metric by which a model is measured unless another is named."""
+    return metric(PAIR_METRIC if data.has_pairs else USUAL_METRIC)
+
+
 def _in_row_order(values: Array, order: Array) -> Array:
     """Undo the grouping of rows by query."""
     restored = np.empty_like(values)
@@ -633,6 +694,7 @@ def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
         "weighted": data.query_weights is not None,
         "weighted_documents": data.has_document_weights,
         "init_score": data.has_init_scores,
+        "preferences": data.has_pairs,
         "lowest_grade": data.lowest_grade,
         "highest_grade": data.highest_grade,
     }

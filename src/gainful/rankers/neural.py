@@ -107,6 +107,9 @@ class NeuralRanker(Ranker):
     def _weighs_documents(self) -> bool:
         return loss(self.loss).weighs_documents
 
+    def _accepts_pairs(self) -> bool:
+        return loss(self.loss).accepts_pairs
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {loss(self.loss)}"
 

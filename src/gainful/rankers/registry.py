@@ -44,6 +44,11 @@ class RankerEntry:
         return self.create()._accepts_init_scores()
 
     @property
+    def accepts_pairs(self) -> bool:
+        """Whether it can learn from preferences instead of grades."""
+        return self.create()._accepts_pairs()
+
+    @property
     def cls(self) -> type[Ranker]:
         return getattr(import_module(self.module), self.class_name)  # type: ignore[no-any-return]
 
