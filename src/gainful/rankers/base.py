@@ -39,7 +39,7 @@ from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
 from gainful.rankers.memory import check_memory
-from gainful.rankers.scorers import Linear, Scorer
+from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 from gainful.training.validation import NamedSets
@@ -69,11 +69,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
     accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
     accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
+    needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
     # scikit-learn's pipelines and searches pass the query id along with the rows, without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"qid": True}
 
     def __new__(cls, *_: Any, **params: Any) -> Self:
         refuse_unknown_parameters(cls, cls._get_param_names(), params)
@@ -265,34 +267,59 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         raise GainfulError(f"{name} does not say how it scores; give it a method _scorer (see gainful.rankers.scorers)")
 
-    def _predict(self, X: Any) -> Array:
-        return self._scorer().scores(X)
+    def _predict(self, X: Any, offsets: Array | None) -> Array:
+        """Scores of the rows; ``offsets`` are those of their queries if the ranker needs them, else None."""
+        scorer = self._scorer()
+        return scorer.scores(X) if offsets is None else scores_of_lists(scorer, X, offsets)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
     @explain_keywords
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None, group: Any = None) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
         X is what ``fit`` accepts, paths included. If the model knows its features by name, the columns of a frame are
-        found by name: their order is free, and other columns do not matter.
+        found by name: their order is free, and other columns do not matter. ``qid`` and ``group`` are as in
+        :meth:`fit`. Rankers with ``needs_queries`` need one of them, unless X brings its queries; others score each row
+        by itself, and ignore them.
         """
         self._check_fitted()
         X = open_path(X, self._trained_names())
         if is_dask(X):
             from gainful.cluster import predict_lazily
 
+            if self.needs_queries:
+                raise DataError(
+                    f"{type(self).__name__} scores the documents of a query together, and a Dask array or frame may "
+                    "divide a query; open the files with gainful.open_shards, or score one RankingData at a time"
+                )
             return predict_lazily(self, X)
+        if isinstance(X, Dataset) and (qid is not None or group is not None):
+            raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
         if isinstance(X, Dataset) and X.whole is None:
             self._check_columns(X.n_features, X.feature_names)
             return np.concatenate(X.map(_scores_of, self))
         matrix = self._features_to_score(X)
         if matrix.shape[0] == 0:
             return np.empty(0)
+        order, offsets = self._lists(X, qid, group, matrix.shape[0]) if self.needs_queries else (None, None)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported for the score that it spoils
-            scores = np.asarray(self._predict(matrix), dtype=np.float64)
+            scores = np.asarray(self._predict(matrix if order is None else matrix[order], offsets), dtype=np.float64)
         refuse_infinite_scores(scores)
-        return scores
+        return scores if order is None else _in_row_order(scores, order)
+
+    def _lists(self, X: Any, qid: Any, group: Any, n_rows: int) -> tuple[Array | None, Array]:
+        """The order that groups the rows by query (None: they are), and the offsets of the queries."""
+        if isinstance(X, Dataset):
+            assert X.whole is not None
+            return None, X.whole.offsets
+        if qid is None and group is None:
+            raise DataError(
+                f"qid is missing; {type(self).__name__} scores the documents of a query together, so it needs the "
+                "query of each row: predict(X, qid=qid), or a RankingData"
+            )
+        order, offsets, _ = group_rows(query_of_rows(qid, group, n_rows), n_rows)
+        return order, offsets
 
     def _features_to_score(self, X: Any, what: str = "X") -> Any:
         """The feature matrix of rows to score, checked."""
@@ -344,19 +371,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if X.whole is None:
                 self._check_fitted()
                 return np.concatenate(X.map(_ranks_of, self))
-            qid = X.whole.qid
-        scores = self.predict(X)
+            qid, scores = X.whole.qid, self.predict(X)
+        else:
+            scores = self.predict(X, qid=qid, group=group)
         order, offsets, _ = group_rows(query_of_rows(qid, group, len(scores)), len(scores))
         grouped = scores if order is None else scores[order]
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         best_first = np.lexsort((-grouped, query))
         ranks = np.empty(len(scores), dtype=np.int64)
         ranks[best_first] = np.arange(len(scores)) - offsets[:-1][query] + 1
-        if order is None:
-            return ranks
-        restored = np.empty_like(ranks)
-        restored[order] = ranks
-        return restored
+        return ranks if order is None else _in_row_order(ranks, order)
 
     @explain_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None, group: Any = None) -> float:
@@ -626,6 +650,13 @@ class LinearScores:
 def usual_metric(data: Dataset) -> Metric:
     """The metric by which a model is measured unless another is named."""
     return metric(PAIR_METRIC if data.has_pairs else USUAL_METRIC)
+
+
+def _in_row_order(values: Array, order: Array) -> Array:
+    """Undo the grouping of rows by query."""
+    restored = np.empty_like(values)
+    restored[order] = values
+    return restored
 
 
 def _scores_of(data: RankingData, model: Ranker) -> Array:
