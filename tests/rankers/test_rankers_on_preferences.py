@@ -34,7 +34,7 @@ SETTINGS = [
     ("rankboost", {"n_rounds": 15, "pairs": "query"}),
     ("frank", {"n_rounds": 15, "certainty": 0.9}),
 ]
-NETS = [("ranknet-net", {}), ("neural", {"loss": "pairwise-squared-hinge"})]
+NETS = [("ranknet-net", {}), ("neural", {"loss": "pairwise-squared-hinge"}), ("list-net", {"loss": "ranknet"})]
 
 
 def as_preferences(data):

@@ -589,7 +589,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             losses = ", ".join(name for name, entry in LOSSES.items() if entry.preferences is not None)
             raise DataError(
                 f"{self._name_for_errors()} needs grades, but the data has preferences; use one of {able}, or linear, "
-                f"boosted or neural with one of the losses {losses}"
+                f"boosted, neural or list-net with one of the losses {losses}"
             )
         if not data.is_local:
             raise DataError(
