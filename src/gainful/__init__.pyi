@@ -4,6 +4,9 @@ from gainful.blending.auto import Auto as Auto
 from gainful.blending.blend import Blend as Blend
 from gainful.blending.distillation import distill as distill
 from gainful.blending.fusion import fuse as fuse
+from gainful.clicks.log import ClickLog as ClickLog
+from gainful.clicks.reading import read_clicks as read_clicks
+from gainful.clicks.writing import write_clicks as write_clicks
 from gainful.comparison import Comparison as Comparison
 from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid
