@@ -12,6 +12,8 @@ from gainful.clicks.models import ClickModel as ClickModel
 from gainful.clicks.reading import read_clicks as read_clicks
 from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
 from gainful.clicks.registry import click_model as click_model
+from gainful.clicks.simulation import make_click_model as make_click_model
+from gainful.clicks.simulation import simulate_clicks as simulate_clicks
 from gainful.clicks.writing import write_clicks as write_clicks
 from gainful.comparison import Comparison as Comparison
 from gainful.comparison import LossMatrix as LossMatrix

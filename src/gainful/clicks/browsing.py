@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.clicks.em import Beta, Estimates, Shape, sum_blocks
 from gainful.clicks.index import PageIndex
-from gainful.clicks.models import WEAK, ClickModel, examined_rates
+from gainful.clicks.models import WEAK, ClickModel, Users, examined_rates
 from gainful.clicks.rates import position_slots
 from gainful.data.rows import Array
 
@@ -83,6 +83,9 @@ class PBM(_Examined):
     def _n_slots(self, deepest: int) -> int:
         return deepest
 
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        return {"examination": users.examination}
+
     def _first_slot(self, highest: int) -> int:
         return highest - 1
 
@@ -115,6 +118,9 @@ class UBM(_Examined):
     def _n_slots(self, deepest: int) -> int:
         return deepest * (deepest + 1) // 2
 
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        return {"examination": np.concatenate([(r - np.arange(r)) ** -users.eta for r in users.positions])}
+
     def _first_slot(self, highest: int) -> int:
         return highest * (highest - 1) // 2
 
@@ -128,6 +134,14 @@ class UBM(_Examined):
         out = np.empty(len(index.pair))
         values = (theta["attractiveness"], theta["examination"])
         examine_browsing(index.offsets, index.position, self._deepest(theta), index.pair, *values, out)
+        return out
+
+    def _draw(self, index: PageIndex, theta: Estimates, attraction: Array, draws: Array) -> Array:
+        from gainful.clicks.model_kernels import draw_browsing
+
+        out = np.empty(len(index.pair), dtype=bool)
+        depth = self._deepest(theta)
+        draw_browsing(index.offsets, index.position, depth, attraction, theta["examination"], draws, out)
         return out
 
     def _clicked(self, index: PageIndex, theta: Estimates) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gainful.clicks.em import Beta, Estimates, Shape, sum_blocks
 from gainful.clicks.index import PageIndex
-from gainful.clicks.models import WEAK, ClickModel, examined_rates
+from gainful.clicks.models import WEAK, ClickModel, Users, examined_rates
 from gainful.clicks.rates import position_slots
 from gainful.data.rows import Array
 from gainful.parameters.constraints import Real, parameter
@@ -23,7 +23,40 @@ ALWAYS = np.ones(1)
 
 
 @dataclass
-class Cascade(ClickModel):
+class _Reading(ClickModel):
+    """What all chains share once their parameters are known."""
+
+    def _ends(self, index: PageIndex, theta: Estimates) -> tuple[Array, Array, float]:
+        """The slot of each row, the probability to stop after a click in each slot, and that to read on."""
+        raise TypeError(f"{type(self).__name__} does not say how a page ends")
+
+    def _examined(self, index: PageIndex, theta: Estimates) -> Array:
+        from gainful.clicks.model_kernels import examine_chain
+
+        out = np.empty(len(index.pair))
+        slot, *ends = self._ends(index, theta)
+        examine_chain(index.offsets, index.pair, slot, theta["attractiveness"], *ends, out)
+        return out
+
+    def _clicked(self, index: PageIndex, theta: Estimates) -> Array:
+        from gainful.clicks.model_kernels import click_chain
+
+        out = np.empty(len(index.pair))
+        slot, *ends = self._ends(index, theta)
+        click_chain(index.offsets, index.pair, slot, index.clicked, theta["attractiveness"], *ends, out)
+        return out
+
+    def _draw(self, index: PageIndex, theta: Estimates, attraction: Array, draws: Array) -> Array:
+        from gainful.clicks.model_kernels import draw_chain
+
+        out = np.empty(len(index.pair), dtype=bool)
+        slot, *ends = self._ends(index, theta)
+        draw_chain(index.offsets, slot, attraction, *ends, draws, out)
+        return out
+
+
+@dataclass
+class Cascade(_Reading):
     """The cascade model: the user reads down to the first click and stops there.
 
     Several clicks on a page cannot happen. A log has them, so a click after the first has probability ``slip``.
@@ -55,25 +88,15 @@ class Cascade(ClickModel):
 
         return expect
 
-    def _examined(self, index: PageIndex, theta: Estimates) -> Array:
-        from gainful.clicks.model_kernels import examine_chain
-
-        out = np.empty(len(index.pair))
-        stop, slot = np.ones(1), np.zeros(len(index.pair), dtype=np.int32)
-        examine_chain(index.offsets, index.pair, slot, theta["attractiveness"], stop, 1.0, out)
-        return out
+    def _ends(self, index: PageIndex, theta: Estimates) -> tuple[Array, Array, float]:
+        return np.zeros(len(index.pair), dtype=np.int32), ALWAYS, 1.0
 
     def _clicked(self, index: PageIndex, theta: Estimates) -> Array:
-        from gainful.clicks.model_kernels import click_chain
-
-        out = np.empty(len(index.pair))
-        stop, slot = np.ones(1), np.zeros(len(index.pair), dtype=np.int32)
-        click_chain(index.offsets, index.pair, slot, index.clicked, theta["attractiveness"], stop, 1.0, out)
-        return np.maximum(out, self.slip)
+        return np.maximum(super()._clicked(index, theta), self.slip)
 
 
 @dataclass
-class _Chain(ClickModel):
+class _Chain(_Reading):
     """A chain with several clicks, fitted by EM: the stop after the last click is hidden."""
 
     iterates: ClassVar[bool] = True
@@ -128,21 +151,8 @@ class _Chain(ClickModel):
 
         return expect
 
-    def _examined(self, index: PageIndex, theta: Estimates) -> Array:
-        from gainful.clicks.model_kernels import examine_chain
-
-        out = np.empty(len(index.pair))
-        values = (theta["attractiveness"], theta[self.stop], float(theta["continuation"][0]))
-        examine_chain(index.offsets, index.pair, self._slots(index, theta), *values, out)
-        return out
-
-    def _clicked(self, index: PageIndex, theta: Estimates) -> Array:
-        from gainful.clicks.model_kernels import click_chain
-
-        out = np.empty(len(index.pair))
-        values = (theta["attractiveness"], theta[self.stop], float(theta["continuation"][0]))
-        click_chain(index.offsets, index.pair, self._slots(index, theta), index.clicked, *values, out)
-        return out
+    def _ends(self, index: PageIndex, theta: Estimates) -> tuple[Array, Array, float]:
+        return self._slots(index, theta), theta[self.stop], float(theta["continuation"][0])
 
 
 @dataclass
@@ -161,6 +171,9 @@ class DCM(_Chain):
 
     def _slots(self, index: PageIndex, theta: Estimates) -> Array:
         return np.minimum(position_slots(index, self.depth), len(theta["stop"]) - 1).astype(np.int32)
+
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        return {"stop": 1.0 - 0.8 * users.positions ** (-users.eta / 2.0), "continuation": ALWAYS}
 
     def _start_stop(self, index: PageIndex) -> tuple[Array, Beta]:
         slot, weight = position_slots(index, self.depth), index.row_weight
@@ -183,6 +196,10 @@ class SDBN(_Chain):
     summary: ClassVar[str] = "simplified DBN: read until a click satisfies"
     paper: ClassVar[str] = "Chapelle and Zhang, 2009"
     pair_parameters: ClassVar[tuple[str, ...]] = ("attractiveness", "satisfaction")
+
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        go_on = 1.0 if self.persistent else users.continuation
+        return {"satisfaction": users.satisfaction, "continuation": np.array([go_on])}
 
     @property
     def satisfaction_(self) -> Array:

@@ -219,3 +219,33 @@ def examine_chain(offsets, pair, slot, attraction, stop, go_on, out):
         for row in range(offsets[page], offsets[page + 1]):
             out[row] = seen
             seen *= go_on * (1.0 - attraction[pair[row]] * stop[slot[row]])
+
+
+# -- simulated users: a click happens where its number of ``draws``, uniform on [0, 1), is below its probability -------
+
+
+@kernel
+def draw_browsing(offsets, position, depth, attraction, examination, draws, out):
+    """Clicks of UBM; ``attraction`` is that of each row."""
+    for page in range(len(offsets) - 1):
+        before = 0
+        for row in range(offsets[page], offsets[page + 1]):
+            r = min(position[row], depth)
+            out[row] = draws[row] < attraction[row] * examination[r * (r - 1) // 2 + min(before, r - 1)]
+            if out[row]:
+                before = r
+
+
+@kernel
+def draw_chain(offsets, slot, attraction, stop, go_on, draws, out):
+    """Clicks of a chain, by the probability of each given those above it; ``attraction`` is that of each row."""
+    for page in range(len(offsets) - 1):
+        seen = 1.0
+        for row in range(offsets[page], offsets[page + 1]):
+            a = attraction[row]
+            out[row] = draws[row] < seen * a
+            if out[row]:
+                seen = (1.0 - stop[slot[row]]) * go_on
+            else:
+                rest = 1.0 - seen * a
+                seen = seen * go_on * (1.0 - a) / rest if rest > 0.0 else 0.0

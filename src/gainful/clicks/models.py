@@ -49,6 +49,22 @@ class ClickEvaluation:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
+@dataclass(frozen=True)
+class Users:
+    """What is known of simulated users; see :func:`gainful.make_click_model`."""
+
+    attractiveness: Array  # of each pair
+    satisfaction: Array  # of each pair
+    eta: float
+    continuation: float
+    positions: Array  # 1, 2, …
+
+    @property
+    def examination(self) -> Array:
+        """r^−η."""
+        return np.asarray(self.positions**-self.eta)
+
+
 @dataclass
 class ClickModel:
     """Base of all click models. A subclass says what its parameters are, and how pages speak about them.
@@ -95,6 +111,14 @@ class ClickModel:
         """The probability of a click on each row, given the clicks above it."""
         return self._examined(index, theta) * theta["attractiveness"][index.pair]
 
+    def _draw(self, index: PageIndex, theta: Estimates, attraction: Array, draws: Array) -> Array:
+        """Clicks of simulated users; ``attraction`` is that of each row, ``draws`` are uniform on [0, 1)."""
+        return np.asarray(draws < self._examined(index, theta) * attraction)
+
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        """The parameters besides attractiveness, of users whose wishes are known."""
+        return {}
+
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def fit(self, log: ClickLog, *, progress: Callable[[int, float], Any] | None = None) -> Self:
@@ -103,13 +127,17 @@ class ClickModel:
         index, pairs = PageIndex.by_query(log)
         found, priors = self._estimate(index, progress)
         self._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
-        self.n_iter_ = len(found.history) - 1
-        self.history_ = np.array(found.history)
-        self.converged_ = found.converged
+        self._note(index, found.history, found.converged)
+        return self
+
+    def _note(self, index: PageIndex, history: list[float], converged: bool) -> None:
+        """What the parameters say about pages, and how they were found."""
+        self.n_iter_ = max(0, len(history) - 1)
+        self.history_ = np.array(history)
+        self.converged_ = converged
         chances = _log_chances(self._probabilities(index, True), index.clicked)
         self.log_likelihood_ = float(index.row_weight @ chances) / index.total_weight
         self.examination_ = read_only(self._mean_examination(index))
-        return self
 
     def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
         start, priors = self._start(index)

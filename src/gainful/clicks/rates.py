@@ -13,7 +13,7 @@ import numpy as np
 
 from gainful.clicks.em import Beta, Estimates, Fitted, Shape, sum_blocks
 from gainful.clicks.index import PageIndex
-from gainful.clicks.models import WEAK, ClickModel
+from gainful.clicks.models import WEAK, ClickModel, Users
 from gainful.data.rows import Array
 
 
@@ -64,6 +64,10 @@ class _SlotRate(_Rate):
         found.errors["attractiveness"] = np.full(index.n_pairs, found.errors["rate"][at])
         return found, priors | {"attractiveness": Beta.of_mean(highest, self.smoothing)}
 
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        same = np.full(len(users.attractiveness), users.attractiveness.mean())
+        return {"rate": same[0] * users.examination, "attractiveness": same}
+
     def _examined(self, index: PageIndex, theta: Estimates) -> Array:
         rates = theta["rate"]
         slot = np.minimum(self._slots(index), len(rates) - 1)
@@ -76,6 +80,10 @@ class GlobalCTR(_SlotRate):
 
     name: ClassVar[str] = "ctr"
     summary: ClassVar[str] = "one clickthrough rate for everything"
+
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        known = super()._known_parameters(users)
+        return known | {"rate": known["rate"][:1]}
 
     def _slots(self, index: PageIndex) -> Array:
         return np.zeros(len(index.pair), dtype=np.int32)
@@ -138,6 +146,9 @@ class COEC(RankCTR):
         found.theta["attractiveness"] = highest * (clicks + pseudo) / np.maximum(expected + pseudo, 1e-300)
         found.errors["attractiveness"] = highest * np.sqrt(clicks + pseudo) / np.maximum(expected + pseudo, 1e-300)
         return found, priors
+
+    def _known_parameters(self, users: Users) -> dict[str, Array]:
+        return {"rate": users.examination}
 
     def _clicked(self, index: PageIndex, theta: Estimates) -> Array:
         return self._probabilities(index, False)
