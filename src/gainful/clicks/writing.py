@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gainful.clicks.judging import Judgments
 from gainful.clicks.log import NUMBERS, ClickLog
 from gainful.errors import FormatError
-from gainful.formats.files import PathLike, open_compressed
+from gainful.formats.files import PathLike, atomic_write, open_compressed
+from gainful.formats.trec import write_qrels
 
 PAGES_AT_ONCE = 1 << 16
 SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -51,8 +53,6 @@ def write_clicks(log: ClickLog, path: PathLike) -> None:
 def _write_parquet(log: ClickLog, path: PathLike) -> None:
     import pyarrow.parquet as pq
 
-    from gainful.formats.files import atomic_write
-
     with atomic_write(path) as file:
         writer: Any = None
         for part in _tables(log):
@@ -86,7 +86,7 @@ def _tables(log: ClickLog) -> Any:
             X = log.features[rows]
             X = X if isinstance(X, np.ndarray) else X.toarray()
             for j in range(X.shape[1]):
-                columns[names[j] if names else f"feature_{j + 1}"] = X[:, j]
+                columns[names[j] if names else f"f{j + 1}"] = X[:, j]
         yield pa.table(columns)
 
 
@@ -94,3 +94,27 @@ def _json_lines(table: Any) -> bytes:
     import json
 
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
+
+
+def write_judgments(judged: Judgments, path: PathLike) -> None:
+    """Write judgments: a CSV file with relevance, error and confidence if the path ends so, otherwise TREC qrels."""
+    if not Path(path).name.lower().endswith((".csv", ".csv.gz", ".csv.zst")):
+        write_qrels(judged.to_qrels(), path)
+        return
+    import pyarrow as pa
+    from pyarrow import csv
+
+    table = pa.table(
+        {
+            "query": judged.query_ids,
+            "document": judged.document_ids,
+            "grade": judged.grades.astype(np.int64),
+            "relevance": judged.relevance,
+            "error": judged.error,
+            "confidence": judged.confidence,
+        }
+    )
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
+    with open_compressed(path) as file:
+        file.write(sink.getvalue())
