@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 from commands import call, refused
 
@@ -71,9 +72,9 @@ def test_judge(folder, capsys, tmp_path):
         "--data", tmp_path / "train.txt", "--read", "features=f1,f2,f3", "--grades", "3",
     )  # fmt: skip
     assert code == 0, err
-    header, first = (tmp_path / "clicks.csv").read_text().splitlines()[:2]
-    assert header == "query,document,grade,relevance,error,confidence"
-    assert len(first.split(",")) == 6
+    table = pd.read_csv(tmp_path / "clicks.csv")
+    assert list(table) == ["query", "document", "grade", "relevance", "error", "confidence"]
+    assert len(table) == 48
     data = gainful.read(tmp_path / "train.txt")
     assert data.n_rows == 48
     assert data.highest_grade <= 2

@@ -37,17 +37,19 @@ def write_clicks(log: ClickLog, path: PathLike) -> None:
     if suffix == ".parquet":
         _write_parquet(log, path)
         return
+    with open_compressed(path) as file:
+        for i, part in enumerate(_tables(log)):
+            file.write(_csv(part, header=i == 0) if suffix.startswith(".csv") else _json_lines(part))
+
+
+def _csv(table: Any, *, header: bool) -> bytes:
     import pyarrow as pa
     from pyarrow import csv
 
-    with open_compressed(path) as file:
-        for i, part in enumerate(_tables(log)):
-            if suffix.startswith(".csv"):
-                sink = pa.BufferOutputStream()
-                csv.write_csv(part, sink, csv.WriteOptions(include_header=i == 0, quoting_style="needed"))
-                file.write(sink.getvalue())
-            else:
-                file.write(_json_lines(part))
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink, csv.WriteOptions(include_header=header, quoting_style="needed"))
+    text: bytes = sink.getvalue().to_pybytes()
+    return text
 
 
 def _write_parquet(log: ClickLog, path: PathLike) -> None:
@@ -102,7 +104,6 @@ def write_judgments(judged: Judgments, path: PathLike) -> None:
         write_qrels(judged.to_qrels(), path)
         return
     import pyarrow as pa
-    from pyarrow import csv
 
     table = pa.table(
         {
@@ -114,7 +115,5 @@ def write_judgments(judged: Judgments, path: PathLike) -> None:
             "confidence": judged.confidence,
         }
     )
-    sink = pa.BufferOutputStream()
-    csv.write_csv(table, sink, csv.WriteOptions(quoting_style="needed"))
     with open_compressed(path) as file:
-        file.write(sink.getvalue())
+        file.write(_csv(table, header=True))
