@@ -1,10 +1,10 @@
 """How fast estimates of click models approach the truth: the table of docs/clicks.md.
 
 ``python benchmarks/click_recovery.py`` simulates users of every model on random pages of artificial data (20 queries of
-10 documents) for 10³ to 10⁶ sessions, fits the model to the log, and prints the root mean square error of
-attractiveness by pair and of examination by position
-(attractiveness / examination); the exponent b of error ~ sessions^b from the second size on; and the share of pairs whose truth is within two standard errors, of those whose
-true attractiveness is below 0.95. ``--sessions 1000,10000`` measures fewer.
+10 documents) for 10³ to 10⁶ sessions and fits the model to the log. It prints the root mean square errors of
+attractiveness by pair and of examination by position (attractiveness / examination), the exponent b of
+error ~ sessions^b from the second size on, and the share of pairs whose truth is within two standard errors, of those
+whose true attractiveness is below 0.95. ``--sessions 1000,10000`` measures fewer.
 """
 
 from __future__ import annotations

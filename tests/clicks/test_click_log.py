@@ -150,6 +150,26 @@ def test_some_pages():
         log.pages([])
 
 
+def test_pages_are_mended_a_few_at_a_time(monkeypatch):
+    """A page is never cut, whatever the order of rows."""
+    rng = np.random.default_rng(0)
+    n = 200
+    rows = {
+        "session": rng.integers(0, 40, n),
+        "query": np.zeros(n),
+        "position": rng.integers(0, 9, n),
+        "document": rng.integers(0, 9, n),
+        "clicked": rng.integers(0, 2, n),
+    }
+    with pytest.warns(DataWarning):
+        whole = ClickLog.from_rows(**rows)
+    monkeypatch.setattr("gainful.clicks.pages.ROWS_AT_ONCE", 3)
+    with pytest.warns(DataWarning):
+        parts = ClickLog.from_rows(**rows)
+    assert pages_of(parts) == pages_of(whole)
+    assert parts.mended == whole.mended
+
+
 def test_other_clicks():
     assert log_of().with_clicks([1, 1, 1, 1, 1]).n_clicks == 5
 

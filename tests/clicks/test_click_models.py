@@ -271,6 +271,11 @@ def test_a_saved_model_is_the_same(name, tmp_path):
         (lambda held: json.dumps(held | {"theta": held["theta"] | {"attractiveness": [0.5]}}), "1 entries"),
         (lambda held: json.dumps(held | {"theta": held["theta"] | {"examination": ["x"]}}), "not a number"),
         (lambda held: json.dumps({k: v for k, v in held.items() if k != "history"}), "damaged: 'history'"),
+        (lambda held: json.dumps(held | {"theta": {"attractiveness": held["theta"]["attractiveness"]}}), "damaged"),
+        (lambda held: json.dumps(held | {"n_iter": 1e999}), "damaged: cannot convert float infinity"),
+        (lambda held: json.dumps(held | {"errors": held["errors"] | {"examination": [9.0]}}), "but 1 errors"),
+        (lambda held: json.dumps(held | {"theta": held["theta"] | {"examination": [9.0] * 4}}), "be probabilities"),
+        (lambda held: json.dumps(held | {"model": "ubm"}), "examination has 4 entries"),
     ],
 )
 def test_damaged_model_files_are_refused(tmp_path, change, message):

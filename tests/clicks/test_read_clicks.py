@@ -172,6 +172,21 @@ def test_what_is_written_reads_back(tmp_path, suffix, monkeypatch):
         np.testing.assert_array_equal(getattr(back, name), getattr(log, name))
 
 
+def test_pages_stay_in_the_order_of_the_file(write):
+    text = "session,query,position,document,clicked\n1,b,1,x,0\n2,a,1,y,0\n1,c,1,z,0\n1,b,2,w,1\n"
+    assert [documents for _, documents, _, _ in pages_of(read_clicks(write("log.csv", text)))] == [
+        ["x", "w"],
+        ["y"],
+        ["z"],
+    ]
+
+
+def test_column_names_that_are_not_text(tmp_path):
+    (tmp_path / "log.csv").write_bytes(b"session,qu\xd7ry\n1,2\n")
+    with pytest.raises(FormatError, match="the column names are not UTF-8"):
+        read_clicks(tmp_path / "log.csv")
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_parts_are_joined(tmp_path, suffix, monkeypatch):
     """Rows of a page in different parts, and codes that continue."""
@@ -192,6 +207,7 @@ def test_parts_are_joined(tmp_path, suffix, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("log.csv", CSV.replace("shoes,2", "shoes,1e300"), r"the position of row 1 must be .*, was 1e\+300"),
         ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold numbers, holds 'maybe'"),
         ("log.csv", CSV.replace("2,b,1", "2,b,3"), "clicked of row 1 must be 0 or 1"),
         ("log.csv", CSV.replace("s1,red shoes,2", ",red shoes,2"), "the session of row 1 is missing"),

@@ -24,6 +24,7 @@ class _Examined(ClickModel):
     """Examination by slot."""
 
     iterates: ClassVar[bool] = True
+    shared_parameters: ClassVar[tuple[str, ...]] = ("examination",)
 
     def _slots(self, index: PageIndex) -> Array:
         raise TypeError(f"{type(self).__name__} does not say what its slots are")
@@ -124,26 +125,30 @@ class UBM(_Examined):
     def _first_slot(self, highest: int) -> int:
         return highest * (highest - 1) // 2
 
-    def _deepest(self, theta: Estimates) -> int:
-        """The deepest position that the parameters know."""
-        return int((np.sqrt(8 * len(theta["examination"]) + 1) - 1) / 2 + 0.5)
+    def _fits(self, name: str, size: int) -> bool:
+        return size >= 1 and self._n_slots(_deepest(size)) == size
 
     def _examined(self, index: PageIndex, theta: Estimates) -> Array:
         from gainful.clicks.model_kernels import examine_browsing
 
         out = np.empty(len(index.pair))
         values = (theta["attractiveness"], theta["examination"])
-        examine_browsing(index.offsets, index.position, self._deepest(theta), index.pair, *values, out)
+        examine_browsing(index.offsets, index.position, _deepest(len(theta["examination"])), index.pair, *values, out)
         return out
 
     def _draw(self, index: PageIndex, theta: Estimates, attraction: Array, draws: Array) -> Array:
         from gainful.clicks.model_kernels import draw_browsing
 
         out = np.empty(len(index.pair), dtype=bool)
-        depth = self._deepest(theta)
+        depth = _deepest(len(theta["examination"]))
         draw_browsing(index.offsets, index.position, depth, attraction, theta["examination"], draws, out)
         return out
 
     def _clicked(self, index: PageIndex, theta: Estimates) -> Array:
-        slot = self._slots_within(index, self._deepest(theta))
+        slot = self._slots_within(index, _deepest(len(theta["examination"])))
         return np.asarray(theta["examination"][slot] * theta["attractiveness"][index.pair])
+
+
+def _deepest(n_slots: int) -> int:
+    """The deepest position that has this many slots with all above it, r (r + 1) / 2."""
+    return int((np.sqrt(8 * n_slots + 1) - 1) / 2 + 0.5)

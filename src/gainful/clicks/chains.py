@@ -103,6 +103,7 @@ class _Chain(_Reading):
     stop: ClassVar[str] = "satisfaction"  # the parameter that ends a page after a click
     stop_by_pair: ClassVar[bool] = True
     persistent: ClassVar[bool] = True  # γ = 1
+    shared_parameters: ClassVar[tuple[str, ...]] = ("continuation",)
 
     def _slots(self, index: PageIndex, theta: Estimates) -> Array:
         """Where the stop of each row is."""
@@ -168,6 +169,7 @@ class DCM(_Chain):
     paper: ClassVar[str] = "Guo, Liu and Wang, 2009"
     stop: ClassVar[str] = "stop"
     stop_by_pair: ClassVar[bool] = False
+    shared_parameters: ClassVar[tuple[str, ...]] = ("stop", "continuation")
 
     def _slots(self, index: PageIndex, theta: Estimates) -> Array:
         return np.minimum(position_slots(index, self.depth), len(theta["stop"]) - 1).astype(np.int32)

@@ -38,6 +38,43 @@ class Codes:
         return integers_if_canonical(string_array(list(self.of)))
 
 
+class ManyCodes:
+    """The same for ids of which there may be nearly as many as rows: kept by Arrow, and joined at the end."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.n = what, 0
+        self.parts: list[Any] = []
+
+    def encode(self, words: Sequence[str], places: Array) -> Array:
+        """Codes that :meth:`finish` turns into final ones."""
+        import pyarrow as pa
+
+        check_ids(words, f"{self.what} id")
+        codes = np.asarray(places, dtype=np.int64) + self.n
+        self.n += len(words)
+        if self.n > MOST_CODES:
+            raise DataError(f"the log has more than {MOST_CODES:,} different {self.what} ids")
+        self.parts.append(pa.array(words, type=pa.large_string()))
+        return codes
+
+    def finish(self) -> tuple[Array, Array]:
+        """The final code of each code so far, and the ids."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = pa.concat_arrays(self.parts).dictionary_encode()
+        self.parts = []
+        names = found.dictionary
+        try:
+            numbers = names.cast(pa.int64())
+            if pc.all(pc.equal(numbers.cast(pa.large_string()), names)).as_py():  # canonical ones
+                names = numbers
+        except pa.ArrowInvalid:
+            pass
+        ids = names.to_numpy(zero_copy_only=False)
+        return found.indices.to_numpy(), ids if ids.dtype.kind == "i" else string_array(ids.tolist())
+
+
 class Column:
     """A column that grows by parts; parts that it missed are ``missing``."""
 
@@ -62,23 +99,32 @@ class LogBuilder:
     """Rows of a log, added in parts; :meth:`build` makes the log."""
 
     def __init__(self, feature_names: Sequence[str] = ()) -> None:
-        self.sessions, self.queries, self.documents = Codes("session"), Codes("query"), Codes("document")
+        self.sessions, self.queries, self.documents = ManyCodes("session"), Codes("query"), Codes("document")
         self.columns = {name: Column("i") for name in ("session", "query", "document")}
-        self.columns |= {"page": Column("q"), "position": Column("f"), "clicked": Column("B", 0)}
+        self.columns |= {"position": Column("f"), "clicked": Column("B", 0)}
+        self.page = Column("i")
         self.numbers = {name: Column("d") for name in NUMBERS}
         self.feature_names = tuple(feature_names)
         self.features: list[Array] = []
         self.counts: dict[str, int] = {}
         self.numbered_sessions = False
+        self.page_is_session = False  # a page is a session and a query; else it has an id
         self.has_positions = True  # else rows are in the order of their positions
 
     @property
     def n_rows(self) -> int:
-        return len(self.columns["page"])
+        return len(self.columns["query"])
 
-    def add(self, more: dict[str, Array], **columns: Array) -> None:
-        """Add rows: all of ``page``, ``session``, ``query``, ``document``, ``position``, ``clicked``."""
+    def add(self, more: dict[str, Array], *, page: Array | None, **columns: Array) -> None:
+        """Add rows: all of ``session``, ``query``, ``document``, ``position``, ``clicked``.
+
+        Without ``page``, rows of one session and query are one page.
+        """
         before = self.n_rows
+        if page is None:
+            self.page_is_session = True
+        else:
+            self.page.extend(page)
         for name, column in self.columns.items():
             column.extend(columns[name])
         for name, part in more.items():
@@ -103,12 +149,21 @@ class LogBuilder:
         if self.features:
             more["features"] = np.concatenate(self.features)
         made = {name: column.numpy() for name, column in self.columns.items()}
-        made["clicked"] = made["clicked"].astype(bool)
+        made["clicked"] = made["clicked"].view(bool)
+        session_ids = None
+        if not self.numbered_sessions:
+            final, session_ids = self.sessions.finish()
+            made["session"] = final[made["session"]]
+        made["page"] = self.page.numpy()
+        if self.page_is_session:
+            made["page"] = made["session"].astype(np.int64)
+            made["page"] <<= 31
+            made["page"] |= made["query"]
         if not self.has_positions:
             made["position"] = _order_in_page(made["page"])
         return ClickLog.of_codes(
             **made,
-            session_ids=None if self.numbered_sessions else self.sessions.names(),
+            session_ids=session_ids,
             query_ids=self.queries.names(),
             document_ids=self.documents.names(),
             more=more,

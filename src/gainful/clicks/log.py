@@ -136,7 +136,7 @@ class ClickLog:
                 raise DataError(f"features has {more['features'].shape[0]} rows for {n} rows of the log")
             feature_names = feature_names if feature_names is not None else names
         made = cls.of_codes(
-            page=codes_by_first_appearance(page)[0],
+            page=page if page.dtype.kind in "iu" else codes_by_first_appearance(page)[0],
             session=codes["session"],
             query=codes["query"],
             document=codes["document"],

@@ -12,7 +12,7 @@ import numpy as np
 import gainful
 from gainful.clicks.index import Pairs
 from gainful.clicks.models import ClickModel
-from gainful.clicks.registry import CLICK_MODELS, click_model
+from gainful.clicks.registry import click_model
 from gainful.data.rows import Array, read_only
 from gainful.errors import FormatError, GainfulError
 from gainful.formats.files import PathLike, atomic_write, check_readable, reason
@@ -64,7 +64,7 @@ def load_click_model(path: str | os.PathLike[str]) -> ClickModel:
         return _restore(content)
     except GainfulError as error:
         raise FormatError(str(error), path=path) from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise FormatError(f"the click model is damaged: {reason(error)[:100]}", path=path) from None
 
 
@@ -79,16 +79,29 @@ def _restore(content: dict[str, Any]) -> ClickModel:
     _check_pairs(pairs)
     model.pairs_ = pairs
     model.means_ = {str(name): float(mean) for name, mean in content["means"].items()}
-    model.theta_ = {name: _numbers(values) for name, values in content["theta"].items()}
-    model.errors_ = {name: _numbers(values) for name, values in content["errors"].items()}
-    for name in CLICK_MODELS[model.name].pair_parameters:
-        if len(model.theta_[name]) != len(pairs) + 1 or len(model.errors_[name]) != len(pairs) + 1:
-            raise ValueError(f"{name} has {len(model.theta_[name])} entries for {len(pairs)} pairs")
+    names = (*model.pair_parameters, *model.shared_parameters)
+    model.theta_ = {name: _numbers(content["theta"][name]) for name in names}
+    model.errors_ = {name: _numbers(content["errors"][name]) for name in names}
+    _check_theta(model)
     model.examination_ = read_only(np.array([np.nan if x is None else x for x in content["examination"]], dtype=float))
     model.log_likelihood_ = float(content["log_likelihood"])
     model.n_iter_, model.converged_ = int(content["n_iter"]), bool(content["converged"])
     model.history_ = _numbers(content["history"])
     return model
+
+
+def _check_theta(model: ClickModel) -> None:
+    for name, values in model.theta_.items():
+        size = len(values)
+        if name in model.pair_parameters and size != len(model.pairs_) + 1:
+            raise ValueError(f"{name} has {size} entries for {len(model.pairs_)} pairs")
+        if name in model.shared_parameters and not model._fits(name, size):
+            raise ValueError(f"{name} has {size} entries")
+        if len(model.errors_[name]) != size:
+            raise ValueError(f"{name} has {size} entries, but {len(model.errors_[name])} errors")
+        for held in (values, model.errors_[name]):
+            if (held < 0.0).any() or (model.has_probabilities and (held > 1.0).any()):
+                raise ValueError(f"{name} must be probabilities")
 
 
 def _ids(values: list[Any]) -> Array:

@@ -79,6 +79,9 @@ class ClickModel:
     summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     iterates: ClassVar[bool] = False  # by EM; others count
+    pair_parameters: ClassVar[tuple[str, ...]] = ("attractiveness",)
+    shared_parameters: ClassVar[tuple[str, ...]] = ()  # of all pages
+    has_probabilities: ClassVar[bool] = True  # parameters are at most 1
 
     smoothing: float = parameter(
         5.0, Real(low=0.0, help="pseudo-impressions of every query-document pair, at the average rate of the log")
@@ -159,8 +162,6 @@ class ClickModel:
                 error = np.append(error[: len(pairs)], self._unknown_error(means[name]))
             self.theta_[name], self.errors_[name] = read_only(values), read_only(error)
 
-    pair_parameters: ClassVar[tuple[str, ...]] = ("attractiveness",)
-
     def _unknown_error(self, mean: float) -> float:
         """The standard error of a pair that the log does not have: that of the prior."""
         return float(np.sqrt(mean * (1.0 - mean) / (self.smoothing + 1.0)))
@@ -171,6 +172,10 @@ class ClickModel:
         shown = np.bincount(place, weights=index.row_weight)[1:]
         seen = np.bincount(place, weights=index.row_weight * examined)[1:]
         return np.asarray(np.divide(seen, shown, out=np.full(len(shown), np.nan), where=shown > 0))
+
+    def _fits(self, name: str, size: int) -> bool:
+        """Whether a shared parameter may have this many entries."""
+        return size >= 1
 
     def _check(self, log: Any, where: str) -> None:
         check_parameters(type(self).__name__, self.parameters, {n: getattr(self, n) for n in self.parameters})

@@ -7,17 +7,18 @@ mended here, in one place, for every source of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array
+from gainful.data.rows import Array, codes_by_first_appearance
 from gainful.errors import DataError, DataWarning, ParameterError, plural
 
 REPEATS = ("merge", "drop")
 HOLES = ("keep", "close", "drop")
+ROWS_AT_ONCE = 1 << 18
 DEEPEST = 1_000_000  # a larger position is a mistake, such as a time
 
 
@@ -115,68 +116,115 @@ def assemble(
     holes: str = "keep",
     counts: Mapping[str, int] | None = None,
 ) -> Pages:
-    """Group rows by ``page`` (codes) and sort them by position; mend what cannot be true.
+    """Group rows by ``page`` (any numbers) and sort them by position; mend what cannot be true.
 
-    ``position`` has NaN where it is unknown. ``counts`` are those of things that the reader has mended already.
+    ``position`` has NaN where it is unknown. ``counts`` are those of things that the reader has mended already. Some
+    pages are mended at a time, so that temporary arrays are short.
     """
     check_policies(repeats, holes)
     counted = dict(counts or {})
-    place, rows = _check_positions(position, clicked, counted)
-    page = page[rows]
-    order = _by_page(page, place)
-    if order is not None:
-        rows, page, place = rows[order], page[order], place[order]
-    if not len(rows):
+    refuse_positions(position)
+    order = None
+    if (page[1:] < page[:-1]).any():
+        page = codes_by_first_appearance(page)[0]  # pages stay in the order of the log
+        order = np.argsort(page, kind="stable")
+        page = page[order]
+    from_zero = bool((position == 0).any())
+    n = len(page)
+    rows_kept = np.empty(n, dtype=np.int32 if n < np.iinfo(np.int32).max else np.int64)
+    places, clicks = np.empty(n, dtype=np.int32), np.empty(n, dtype=bool)
+    sizes, at, any_known = [], 0, False
+    for first, last in _runs_of_pages(page):
+        rows = np.arange(first, last) if order is None else order[first:last]
+        known = ~np.isnan(position[rows])
+        _count_unknown(clicked[rows[~known]], counted)
+        place = position[rows[known]].astype(np.int64) + from_zero
+        if from_zero:
+            _add(counted, "counted_from_zero", len(place))
+        if len(place):
+            any_known = True
+            part = _mend(page[first:last][known], rows[known], place, document, clicked, (repeats, holes), counted)
+            to = at + len(part[0])
+            rows_kept[at:to], places[at:to], clicks[at:to] = part[0], part[2], part[3]
+            sizes.append(part[1])
+            at = to
+    if not any_known:
         raise DataError("the click log has no rows with a position; it needs at least one")
-    document, clicked = document[rows], clicked[rows]
-    keep, clicked = _mend_repeats(page, document, place, clicked, repeats, counted)
-    keep &= _mend_positions(page, document, place, holes, counted)
-    if not keep.any():
+    if at == 0:
         raise DataError(f"no page is left: {'; '.join(Mended(**counted).lines())}")
-    if not keep.all():
-        rows, page, place, document, clicked = (one[keep] for one in (rows, page, place, document, clicked))
-    starts = _starts(page)
-    offsets = np.append(starts, len(page)).astype(np.int64)
-    if holes == "close":
-        place = np.repeat(place[starts], np.diff(offsets)) + _numbers(offsets)
-    heads = rows[starts]
+    kept = rows_kept[:at]
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+    heads = kept[offsets[:-1]]
     return Pages(
         offsets=offsets,
         session=session[heads].astype(np.int32),
         query=query[heads].astype(np.int32),
-        position=place.astype(np.int32),
-        document=document.astype(np.int32),
-        clicked=clicked,
-        more={name: column[rows] for name, column in more.items()},
+        position=places if at == n else places[:at].copy(),
+        document=document[kept].astype(np.int32),
+        clicked=clicks if at == n else clicks[:at].copy(),
+        more={name: column[kept] for name, column in more.items()},
         mended=Mended(**counted),
     )
 
 
-def _check_positions(position: Array, clicked: Array, counted: dict[str, int]) -> tuple[Array, Array]:
-    """The positions, whole numbers from 1, of the rows that have one; and these rows."""
-    known = ~np.isnan(position)
-    rows = np.flatnonzero(known)
-    if len(rows) < len(position):
-        lost = int(clicked[~known].sum())
-        _add(counted, "clicks_not_shown", lost)
-        _add(counted, "rows_without_position", len(position) - len(rows) - lost)
-    values = position[rows]
-    bad = np.flatnonzero(~((values >= 0) & (values <= DEEPEST) & (values == np.floor(values))))
-    if len(bad):
-        raise DataError(
-            f"the position of row {rows[bad[0]]} must be a whole number from 0 to {DEEPEST:,}, was {values[bad[0]]:g}"
-        )
-    place = values.astype(np.int64)
-    if len(place) and place.min() == 0:
-        place += 1
-        _add(counted, "counted_from_zero", len(place))
-    return place, rows
+def _runs_of_pages(page: Array) -> Iterator[tuple[int, int]]:
+    """First and last row of runs of whole pages, of about :data:`ROWS_AT_ONCE` rows."""
+    first = 0
+    while first < len(page):
+        last = min(first + ROWS_AT_ONCE, len(page))
+        while last < len(page) and page[last] == page[last - 1]:
+            last += 1
+        yield first, last
+        first = last
+
+
+def _mend(
+    page: Array,
+    rows: Array,
+    place: Array,
+    document: Array,
+    clicked: Array,
+    policies: tuple[str, str],
+    counted: dict[str, int],
+) -> tuple[Array, Array, Array, Array]:
+    """Rows of the log that stay, the number of rows of each page, and the position and click of each row."""
+    repeats, holes = policies
+    order = _by_page(page, place)
+    if order is not None:
+        rows, page, place = rows[order], page[order], place[order]
+    shown, click = document[rows], clicked[rows]
+    keep, click = _mend_repeats(page, shown, place, click, repeats, counted)
+    keep &= _mend_positions(page, shown, place, holes, counted)
+    rows, page, place, click = (one[keep] for one in (rows, page, place, click))
+    starts = _starts(page)
+    sizes = np.diff(np.append(starts, len(page)))
+    if holes == "close":
+        place = np.repeat(place[starts] - starts, sizes) + np.arange(len(place))
+    return rows, sizes, place, click
+
+
+def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
+    """Count rows without a position."""
+    lost = int(clicked.sum())
+    _add(counted, "clicks_not_shown", lost)
+    _add(counted, "rows_without_position", len(clicked) - lost)
+
+
+def refuse_positions(position: Array, first_row: int = 0) -> None:
+    """Raise for a position that is not a whole number, or too large; NaN is unknown."""
+    for start in range(0, len(position), ROWS_AT_ONCE):
+        some = position[start : start + ROWS_AT_ONCE]
+        right = (some >= 0) & (some <= DEEPEST) & (some == np.floor(some))
+        bad = np.flatnonzero(~(right | np.isnan(some)))
+        if len(bad):
+            raise DataError(
+                f"the position of row {first_row + start + int(bad[0])} must be a whole number from 0 to "
+                f"{DEEPEST:,}, was {some[bad[0]]:g}"
+            )
 
 
 def _by_page(page: Array, place: Array) -> Array | None:
     """The order of rows by page and position; None if they have it already."""
-    if not len(page):
-        return None
     step = np.diff(page)
     if (step >= 0).all() and (np.diff(place)[step == 0] >= 0).all():
         return None
@@ -184,13 +232,9 @@ def _by_page(page: Array, place: Array) -> Array | None:
 
 
 def _starts(page: Array) -> Array:
+    if not len(page):
+        return np.empty(0, dtype=np.int64)
     return np.concatenate([[0], np.flatnonzero(page[1:] != page[:-1]) + 1]).astype(np.int64)
-
-
-def _numbers(offsets: Array) -> Array:
-    """0, 1, … within each page."""
-    numbers: Array = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
-    return numbers
 
 
 def _mend_repeats(

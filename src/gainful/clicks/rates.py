@@ -50,7 +50,7 @@ class _Rate(ClickModel):
 class _SlotRate(_Rate):
     """A rate that knows nothing of documents: all are equally attractive, and examination is the rate."""
 
-    pair_parameters: ClassVar[tuple[str, ...]] = ("attractiveness",)
+    shared_parameters: ClassVar[tuple[str, ...]] = ("rate",)
 
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
         n_slots = int(self._slots(index).max()) + 1
@@ -134,6 +134,7 @@ class COEC(RankCTR):
     name: ClassVar[str] = "coec"
     summary: ClassVar[str] = "clicks over expected clicks: a pair's clicks beside those of its positions"
     paper: ClassVar[str] = "Zhang and Jones, 2007"
+    has_probabilities: ClassVar[bool] = False
 
     def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
         found, priors = super()._estimate(index, progress)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.columns import Named, Roles, as_roles, check_roles
-from gainful.clicks.encoder import Codes, LogBuilder
+from gainful.clicks.encoder import Codes, LogBuilder, ManyCodes
 from gainful.clicks.log import ClickLog, check_clicks
 from gainful.clicks.page_text import TEXT_FORMS, read_pages
-from gainful.clicks.pages import check_policies
+from gainful.clicks.pages import check_policies, refuse_positions
 from gainful.clicks.tables import FORMATS, ClickTable, format_of
 from gainful.data.rows import Array
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option, shorten
@@ -125,7 +125,7 @@ def _add_text(builder: LogBuilder, held: list[Any], n_pages: int, limit: MemoryL
     number = np.repeat(np.arange(n_pages, n_pages + len(held)), sizes)
     session = number
     if not builder.numbered_sessions:
-        session = np.repeat([builder.sessions.code(one.session) for one in held], sizes)
+        session = np.repeat(builder.sessions.encode([one.session for one in held], np.arange(len(held))), sizes)
     more = {}
     if any(one.grades is not None for one in held):
         nothing = [[np.nan] * len(one.documents) if one.grades is None else one.grades for one in held]
@@ -170,7 +170,7 @@ class _Clicks:
         if not self.pages:
             return
         clicks = _join(np.concatenate(self.pages), np.concatenate(self.documents))
-        rows = _join(builder.columns["page"].numpy(), builder.columns["document"].numpy().astype(np.int64))
+        rows = _join(builder.page.numpy().astype(np.int64), builder.columns["document"].numpy().astype(np.int64))
         distinct, n = np.unique(clicks, return_counts=True)
         shown = np.isin(distinct, rows)
         builder.count("clicks_not_shown", int(n[~shown].sum()))
@@ -249,7 +249,7 @@ class _Part:
     def _missing(self, role: str, row: int) -> DataError:
         return DataError(f"the {role} of row {self.first + row} is missing (column {self.roles[role]!r})")
 
-    def codes(self, role: str, into: Codes) -> Array:
+    def codes(self, role: str, into: Codes | ManyCodes) -> Array:
         return into.encode(*self.words(role))
 
     def numbers(self, role: str) -> Array:
@@ -298,7 +298,11 @@ class _Part:
         return found
 
     def positions(self) -> Array:
-        return self.numbers("position") if "position" in self.roles else np.ones(len(self))
+        if "position" not in self.roles:
+            return np.ones(len(self))
+        found = self.numbers("position")
+        refuse_positions(found, self.first)
+        return found
 
 
 def _add_rows(builder: LogBuilder, part: _Part, pages: Codes, clicked: Array | None = None) -> None:
@@ -310,7 +314,7 @@ def _add_rows(builder: LogBuilder, part: _Part, pages: Codes, clicked: Array | N
     session = part.codes("session" if "session" in roles else "page", builder.sessions)
     builder.add(
         part.more(),
-        page=_join(session.astype(np.int64), query.astype(np.int64)) if page is None else page,
+        page=page,
         session=session,
         query=query,
         document=part.codes("document", builder.documents),

@@ -118,7 +118,10 @@ def _open_csv(
             raise FormatError(f"cannot be read as {kind.upper()}: {reason(error)[:200]}", path=path) from None
 
     with reader(None, use_threads=False, block_size=1 << 20) as head:
-        names = head.schema.names
+        try:
+            names = head.schema.names
+        except UnicodeDecodeError:
+            raise FormatError("the column names are not UTF-8 text; save the file as UTF-8", path=path) from None
     if len(names) == 1:
         other = max(";\t|,", key=names[0].count)
         if other in names[0]:
