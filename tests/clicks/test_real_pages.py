@@ -1,4 +1,4 @@
-"""Click models on PyClick's result pages, which are not in the repository: the order of the models is the published one."""
+"""Click models on PyClick's result pages, which are not in the repository: their order is the published one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from gainful import CLICK_MODELS, DataWarning, click_model, read_clicks
 
-FOLDER = os.environ.get("GAINFUL_CLICKS")
+FOLDER = Path(os.environ.get("GAINFUL_CLICKS", Path(__file__).parents[3] / "shared" / "data" / "clicks"))
 
-pytestmark = pytest.mark.skipif(FOLDER is None, reason="GAINFUL_CLICKS does not name a folder with serps-train.txt.gz")
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"PyClick's pages are not at {FOLDER}; set GAINFUL_CLICKS to their folder"
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,7 @@ def logs():
     found = []
     for part in ("train", "test"):
         with pytest.warns(DataWarning, match="clicks on documents that were not shown were dropped"):
-            found.append(read_clicks(Path(FOLDER) / f"serps-{part}.txt.gz"))
+            found.append(read_clicks(FOLDER / f"serps-{part}.txt.gz"))
     return found
 
 
