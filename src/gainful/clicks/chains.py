@@ -112,14 +112,10 @@ class _Chain(_Reading):
     def _start(self, index: PageIndex) -> tuple[dict[str, Array], dict[str, Beta]]:
         attraction, prior = examined_rates(index, self.smoothing)
         stop, stop_prior = self._start_stop(index)
-        start, priors = (
-            {"attractiveness": attraction, self.stop: stop},
-            {"attractiveness": prior, self.stop: stop_prior},
-        )
-        fixed = np.array([self.persistent])
-        start["continuation"] = ALWAYS if self.persistent else np.array([0.9])
-        priors["continuation"] = Beta(WEAK.successes, WEAK.failures, fixed)
-        return start, priors
+        go_on = ALWAYS if self.persistent else np.array([0.9])
+        go_on_prior = Beta(WEAK.successes, WEAK.failures, fixed=np.array([self.persistent]))
+        start = {"attractiveness": attraction, self.stop: stop, "continuation": go_on}
+        return start, {"attractiveness": prior, self.stop: stop_prior, "continuation": go_on_prior}
 
     def _start_stop(self, index: PageIndex) -> tuple[Array, Beta]:
         """First estimates: the share of clicks that were the last; and the prior."""
@@ -160,7 +156,7 @@ class _Chain(_Reading):
 class DCM(_Chain):
     """The dependent click model: after a click in position r the user goes on with probability λ_r = 1 − stop_r.
 
-    ``max_iter=0`` gives the estimates of the paper, which count the last click of a page as the end of reading.
+    ``max_iter=0`` gives the estimates of the paper, smoothed, which count the last click of a page as the end of reading.
     (Guo, Liu and Wang, "Efficient multiple-click models in web search", 2009.)
     """
 
@@ -189,7 +185,7 @@ class DCM(_Chain):
 class SDBN(_Chain):
     """The simplified dynamic Bayesian network: after a click the user is satisfied, and stops, with probability σ_qd.
 
-    Otherwise the next document is always examined (γ = 1). ``max_iter=0`` gives the counts of the paper, which take the
+    Otherwise the next document is always examined (γ = 1). ``max_iter=0`` gives the smoothed counts of the paper, which take the
     last click of a page for the satisfied one. (Chapelle and Zhang, "A dynamic Bayesian network click model for web
     search ranking", 2009, section 5.)
     """
