@@ -156,7 +156,7 @@ class _Chain(_Reading):
 class DCM(_Chain):
     """The dependent click model: after a click in position r the user goes on with probability λ_r = 1 − stop_r.
 
-    ``max_iter=0`` gives the estimates of the paper, smoothed, which count the last click of a page as the end of reading.
+    ``max_iter=0`` gives the smoothed counts of the paper, which take the last click of a page for the end of reading.
     (Guo, Liu and Wang, "Efficient multiple-click models in web search", 2009.)
     """
 
@@ -185,9 +185,9 @@ class DCM(_Chain):
 class SDBN(_Chain):
     """The simplified dynamic Bayesian network: after a click the user is satisfied, and stops, with probability σ_qd.
 
-    Otherwise the next document is always examined (γ = 1). ``max_iter=0`` gives the smoothed counts of the paper, which take the
-    last click of a page for the satisfied one. (Chapelle and Zhang, "A dynamic Bayesian network click model for web
-    search ranking", 2009, section 5.)
+    Otherwise the next document is always examined (γ = 1). ``max_iter=0`` gives the smoothed counts of the paper, which
+    take the last click of a page for the satisfied one. (Chapelle and Zhang, "A dynamic Bayesian network click model
+    for web search ranking", 2009, section 5.)
     """
 
     name: ClassVar[str] = "sdbn"

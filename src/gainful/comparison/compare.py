@@ -312,6 +312,8 @@ class ComparisonJob:
 
     def _warm_up(self, test: RankingData) -> None:
         """Compile and load the kernels of the metrics, so that no ranker's time includes it."""
+        if test.has_pairs:
+            self.curve = ()  # NDCG needs grades
         for m in (*self.metrics, *self.curve):
             m.per_query(np.zeros(test.n_rows), test)
 

@@ -219,6 +219,7 @@ WEIGHTED = (
         newton=_bind_newton_huber,
         frozen=True,
         weighs_documents=True,
+        preferences="huber",
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),
 )
