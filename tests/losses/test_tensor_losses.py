@@ -20,6 +20,8 @@ TEXTS = [
     "shf-sdcg(target=dcg)",
     "shf-sdcg(k=4, tied=best)",
     "shf-sdcg(k=None)",
+    "sdcg(least_spread=0.3)",
+    "shf-sdcg(least_spread=0, alpha=2)",
     "ranknet(sigma=2.5)",
     "lambda(k=2, sigma=3)",
     "lambda(k=50)",

@@ -42,11 +42,13 @@ class LossEntry:
     ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend
     on the current ranking. The gradient treats them as constants, so it is not the derivative of the value;
     its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` returns the
-    *fill* that :mod:`gainful.compute.query_loop` drives.
+    *fill* that :mod:`gainful.compute.query_loop` drives. ``frozen_by`` names a parameter that makes a loss frozen
+    unless it is None.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
-    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
+    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`, ``newton``
+    binds a :class:`StagedNewtonFill`.
 
     ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query.
     A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
@@ -58,6 +60,7 @@ class LossEntry:
     convex: bool = False
     smooth: bool = False
     frozen: bool = False
+    frozen_by: str = ""
     staged: bool = False
     flat: bool = False
     weighs_documents: bool = False
@@ -74,6 +77,15 @@ class StagedFill(Protocol):
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None: ...
 
     def at(self, iteration: int, total: int) -> Fill:
+        """The fill for iteration 1 … ``total``."""
+
+
+class StagedNewtonFill(Protocol):
+    """The same for gradient and curvature."""
+
+    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None: ...
+
+    def at(self, iteration: int, total: int) -> NewtonFill:
         """The fill for iteration 1 … ``total``."""
 
 
@@ -114,11 +126,11 @@ class Loss:
 
     @property
     def smooth(self) -> bool:
-        return self.entry.smooth
+        return self.entry.smooth and not self.frozen
 
     @property
     def frozen(self) -> bool:
-        return self.entry.frozen
+        return self.entry.frozen or self.params.get(self.entry.frozen_by) is not None
 
     @property
     def staged(self) -> bool:
