@@ -19,6 +19,7 @@ from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
+from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
 from gainful.parameters.constraints import Constraint
 
 Bind = Callable[..., Fill]  # (params, y, offsets), and weights of the documents if the loss takes them
@@ -134,7 +135,7 @@ class Loss:
 
     @property
     def staged(self) -> bool:
-        return self.entry.staged
+        return self.entry.staged or bool(self.params.get("noise"))  # every iteration has noise of its own
 
     @property
     def weighs_documents(self) -> bool:
@@ -178,7 +179,8 @@ class Loss:
 
         ``weights``: of the documents, of mean 1 in each query.
         """
-        return self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        fill = self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        return with_noise(NoisyFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
 
     def bind_to(self, data: RankingData) -> Fill:
         """This loss on ``data``, with the weights of its documents; scores are added to ``data.init_scores``."""
@@ -189,7 +191,8 @@ class Loss:
         """Gradient and curvature on a training set, if the loss defines a curvature."""
         if self.entry.newton is None:
             return None
-        return self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        fill = self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        return with_noise(NoisyNewtonFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
 
     def _weights(self, weights: Array | None) -> tuple[Array, ...]:
         if weights is None:

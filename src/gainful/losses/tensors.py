@@ -399,6 +399,6 @@ FORMS: Mapping[str, Build] = {
 
 def tensor_loss(loss: Loss, y: Array, offsets: Array, at: Tensor) -> TensorLoss | None:
     """The loss on these queries as a function of a tensor like ``at``, or None if it has no such form."""
-    if loss.name not in FORMS:
+    if loss.name not in FORMS or loss.params.get("noise"):  # noise is drawn by the compiled form
         return None
     return TensorLoss(FORMS[loss.name], loss.params, y, offsets, at)
