@@ -97,7 +97,7 @@ def test_float32_is_close(text):
 @pytest.mark.parametrize(("iteration", "total"), [(1, 9), (4, 9), (9, 9), (1, 1)])
 def test_stages_are_those_of_the_compiled_form(iteration, total):
     scores, y, offsets = ragged(4, [9, 30, 1, 12])
-    chosen = loss("reg-shf-sdcg(regression=0.5)")
+    chosen = loss("reg-shf-sdcg(regression=0.5, grade_step=0.3)")
     fill = chosen.bind(y, offsets).at(iteration, total)
     values, gradient = values_and_gradient(fill, offsets, read_only(scores))
     bound = tensor_loss(chosen, y, offsets, FLOAT64)

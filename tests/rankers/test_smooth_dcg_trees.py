@@ -26,6 +26,7 @@ QUICK = {"n_trees": 12, **TREES}
 def test_it_is_the_loss_on_trees(given, loss, parts):
     train, _, test = parts
     plain = {"alpha": 1.0, "beta": 1.0, "k": 10, "target": "ndcg", "least_spread": None, "gradient_scale": 50.0}
+    plain["grade_step"] = 1.0
     model = SmoothDCG(**QUICK, **{**plain, **given}).fit(train)
     start = given.get("start_trees", 0)
     step = given.get("step", "newton")
@@ -37,8 +38,8 @@ def test_it_is_the_loss_on_trees(given, loss, parts):
 def test_the_regression_comes_first_and_the_measure_last(parts):
     train, _, _ = parts
     settings = {"n_trees": 40, **TREES}
-    model = SmoothDCG("reg-shf", **settings, regression=1.0).fit(train)
-    squared = BoostedRanker("squared", "gradient", gradient_scale=model.gradient_scale_, **settings).fit(train)
+    model = SmoothDCG("reg-shf", **settings, regression=1.0, grade_step=1.0).fit(train)
+    squared = BoostedRanker("squared", "newton", gradient_scale=model.gradient_scale_, **settings).fit(train)
 
     def distance(trees):
         ours, theirs = (m.booster_.predict(train.X, num_iteration=trees) for m in (model, squared))

@@ -202,11 +202,11 @@ class _Discount:
 
 
 def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFill:
-    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), y, offsets)
+    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), params["grade_step"] * y, offsets)
 
 
 class _Mixture:
-    """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − g_i)² over the query.
+    """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − y_i)² over the query.
 
     Outside training there are no iterations: calling it directly gives the smoothed loss alone, the last stage.
     """
@@ -235,7 +235,8 @@ class _Mixture:
 
 
 def _bind_mixed_newton(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedNewtonFill:
-    return _NewtonMixture(_bind_newton(True, params, y, offsets), float(params["regression"]), y, offsets)
+    smoothed = _bind_newton(True, params, y, offsets)
+    return _NewtonMixture(smoothed, float(params["regression"]), params["grade_step"] * y, offsets)
 
 
 class _NewtonMixture:
@@ -299,7 +300,11 @@ SMOOTH_DCG = (
         newton=_bind_mixed_newton,
         frozen=True,
         staged=True,
-        parameters=HINGED | {"regression": Parameter(Real(low=0, open_low=True), 1.0)},
+        parameters=HINGED
+        | {
+            "regression": Parameter(Real(low=0, open_low=True), 1.0),
+            "grade_step": Parameter(Real(low=0, open_low=True), 1.0),  # what regression takes for one grade, in scores
+        },
         paper=PAPER,
     ),
 )

@@ -257,7 +257,7 @@ def _listmle(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
 
 
 def _squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-    grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
+    grades, n = bucket.of(params.get("grade_step", 1.0) * rows.take(rows.y)), bucket.counts[:, None]
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         away = torch.where(bucket.inside, t - grades, 0.0)

@@ -40,6 +40,8 @@ class SmoothDCG(LossTrees):
     tied : for "shf" and "reg-shf": if several documents share the grade at rank k, whether "all" of them hold the
         cut-off down or only the "best"-ranked one
     regression : for "reg-shf": weight of the squared error relative to DCG
+    grade_step : for "reg-shf": what one grade is worth in scores during the regression; small, so that the steps on DCG
+        that follow are large beside it. 1 is the published form
     step : "newton" divides by the curvature in the leaf; "gradient", the published form, fits the plain gradient
     gradient_scale : factor on the gradients; "auto" makes the root mean square of the first one 1
     start_trees : number of first trees that fit the grades by squared error. "sdcg" needs some: at equal scores it has
@@ -69,6 +71,9 @@ class SmoothDCG(LossTrees):
     least_spread: float | None = parameter(
         0.15, Maybe(inner=Real(low=0), help="alpha is per standard deviation of a query's scores, at least this; or None")
     )
+    grade_step: float = parameter(
+        0.1, Real(low=0, open_low=True, help="for reg-shf: what one grade is worth in scores during the regression")
+    )
     step: str = parameter("newton", Choice(of=("newton", "gradient"), help="what a leaf divides its gradient by"))
     n_trees: int = field(default=250, kw_only=True)
     n_leaves: int = field(default=16, kw_only=True)
@@ -88,5 +93,5 @@ class SmoothDCG(LossTrees):
         if self.variant != "sdcg":
             given["tied"] = self.tied
         if self.variant == "reg-shf":
-            given["regression"] = self.regression
+            given |= {"regression": self.regression, "grade_step": self.grade_step}
         return loss(VARIANTS[self.variant], **given)
