@@ -17,8 +17,8 @@ from harness import Row, main
 
 YARDSTICK = "lambda(metric=ndcg@10)"
 WANTED = {"lambda(metric=map)": 1.3, "lambda(metric=err@10)": 1.3, "lambda(metric=ndcg@10, noise=1, draws=4)": None}
-SHAPES = {"1,000 × 120 documents, 136 features": (1_000, 120, 136), "100 × 150 documents, 45 features": (100, 150, 45)}
-TREES, ROUNDS = 12, 3
+SHAPES = {"300 × 120 documents, 136 features": (300, 120, 136), "100 × 150 documents, 45 features": (100, 150, 45)}
+TREES, ROUNDS = 12, 2
 
 
 @cache

@@ -338,7 +338,10 @@ def test_the_curvature_of_a_stage_is_mixed_too(iteration):
 def test_regression_takes_a_grade_for_a_step():
     y, offsets, s = np.array([2.0, 0.0, 1.0]), np.array([0, 3]), np.array([0.2, 0.0, 0.1])
     own = loss("reg-shf-sdcg", grade_step=0.1)
-    for bound, run in ((own.bind(y, offsets), values_and_gradient), (own.bind_newton(y, offsets), gradient_and_curvature)):
+    for bound, run in (
+        (own.bind(y, offsets), values_and_gradient),
+        (own.bind_newton(y, offsets), gradient_and_curvature),
+    ):
         found = run(bound.at(1, 10), offsets, s)
         assert np.abs(found[0] if run is gradient_and_curvature else found[1]).max() < 1e-5
     assert np.abs(values_and_gradient(loss("reg-shf-sdcg").bind(y, offsets).at(1, 10), offsets, s)[1]).max() > 0.1

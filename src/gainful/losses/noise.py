@@ -76,9 +76,7 @@ class NoisyFill(_Noisy):
 
         return frozen
 
-    def _average(
-        self, fills: list[Any], scores: Array, first: int, last: int, values: Array, gradient: Array
-    ) -> None:
+    def _average(self, fills: list[Any], scores: Array, first: int, last: int, values: Array, gradient: Array) -> None:
         here, own, slopes = slice(first, last), np.empty(len(values)), np.empty(len(gradient))
         values[here], gradient[:] = 0.0, 0.0
         for fill, shift in zip(fills, self.shifts(first, last), strict=True):

@@ -69,7 +69,8 @@ class SmoothDCG(LossTrees):
     )
     _: KW_ONLY
     least_spread: float | None = parameter(
-        0.15, Maybe(inner=Real(low=0), help="alpha is per standard deviation of a query's scores, at least this; or None")
+        0.15,
+        Maybe(inner=Real(low=0), help="alpha is per standard deviation of a query's scores, at least this; or None"),
     )
     grade_step: float = parameter(
         0.1, Real(low=0, open_low=True, help="for reg-shf: what one grade is worth in scores during the regression")
