@@ -101,14 +101,14 @@ def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[
 
     w = 0.1 * np.random.default_rng(1).standard_normal(FEATURES)
     if device == "cpu":
-        from gainful.linear.risk import LinearRisk
+        from gainful.linear.blockwise import linear_risk
 
-        risk: Any = LinearRisk.of(loss(name), data)
-        return lambda: risk.objective(w, 1.0), data.X.nbytes
+        risk = linear_risk(loss(name), data)
+        return lambda: risk.without_scores(w), data.X.nbytes
     from gainful.linear.tensor_risk import TensorLinearRisk
 
     held = TensorLinearRisk(loss(name), data, device=device)
-    return lambda: held.objective(w, 1.0), held.X.nbytes
+    return lambda: held.without_scores(w), held.X.nbytes
 
 
 def seconds(call: Callable[[], object]) -> float:

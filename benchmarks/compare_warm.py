@@ -1,4 +1,4 @@
-"""Warm fits and inference of two source trees, alternating in one session: processor seconds, and new over old.
+"""Warm fits, reading and metrics of two source trees, by turns in one session: processor seconds, and new over old.
 
 ``python benchmarks/compare_warm.py OLD NEW [--cases WORD,WORD] [--rounds N]``, where OLD and NEW are checkouts. Each
 tree runs in its own process with its own kernel cache; the first round compiles and does not count. Uses OHSUMED itself
@@ -16,55 +16,62 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "GAINFUL_NUM_THREADS"), "1")
+
+
+FEW = {"n_trees": 20, "n_rounds": 20, "epochs": 3, "max_iter": 20, "n_starts": 1, "n_jobs": 1}
+PATH = [10.0**power for power in (-2, -1, 0, 1, 2, 3, 4)]
+
+
+def training_data() -> tuple[Any, Any]:
+    """Training and validation data, with the public names alone: they are the same in both trees."""
+    import gainful
+
+    folder = os.environ.get("GAINFUL_OHSUMED")
+    if folder:
+        return tuple(gainful.read(Path(folder, "Fold1", name)) for name in ("train.txt", "vali.txt"))
+    return tuple(gainful.make_artificial(60, n_docs=150, n_features=45, seed=seed) for seed in (0, 1))
 
 
 def cases() -> dict[str, Callable[[], object]]:
     import numpy as np
 
     import gainful
-    from bench_structured import PATH, ohsumed
-    from gainful.losses.structured import RankingProblem, violations
 
-    _, train, valid, _ = ohsumed()
+    train, valid = training_data()
 
-    # Features as given, if a tree has the setting; otherwise the trees would solve different problems.
-    same = {"scale": None} if "scale" in gainful.StructuredSVM.parameters else {}
+    def settings(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """Features as given, if a tree of sources has the setting; otherwise the two would solve different problems."""
+        known = {name: value for name, value in given.items() if name in cls.parameters}
+        return known | ({"scale": None} if getattr(cls(), "scale", None) == "standard" else {})
 
-    def fit(name: str, **settings: object) -> Callable[[], object]:
-        return lambda: gainful.ranker(name, **settings, **same).fit(train)
+    def fit(name: str, given: dict[str, Any]) -> Callable[[], object]:
+        chosen = settings(gainful.RANKERS[name].cls, given)
+        return lambda: gainful.ranker(name, **chosen).fit(train)
 
-    def path(**settings: object) -> Callable[[], object]:
-        return lambda: gainful.StructuredSVM(tol=1e-3, **settings, **same).fit_path(train, C=PATH, eval_set=valid)
+    def path(bound: str) -> Callable[[], object]:
+        svm = gainful.StructuredSVM
+        return lambda: svm(tol=1e-3, bound=bound, **settings(svm, {})).fit_path(train, C=PATH, eval_set=valid)
 
-    def infer(measure: str, n_docs: int, n_queries: int, *bound: str) -> Callable[[], object]:
-        rng = np.random.default_rng(0)
-        y = rng.choice(5, size=n_docs * n_queries, p=(0.5, 0.3, 0.13, 0.05, 0.02)).astype(float)
-        offsets, scores = np.arange(n_queries + 1) * n_docs, rng.normal(size=len(y)) * 0.3
-        if measure == "ndcg":
-            problem = RankingProblem.ndcg(y, offsets, 10, position_weights=np.arange(10.0, 0.0, -1.0))
-        else:
-            problem = RankingProblem.average_precision(y, offsets)
-        return lambda: violations(problem, scores, *bound, threads=1)
-
-    return {
-        "fit structured-svm": fit("structured-svm"),
-        "fit structured-svm C=1e4": fit("structured-svm", C=1e4),
-        "path structured-svm, ten C": path(),
-        "path structured-svm-tight, ten C": path(bound="tight"),
-        "fit structured-svm-tight": fit("structured-svm-tight"),
-        "fit structured-svm-slack": fit("structured-svm-slack"),
-        "fit structured-svm-kernel": fit("structured-svm-kernel"),
-        "fit svmmap": fit("svmmap"),
-        "fit ranksvm": fit("ranksvm", C=100.0),
-        "infer NDCG, 2000 × 50": infer("ndcg", 50, 2000),
-        "infer NDCG, 2000 × 150": infer("ndcg", 150, 2000),
-        "infer NDCG, 60 × 150": infer("ndcg", 150, 60),
-        "infer NDCG tight, 2000 × 150": infer("ndcg", 150, 2000, "tight"),
-        "infer NDCG slack, 60 × 150": infer("ndcg", 150, 60, "slack"),
-        "infer AP, 2000 × 150": infer("ap", 150, 2000),
-        "infer AP, 60 × 150": infer("ap", 150, 60),
+    folder = tempfile.mkdtemp()
+    text, binary = Path(folder, "rows.txt"), Path(folder, "rows.gnf")
+    gainful.write(train, text)
+    gainful.write(train, binary)
+    model = gainful.ranker("lambdamart", n_trees=100).fit(train)
+    scores = np.random.default_rng(0).normal(size=train.n_rows)
+    names = [name for name in gainful.RANKERS if name not in ("blend", "auto")]
+    return {f"few steps of {name}": fit(name, FEW) for name in names} | {
+        "structured-svm, C=1e4": fit("structured-svm", {"C": 1e4}),
+        "ranksvm, C=100": fit("ranksvm", {"C": 100.0}),
+        "path structured-svm": path("convex"),
+        "path structured-svm-tight": path("tight"),
+        "read LETOR": lambda: gainful.read(text),
+        "read .gnf": lambda: gainful.read(binary),
+        "ndcg@10": lambda: gainful.metric("ndcg@10")(scores, train),
+        "map": lambda: gainful.metric("map")(scores, train),
+        "predict lambdamart, 100 trees": lambda: model.predict(train),
     }
 
 
@@ -120,7 +127,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         workers = [worker(tree, str(Path(chosen.cache or folder, str(i)))) for i, tree in enumerate(chosen.trees)]
-        names = [ask(process) for process in workers][-1].split("|")
+        old_names, new_names = (ask(process).split("|") for process in workers)
+        names = [name for name in new_names if name in old_names]
         print(f"{'':36s} {'old, ms':>9s} {'new, ms':>9s} {'new/old':>8s}")
         for name in names:
             if not any(word in name for word in chosen.cases.split(",")):

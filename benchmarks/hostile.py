@@ -656,8 +656,11 @@ def train_and_score(name: str, rows: Rows, folder: Path) -> Any:
     model = make_ranker(name, **rows.params)
     model.fit(rows.X, rows.y, qid=rows.qid, sample_weight=rows.weights, eval_set=rows.eval_set)
     gainful.save(model, folder / "m.gainful")
-    scores = model.predict(rows.to_score)
-    again = gainful.load(folder / "m.gainful").predict(rows.to_score)
+    queries = {}
+    if model.needs_queries and not isinstance(rows.to_score, Path):  # a file brings its queries
+        queries = {"qid": rows.qid[: n_rows(rows.to_score)]}
+    scores = model.predict(rows.to_score, **queries)
+    again = gainful.load(folder / "m.gainful").predict(rows.to_score, **queries)
     close = np.allclose(again, scores, rtol=1e-9, atol=1e-12 * np.abs(scores).max(initial=0.0))
     assert close, "the saved model scores differently"
     return scores

@@ -33,7 +33,7 @@ from gainful.data.rows import Array  # noqa: E402
 from gainful.rankers.registry import RANKERS  # noqa: E402
 
 WHOLE = "auto: bagged, all members, within"
-TUNED, TUNING_SECONDS = PEERS[0], 60.0
+TUNED, TUNING_SECONDS = PEERS[0], 120.0
 STUDENTS = ("lambdamart:n_trees=300", "tree-regression:n_trees=300", "regression")
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, help="folder of the real collections")
     parser.add_argument("--data", default="mq2007", help=f"one of {', '.join(REAL)}, artificial, mslr")
     parser.add_argument("--trials", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto-ablation")
     given = parser.parse_args()

@@ -63,6 +63,7 @@ from gainful.parameters.space import Values as Values
 from gainful.rankers import RANKERS as RANKERS
 from gainful.rankers import ranker as ranker
 from gainful.rankers.adarank import AdaRank as AdaRank
+from gainful.rankers.attention import AttentionRanker as AttentionRanker
 from gainful.rankers.base import Ranker as Ranker
 from gainful.rankers.boosted import BoostedRanker as BoostedRanker
 from gainful.rankers.coordinate_ascent import CoordinateAscent as CoordinateAscent

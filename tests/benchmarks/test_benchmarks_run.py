@@ -15,7 +15,7 @@ FILES = sorted(path.stem for path in HOME.glob("bench_*.py"))
 # Imported, not run: they keep all cores busy, start servers or clusters, or need the size of their data.
 IMPORTED = {
     *("bench_busy", "bench_cluster", "bench_cluster_trees", "bench_serve"),
-    *("bench_binning", "bench_nets", "bench_out_of_core", "bench_reading", "bench_trees"),
+    *("bench_binning", "bench_list_net", "bench_nets", "bench_out_of_core", "bench_reading", "bench_trees"),
 }
 
 # All in one process, for the sake of what they import. Data are small, and everything is measured once.

@@ -289,6 +289,15 @@ def test_nothing_is_collected_without_being_asked(data, client):
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
+def test_preferences_are_refused(data, folder, client, tmp_path):
+    (tmp_path / "pairs.csv").write_text("query,better,worse\n1,1,2\n")
+    with pytest.raises(ParameterError, match="a cluster cannot use a file of preferences; leave out pairs="):
+        gainful.open_shards(folder, cluster=client, pairs=tmp_path / "pairs.csv")
+    X, _, qid, _ = arrays(data)
+    with pytest.raises(ParameterError, match="whose rows have no numbers; pairs cannot name them"):
+        gainful.RankSVM().fit(X, pairs=[(0, 1)], qid=qid)
+
+
 def test_arrays_that_split_queries_for_good_are_refused(data, client):
     X, y, qid, _ = arrays(data, order=np.random.default_rng(1).permutation(data.n_rows))
     with pytest.raises(DataError, match=r"rows in chunks \d and \d of X; .*sort the rows by qid, or give a Dask fr"):

@@ -66,9 +66,9 @@ def test_a_column_that_is_not_a_feature_otherwise(frame, by_mapping):
     """A column called like an identifier, or not among the features named, is read as segments all the same."""
     frame = frame.rename(columns={"lang": "lang_id"})
     assert segments(gainful.compare(RANKERS, frame, segments="lang_id", **HOW)) == segments(by_mapping)
-    named = {"features": ["bm25", "links"]}
-    found = gainful.compare(RANKERS, frame, segments="lang_id", read_options=named, **HOW)
-    assert segments(found) == segments(by_mapping)
+    for named in ({"features": ["bm25", "links"]}, {"features": None}):
+        found = gainful.compare(RANKERS, frame, segments="lang_id", read_options=named, **HOW)
+        assert segments(found) == segments(by_mapping)
 
 
 def test_a_column_that_is_named_as_a_feature_is_trained_on(frame):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 import warnings
 
@@ -24,10 +25,10 @@ from sklearn.preprocessing import StandardScaler
 import gainful
 from few_trees import few_trees
 from gainful import DataError, GainfulError, InterruptedFitWarning, ParameterError, RankingData
-from gainful.rankers.scorers import Constant, Kernel, Linear, Net, Steps, Sum, Trees
+from gainful.rankers.scorers import Constant, Kernel, Linear, ListNet, Net, Steps, Sum, Trees, scores_of_lists
 
 # What makes a ranker quick enough for tests, where its defaults are not.
-NET_NAMES = ("neural", "lambdarank-net", "ranknet-net", "structured-net")
+NET_NAMES = ("neural", "lambdarank-net", "ranknet-net", "structured-net", "list-net")
 NET = {"epochs": 12, "learning_rate": 0.03, "hidden": (16,), "device": "cpu"}
 QUICK = {"rankmm-1": {"C": 100.0}, "structured-svm-kernel": {"n_landmarks": 80},
          **dict.fromkeys(NET_NAMES, NET)}  # fmt: skip
@@ -52,6 +53,11 @@ ORDER_COUNTS = {
     **dict.fromkeys(NET_NAMES, "batches are drawn by place"),
     **dict.fromkeys(("blend", "auto"), "queries are dealt to folds by their place"),
 }
+
+
+def of_queries(model, qid):
+    """What ``predict`` takes besides rows: the query of each, if the model scores a query's documents together."""
+    return {"qid": qid} if model.needs_queries else {}
 
 
 def make(name, **params):
@@ -133,14 +139,19 @@ def test_rows_in_any_order_give_the_same_scores(name, fitted, parts, rng):
     order = rng.permutation(train.n_rows)
     one = fitted
     other = make(name).fit(train.X[order], train.y[order], qid=train.qid[order])
-    scores, again = one.predict(test.X), other.predict(test.X)
+    queries = of_queries(one, test.qid)
+    scores, again = one.predict(test.X, **queries), other.predict(test.X, **queries)
     if name in ORDER_COUNTS:
         assert np.corrcoef(scores, again)[0, 1] > 0.7
         assert other.score(test) == pytest.approx(one.score(test), abs=0.05)
     else:
         assert np.allclose(scores, again, rtol=1e-6, atol=1e-6 * scores.std())
     shuffled = rng.permutation(test.n_rows)
-    assert np.array_equal(one.predict(test.X[shuffled]), one.predict(test.X)[shuffled])
+    mixed = one.predict(test.X[shuffled], **of_queries(one, test.qid[shuffled]))
+    if one.needs_queries:  # sums over the documents of a query are rounded in their order
+        assert np.allclose(mixed, scores[shuffled], rtol=1e-9, atol=1e-9 * scores.std())
+    else:
+        assert np.array_equal(mixed, scores[shuffled])
 
 
 def test_same_seed_same_model_bit_for_bit(name, validated, parts):
@@ -160,7 +171,9 @@ def test_fitting_again_forgets_the_first_fit(name, fitted, parts):
 def test_ranks_follow_the_scores(fitted, parts, rng):
     test = parts[2]
     order = rng.permutation(test.n_rows)
-    scores, ranks = fitted.predict(test.X[order]), fitted.rank(test.X[order], qid=test.qid[order])
+    qid = test.qid[order]
+    scores = fitted.predict(test.X[order], **of_queries(fitted, qid))
+    ranks = fitted.rank(test.X[order], qid=qid)
     for query in test.query_ids:
         inside = test.qid[order] == query
         expected = np.empty(inside.sum(), dtype=int)
@@ -168,7 +181,31 @@ def test_ranks_follow_the_scores(fitted, parts, rng):
         assert ranks[inside].tolist() == expected.tolist()
 
 
-def by_formula(scorer, X):
+def lists_by_formula(net, X, offsets):
+    """One model, list and head after the other."""
+    x = net.inputs
+    seen = (np.sign(X) * np.log1p(np.abs(X) / x.unit) - x.shift) / x.scale
+    found = np.zeros(len(X))
+    for model, (a, b) in itertools.product(range(net.n_models), itertools.pairwise(offsets)):
+        z = seen[a:b]
+        for W, bias in net.layers:
+            z = np.maximum(z @ W[model] + bias[model], 0)
+        context = z
+        for block in net.blocks:
+            query, key, value = np.split(context @ block.projection[model] + block.bias[model], 3, axis=1)
+            heads = []
+            for own in np.split(np.arange(z.shape[1]), net.heads):
+                alike = query[:, own] @ key[:, own].T / np.sqrt(len(own))
+                heads.append(softmax(alike, axis=1) @ value[:, own])
+            added = context + np.hstack(heads) @ block.output[model] + block.output_bias[model]
+            normal = (added - added.mean(axis=1)[:, None]) / np.sqrt(added.var(axis=1) + 1e-5)[:, None]
+            context = normal * block.gain[model] + block.shift[model]
+        W, bias = net.output
+        found[a:b] += ((1 + context) * z @ W[model] + bias[model])[:, 0] / net.n_models
+    return found
+
+
+def by_formula(scorer, X, offsets):
     """The scores that the fields of a scorer describe, by their definitions."""
     match scorer:
         case Constant():
@@ -191,8 +228,10 @@ def by_formula(scorer, X):
             for place, (W, b) in enumerate(scorer.layers):
                 z = (z if place == 0 else functions[scorer.activation](z)) @ W + b
             return z[:, 0]
+        case ListNet():
+            return lists_by_formula(scorer, X, offsets)
         case Sum():
-            return sum(f * by_formula(part, X) for part, f in zip(scorer.parts, scorer.factors, strict=True))
+            return sum(f * by_formula(part, X, offsets) for part, f in zip(scorer.parts, scorer.factors, strict=True))
         case Kernel(kernel="rbf"):
             z = (X - scorer.shift) * scorer.factor
             squares = ((z[:, None] - scorer.landmarks) ** 2).sum(axis=2)
@@ -201,10 +240,23 @@ def by_formula(scorer, X):
 
 
 def test_the_scorer_says_what_predict_computes(fitted, parts):
-    X = parts[2].X.astype(np.float64)
-    scores = fitted.predict(X)
-    assert np.array_equal(fitted._scorer().scores(X), scores)
-    assert np.allclose(by_formula(fitted._scorer(), X), scores, rtol=1e-9, atol=1e-9 * scores.std())
+    test = parts[2]
+    X = test.X.astype(np.float64)
+    scores = fitted.predict(X, **of_queries(fitted, test.qid))
+    assert np.array_equal(scores_of_lists(fitted._scorer(), X, test.offsets), scores)
+    assert np.allclose(by_formula(fitted._scorer(), X, test.offsets), scores, rtol=1e-9, atol=1e-9 * scores.std())
+
+
+def test_a_ranker_that_needs_queries_says_so(fitted, parts):
+    test = parts[2]
+    if not fitted.needs_queries:
+        assert np.array_equal(fitted.predict(test.X), fitted.predict(test.X, qid=test.qid))
+        return
+    with pytest.raises(DataError, match=r"qid is missing; \w+ scores the documents of a query together.*qid=qid"):
+        fitted.predict(test.X)
+    assert np.array_equal(fitted.predict(test.X, group=test.counts), fitted.predict(test))
+    with pytest.raises(ParameterError, match="brings its own qid"):
+        fitted.predict(test, qid=test.qid)
 
 
 def test_contributions_add_up_where_the_score_is_a_sum(fitted, parts):
@@ -218,7 +270,7 @@ def test_contributions_add_up_where_the_score_is_a_sum(fitted, parts):
 
 def test_score_is_mean_ndcg_at_10(fitted, parts):
     test = parts[2]
-    expected = gainful.metric("ndcg@10")(fitted.predict(test.X), test.y, qid=test.qid)
+    expected = gainful.metric("ndcg@10")(fitted.predict(test.X, **of_queries(fitted, test.qid)), test.y, qid=test.qid)
     assert fitted.score(test.X, test.y, qid=test.qid) == expected
 
 
@@ -282,7 +334,9 @@ def test_float32_and_sparse_are_taken(name, fitted, parts, dtype):
     train, _, test = parts
     dense = fitted if dtype == train.X.dtype else make(name).fit(train.X.astype(dtype), train.y, qid=train.qid)
     csr = make(name).fit(sparse.csr_array(train.X.astype(dtype)), train.y, qid=train.qid)
-    a, b = dense.predict(test.X.astype(dtype)), csr.predict(sparse.csr_array(test.X.astype(dtype)))
+    queries = of_queries(dense, test.qid)
+    a = dense.predict(test.X.astype(dtype), **queries)
+    b = csr.predict(sparse.csr_array(test.X.astype(dtype)), **queries)
     assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -297,10 +351,11 @@ def test_the_columns_of_frames_are_found_by_name(name, fitted, parts):
     )
     model = make(name).fit(learned, pd.Series(train.y), qid=pl.Series(train.qid))
     assert model.feature_names_in_.tolist() == columns
+    queries = of_queries(model, test.qid)
     for frame, given in zip(kinds, tested, strict=True):
-        assert np.allclose(model.predict(given), fitted.predict(test))
+        assert np.allclose(model.predict(given, **queries), fitted.predict(test))
         other = frame({"title": ["a"] * test.n_rows} | {c: given[c] for c in columns[::-1]})
-        assert model.predict(other).tolist() == model.predict(given).tolist()
+        assert model.predict(other, **queries).tolist() == model.predict(given, **queries).tolist()
         assert model.score(other, test.y, qid=test.qid) == model.score(given, test.y, qid=test.qid)
         absent = rf"X has no features 'c0', 'c2', which {type(model).__name__} was trained with"
         with pytest.raises(DataError, match=absent):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gainful
-from gainful import BoostedRanker, LinearRanker, NeuralRanker, ParameterError
+from gainful import BoostedRanker, LinearRanker, NeuralRanker, ParameterError, RankingData
 from gainful.compute.query_loop import gradient_and_curvature, values_and_gradient
 from gainful.losses import LOSSES, loss
 from gainful.losses.noise import gumbel, row_keys
@@ -134,3 +134,9 @@ def test_every_model_trains_on_it(make):
     assert np.array_equal(first.predict(data), again.predict(data))
     assert not np.allclose(first.predict(data), plain.predict(data))
     assert first.score(data) > gainful.metric("ndcg@10")(np.zeros(data.n_rows), data) + 0.03
+
+
+def test_preferences_take_no_noise():
+    preferred = RankingData.from_rows(np.eye(3), qid=[1, 1, 1], pairs=[(0, 1, 1.0)])
+    with pytest.raises(ParameterError, match="needs grades for its noise, but the data has preferences; set noise=0"):
+        loss("weighted-huber(noise=1)").bind_judgments(preferred)

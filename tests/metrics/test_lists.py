@@ -16,6 +16,7 @@ from gainful.metrics import metric
 from gainful.metrics.conventions import KINDS
 
 AVERAGED = ("recall@3", "recall", "hit@1", "hit@3", "rprec", "rprec(times=1.6)", "bpref", "judged@3", "judged")
+AVERAGED = (*AVERAGED, "pair-accuracy", "pair-accuracy(empty=0, unjudged=skip)")
 SETS = ("set-p", "set-recall", "set-f1", "set-map", "set-relative-p", "utility", "num-ret", "num-rel-ret", "num-rel")
 BROKEN = ("iprec@0", "iprec@0.4", "iprec@1", "iprec-avg", "infap", "bin-g", "g", "ndcg-rel", "r-ndcg")
 OLD = ("ndcg", "ndcg@2", "p@3", "map", "map@2", "mrr", "wta", "err", "rbp", "dcg@3", "p@4(divisor=relevant)")
@@ -46,6 +47,13 @@ def value_of(m, listed, absent):
         return {"num-ret": n, "num-rel": R, "num-rel-ret": sum(hits)}[m.kind]
     if m.kind == "utility":
         return sum(hits) - (n - sum(hits))
+    if m.kind == "pair-accuracy":  # documents left out stand below the list, in no order
+        grades, below = ([max(0, grade or 0) for grade in part] for part in (listed, absent))
+        above = [(a, b) for i, a in enumerate(grades) for b in [*grades[i + 1 :], *below] if a != b]
+        open_ = sum(a != b for i, a in enumerate(below) for b in below[i + 1 :])
+        if not above and not open_:
+            return math.nan if m.empty == "skip" else m.empty
+        return (sum(a > b for a, b in above) + 0.5 * open_) / (len(above) + open_)
     graded = m.kind in ("ndcg", "dcg", "err", "g", "ndcg-rel", "r-ndcg")
     gains = [0 if grade is None else grade for grade in listed]
     best = sorted([*gains, *absent], reverse=True)

@@ -170,7 +170,7 @@ def test_advice_is_only_about_what_exists(artificial):
     with pytest.raises(TypeError) as no_warm_start:
         gainful.ranker("regression").fit(artificial, init_model=model)
     assert "warm_start" not in str(no_warm_start.value)
-    for keyword, absent in (("group", "qid takes"), ("verbose", "progress"), ("eval_group", "eval_set")):
+    for keyword, absent in (("verbose", "progress"), ("eval_group", "eval_set")):
         with pytest.raises(TypeError, match=f"^predict has no keyword '{keyword}'; ") as raised:
             model.predict(artificial, **{keyword: [1]})
         assert absent not in str(raised.value)

@@ -1,10 +1,16 @@
-"""DCG, NDCG and average precision of scikit-learn, one query at a time."""
+"""DCG, NDCG, average precision and the area under the curve of scikit-learn, one query at a time."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, dcg_score, label_ranking_average_precision_score, ndcg_score
+from sklearn.metrics import (
+    average_precision_score,
+    dcg_score,
+    label_ranking_average_precision_score,
+    ndcg_score,
+    roc_auc_score,
+)
 
 from gainful.metrics import metric
 
@@ -39,3 +45,14 @@ def test_average_precision_without_ties():
             ours = metric("map", convention="sklearn")(scores, grades, qid=np.zeros(len(grades)))
             assert ours == pytest.approx(average_precision_score(relevant, scores), rel=1e-12)
             assert ours == pytest.approx(label_ranking_average_precision_score([relevant], [scores]), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_scores", [1, 4, 10**6])
+def test_two_grades_in_order_are_the_area_under_the_curve(n_scores):
+    for scores, grades in queries(6, n_scores):
+        relevant = grades >= 1
+        ours = metric("pair-accuracy")(scores, relevant, qid=np.zeros(len(grades)))
+        if relevant.any() and not relevant.all():
+            assert ours == pytest.approx(roc_auc_score(relevant, scores), rel=1e-12)
+        else:
+            assert np.isnan(ours)

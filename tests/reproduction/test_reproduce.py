@@ -18,7 +18,7 @@ import pytest
 import gainful
 from gainful.cli import run
 from gainful.cli.jobs import seconds_left
-from reproduction import command
+from reproduction import command, selection
 from reproduction.artificial import Artificial
 from reproduction.ohsumed import Figure, Ohsumed
 from reproduction.published import ARTIFICIAL, CLAIMS, OHSUMED, TABLE_1
@@ -283,3 +283,26 @@ def test_the_commands_defaults_are_the_experiments():
     ):
         ours, theirs = inspect.signature(called).parameters, inspect.signature(experiment).parameters
         assert {n: ours[n].default for n in names} == {n: theirs[n].default for n in names}
+
+
+# -- the papers' own selection -----------------------------------------------------------------------------------------
+
+
+def test_the_papers_own_selection_prints_a_line_per_ranker(folder, capsys, monkeypatch):
+    monkeypatch.setattr(selection, "RANKMM_STEPS", 20)
+    monkeypatch.setattr(selection, "RSRANK_ITERATIONS", 5)
+    selection.main(str(folder), "rankmm-1", "rsrank")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 2 + 2 + 6
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+    chosen = [line.split("|")[2].strip() for line in lines[2:]]
+    assert chosen == ["map"] * 4 + ["ndcg@10"] * 2 + ["ndcg@1"] * 2 + ["map"] * 2
+
+
+def test_the_best_candidate_on_the_validation_queries_is_chosen(folder):
+    split = selection.as_splits(selection.read_splits(folder))[0]
+    by = gainful.metric("map", convention="letor3")
+    candidates = [gainful.ranker("regression", alpha=alpha) for alpha in (1e5, 1.0, 100.0)]
+    best = selection.choose(iter(candidates), split, by)
+    values = [by(one.predict(split.valid), split.valid) for one in candidates]
+    assert best is candidates[int(np.argmax(values))]

@@ -35,6 +35,7 @@ def models(data):
         "trees": gainful.LambdaMART(n_trees=5, n_leaves=4, n_jobs=1).fit(data),
         "kernel": gainful.KernelStructuredSVM(n_landmarks=5).fit(data),
         "numbered": gainful.RegressionRanker().fit(train_data(names=None)),
+        "lists": gainful.AttentionRanker(epochs=1, hidden=(4,), device="cpu").fit(data),
     }
 
 
@@ -71,6 +72,27 @@ def test_a_query_is_ranked_as_the_model_ranks_it(clients, models, data, name):
     assert [d.id for d in told] == [f"d{i}" for i in order]
     assert [d.score for d in told] == scores[order].tolist()
     assert [d.rank for d in told] == list(range(1, 21))
+
+
+def test_documents_of_a_query_are_scored_together(clients, models, data, monkeypatch):
+    monkeypatch.setattr("gainful.serve.scoring.SCORED_BLOCK", 15)
+    sizes = [20, 1, 9]
+    ends = np.cumsum(sizes)
+    queries = [{"id": str(q), **documents(data.X[b - n : b])} for q, (n, b) in enumerate(zip(sizes, ends, strict=True))]
+    answer = clients["lists"].post("/rank", json={"queries": queries})
+    assert answer.status_code == 200, answer.text
+    scores = models["lists"].predict(data.X[: ends[-1]], group=sizes)
+    for told, n, b in zip(answer.json()["queries"], sizes, ends, strict=True):
+        own = scores[b - n : b]
+        assert [d["score"] for d in told["documents"]] == own[np.argsort(-own, kind="stable")].tolist()
+
+
+def test_rows_without_a_query_are_refused_by_a_net_over_lists(clients, data):
+    answer = clients["lists"].post("/score", json={"rows": data.X[:2].tolist()})
+    assert answer.status_code == 422
+    assert "scores the documents of a query together; send them to /rank" in answer.text
+    answer = clients["lists"].post("/pair", json={"a": data.X[0].tolist(), "b": data.X[1].tolist()})
+    assert "not a sum over features" in answer.text
 
 
 def test_equal_scores_keep_their_order_and_ids_may_be_left_out(clients, data):

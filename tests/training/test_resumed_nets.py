@@ -19,6 +19,20 @@ def fit(settings, **how):
     return gainful.NeuralRanker(**COMMON | settings).fit(train, eval_set=valid, **how)
 
 
+def fit_lists(**how):
+    train, valid = problem()
+    net = gainful.AttentionRanker(**COMMON | {"noise": 0.2, "models": 2})
+    return net.fit(train, eval_set=valid, **how)
+
+
+def test_a_stopped_net_over_lists_goes_on_with_the_same_weights(tmp_path):
+    path, whole = tmp_path / "c.ckpt", fit_lists()
+    for last in (2, 4):
+        with pytest.warns(InterruptedFitWarning):
+            fit_lists(checkpoint=path, progress=Stop(last, False))
+    assert_same(fit_lists(checkpoint=path), whole)
+
+
 def assert_same(resumed, whole):
     assert all(np.array_equal(a, b) for a, b in zip(resumed.weights_, whole.weights_, strict=True))
     assert without_seconds(resumed.history_) == without_seconds(whole.history_)

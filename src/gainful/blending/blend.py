@@ -311,6 +311,7 @@ class BlendedRanker(Ranker):
     def _keep(self, models: Sequence[Ranker], factors: Sequence[float]) -> None:
         self._models, self._factors = list(models), list(factors)
         self.__dict__["accepts_missing"] = all(model.accepts_missing for model in models)
+        self.__dict__["needs_queries"] = any(model.needs_queries for model in models)
 
     def _check_values(self, data: Dataset, what: str) -> Dataset:
         refuse_extremes(data, what)

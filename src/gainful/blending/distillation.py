@@ -87,6 +87,10 @@ def distill(
     if "eval_metric" in student.parameters and not (isinstance(into, str) and "eval_metric=" in into):
         student.set_params(eval_metric=goal.as_parameter())
     train = _whole(data, "data")
+    if train.has_pairs:
+        raise DataError(
+            "distill puts scores on the scale of the grades, but data has preferences; give data with grades"
+        )
     stop = None if valid is None else _whole(valid, "valid")
     soft = soft_grades(train.add_init_scores(model.predict(train)), train, float(grades))
     with skip_checks():

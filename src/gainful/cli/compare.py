@@ -59,6 +59,7 @@ def compare(
     sizes: Annotated[
         str | None, typer.Option(help=f"Shares of training, validation and test queries. Default: {DEFAULT_SIZES}.")
     ] = None,
+    pairs: options.Pairs = None,
     time: Annotated[
         str | None,
         typer.Option(
@@ -170,7 +171,7 @@ def compare(
         "prune": prune,
         "n_jobs": jobs,
         "store": store,
-        "read_options": read_options(format, merge, read, memory_limit),
+        "read_options": read_options(format, merge, read, memory_limit, pairs),
     }
     few = rankers == DEFAULT_RANKERS and losses is None and models is None
 

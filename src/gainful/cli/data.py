@@ -18,6 +18,7 @@ SPLIT_NAMES = ("train", "valid", "test")
 @app.command("info")
 def info(
     data: options.Data,
+    pairs: options.Pairs = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
@@ -30,7 +31,7 @@ def info(
     from gainful.data.checks import check_data
     from gainful.inputs.parts import columns_of_first
 
-    how = read_options(format, merge, read, memory_limit)
+    how = read_options(format, merge, read, memory_limit, pairs)
     rows = load_data(data, how)
     description, findings, columns = rows.describe(), check_data(rows), columns_of_first(data, how)
     beside = _files_beside(data, how)

@@ -41,9 +41,13 @@ def explain(
     """Explain scores: what each feature adds, for the best documents of a query or the difference between two."""
     from gainful.cli.console import print_json, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
+    from gainful.errors import GainfulError
 
     fitted = load_model(model)
     fitted._check_fitted()
+    reason = fitted._why_no_contributions()
+    if reason is not None:
+        raise GainfulError(reason)
     rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
     X = fitted._features_to_score(rows)
     if pair is not None:

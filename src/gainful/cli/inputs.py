@@ -26,10 +26,16 @@ FROM_ZERO = ("LightGBM", "XGBoost")  # makers who count the features of text fil
 
 
 def read_options(
-    format: str | None, merge: bool, settings: list[str] | None, memory_limit: str | None = None
+    format: str | None,
+    merge: bool,
+    settings: list[str] | None,
+    memory_limit: str | None = None,
+    pairs: Path | None = None,
 ) -> dict[str, Any]:
     """Keywords for :func:`gainful.read` from the options of a command."""
     options = parse_format_options(settings)
+    if pairs is not None:
+        options["pairs"] = pairs
     if memory_limit is not None:
         options["max_bytes"] = memory_limit
     if merge:

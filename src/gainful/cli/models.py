@@ -42,6 +42,7 @@ def train(
             help="Validation data, for early stopping. Repeatable: the first decides, the others are measured too.",
         ),
     ] = None,
+    pairs: options.Pairs = None,
     init_score: Annotated[
         Path | None,
         typer.Option(
@@ -81,6 +82,7 @@ def train(
     from gainful.formats.files import refuse_unwritable
     from gainful.formats.layout import align_features
     from gainful.formats.shards import named_features, shard_files
+    from gainful.rankers.base import usual_metric
     from gainful.rankers.model_file import save
     from gainful.training.checkpoint import Checkpoint
 
@@ -94,7 +96,7 @@ def train(
     resume = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, keep=True)
     if resume is not None:
         model._refuse_checkpoint()
-    how = read_options(format, merge, read, memory_limit)
+    how = read_options(format, merge, read, memory_limit, pairs)
     known = None if start is None else model
     if len(held) > 1 and checkpoint is not None:
         raise ParameterError("a checkpoint holds one set of validation data; give --valid once, or no --checkpoint")
@@ -121,7 +123,7 @@ def train(
         model.set_params(warm_start=False)  # not part of the model
     board = getattr(model, "leaderboard_", None)
     if board is None:
-        reached = {"training ndcg@10": model.score(parts[TRAINING])}
+        reached = {f"training {usual_metric(parts[TRAINING]).name}": model.score(parts[TRAINING])}
     else:  # scoring all rows by all models would take long, and say little
         reached = {f"out-of-fold {board.metric}": board.blend.mean}
     save(model, output, metrics=reached)
@@ -216,6 +218,7 @@ def evaluate(
         Path | None,
         typer.Argument(help="Data file, or a folder of shards; nothing with --qrels.", show_default=False),
     ] = None,
+    pairs: options.Pairs = None,
     qrels: options.QrelsFile = None,
     metrics: options.Metrics = None,
     convention: options.Convention = None,
@@ -254,7 +257,7 @@ def evaluate(
     if data is None:
         raise ParameterError("DATA is missing; name a data file after the model, or judge a run by --qrels QRELS")
     measures = parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)
-    how, names = read_options(format, merge, read, memory_limit), headings(measures)
+    how, names = read_options(format, merge, read, memory_limit, pairs), headings(measures)
     kind = str(model).partition(":")[0]
     fitted = load_model(model) if kind not in KINDS and is_model(model) else None
     if kind in KINDS and cluster is not None:
@@ -535,7 +538,9 @@ def _metric_table(figures: _Figures, per_query: bool) -> Any:
 
 
 def _metric_name(model: Ranker) -> str:
-    return model._validation_metric().name
+    from gainful.metrics import metric
+
+    return metric(model.training_["validation"]["metric"]).name
 
 
 def _text(value: Any) -> str:

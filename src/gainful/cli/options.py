@@ -19,6 +19,14 @@ Read = Annotated[
     list[str] | None,
     typer.Option("--read", metavar="NAME=VALUE", help="Option of the format, such as qid=query_id. Repeatable."),
 ]
+Pairs = Annotated[
+    Path | None,
+    typer.Option(
+        "--pairs",
+        metavar="FILE",
+        help="Preferences instead of grades: CSV with the columns query, better, worse and optionally weight.",
+    ),
+]
 DEFAULT_METRICS = "ndcg@10,ndcg@1,ndcg@5,map"
 Metrics = Annotated[
     str | None,

@@ -23,6 +23,7 @@ def tune(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file to write.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Validation data. Default: a quarter of the queries.")] = None,
+    pairs: options.Pairs = None,
     folds: Annotated[int | None, typer.Option(help="Number of folds for cross-validation, at least 3.")] = None,
     trials: Annotated[
         int | None,
@@ -92,7 +93,7 @@ def tune(
         "store": store,
         "seed": seed,
         "label": ranker,
-        "read_options": read_options(format, merge, read, memory_limit),
+        "read_options": read_options(format, merge, read, memory_limit, pairs),
     }
     watch_compilation()
     run_with_progress(

@@ -35,7 +35,7 @@ from gainful.solvers.bundle_qp import solve_simplex_qp
 from gainful.solvers.dual_projection import project_nonnegative_l1_inf
 from gainful.trees.binning import AdaptiveBinner
 
-METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10")  # one per kernel
+METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10", "pair-accuracy")  # one per kernel
 
 
 def warm_kernels(progress: Callable[[str, int, int], object] = lambda name, done, total: None) -> float:
@@ -58,6 +58,7 @@ def warm_steps() -> dict[str, Callable[[], object]]:
     steps["trees of other libraries"] = walk_trees
     steps["other ways to store features"] = _store_otherwise
     steps["other solvers and measures"] = _solve_otherwise
+    steps["preferences"] = _prefer
     steps["rare cases"] = _meet_rare_cases
     return steps
 
@@ -111,6 +112,11 @@ def _losses() -> dict[str, Callable[[], object]]:
 
     names = [*LOSSES, *(f"lambda(metric={metric})" for metric in ("map", "mrr", "err(max_grade=9)"))]
     return {f"loss {name}": partial(use, name) for name in names}
+
+
+def _prefer() -> None:
+    X, _, qid = _rows()
+    LinearRanker(max_iter=2).fit(X, pairs=[(0, 1)], qid=qid)
 
 
 def walk_trees() -> None:

@@ -19,6 +19,7 @@ from gainful.errors import DataError, FormatError
 from gainful.formats import format_of, read
 from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.files import PathLike
+from gainful.formats.pairs import refuse_pairs
 from gainful.formats.shards import shard_files
 
 ROWS_OF_ROOT = 128  # a block has this times √rows rows: 8 blocks for 10⁶ rows, 256 for 10⁹
@@ -33,6 +34,7 @@ def open_on_cluster(
     .gnf files are mapped, long ones as several blocks; other files are read, one block each. Block ends depend on the
     files alone, so a training can resume from its checkpoint on a cluster of another size.
     """
+    refuse_pairs(options, "a cluster")
     if isinstance(path, (str, os.PathLike)):
         listed: Any = os.path.abspath(path)  # workers have other working directories
     else:

@@ -141,7 +141,7 @@ def compare(
     with read_options_words():
         parts = open_parts(data, valid=valid, test=test, time=time, segments=column, **options)
     if column is not None:
-        named = column in (*options.get("features", ()), *options.get("keep", ()))
+        named = column in (*(options.get("features") or ()), *options.get("keep", ()))
         parts, names = take_segments_out(parts, column, named)
         choices = replace(choices, segments=names)
     parts["data"], times = take_times_out(parts["data"], parts.get("test"), time)
@@ -312,6 +312,8 @@ class ComparisonJob:
 
     def _warm_up(self, test: RankingData) -> None:
         """Compile and load the kernels of the metrics, so that no ranker's time includes it."""
+        if test.has_pairs:
+            self.curve = ()  # NDCG needs grades
         for m in (*self.metrics, *self.curve):
             m.per_query(np.zeros(test.n_rows), test)
 

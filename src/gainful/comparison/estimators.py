@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.baselines import Baseline, checked_scores, numbers_of
-from gainful.compute.estimators import clone
+from gainful.compute.estimators import clone, predict_lists
 from gainful.data.categories import named_by_words, words_of_codes
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
@@ -60,6 +60,8 @@ class OtherEstimator(Baseline):
     def fit(self, train: RankingData, eval_set: RankingData | None = None, progress: Any = None) -> OtherEstimator:
         if train.has_init_scores:
             raise DataError(f"the data has initial scores, which compare does not pass to {_name(self.estimator)}")
+        if train.has_pairs:
+            raise DataError(f"the data has preferences, which compare does not pass to {_name(self.estimator)}")
         valid = eval_set if self.stops_early else None
         steps = getattr(self.estimator, "steps", None)  # of a pipeline: the last step is the model
         prefix, last = (f"{steps[-1][0]}__", steps[-1][1]) if steps else ("", self.estimator)
@@ -76,7 +78,7 @@ class OtherEstimator(Baseline):
     def predict(self, data: RankingData) -> Array:
         known = getattr(self, "_categories", None)
         X = numbers_of(data) if known is None else features_for(self.estimator, data.with_categories(known))
-        return checked_scores(scores_of(self.estimator, X), data)
+        return checked_scores(scores_of(self.estimator, X, _query_numbers(data)), data)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return {name: value for name, value in _params(self.estimator).items() if value is not None}
@@ -172,7 +174,7 @@ def _as_catboost(estimator: Any, train: RankingData, valid: RankingData | None) 
     return given
 
 
-def scores_of(estimator: Any, X: Any) -> Any:
+def scores_of(estimator: Any, X: Any, qid: Array) -> Any:
     """The scores of an estimator: its predictions; of a classifier its decision values or the expected grade."""
     if hasattr(estimator, "decision_function"):
         decided = np.asarray(estimator.decision_function(X))
@@ -185,7 +187,7 @@ def scores_of(estimator: Any, X: Any) -> Any:
             f"{_name(estimator)} separates several grades without probabilities, which gives no score; wrap it in "
             "sklearn.calibration.CalibratedClassifierCV, or use a regressor"
         )
-    return estimator.predict(X)
+    return predict_lists(estimator, X, qid)
 
 
 def is_estimator(found: Any) -> bool:

@@ -295,7 +295,8 @@ class Comparison:
         """
         found: dict[tuple[str, str], PairedTest] = {}
         others = [label for label in self.labels if label != self.baseline]
-        for measure in [*(self.headings[m] for m in self.metrics), CURVE_SUM] if others else []:
+        sums = [CURVE_SUM] if self.curve else []
+        for measure in [*(self.headings[m] for m in self.metrics), *sums] if others else []:
             columns = [self.differences(label, self.baseline, measure) for label in others]
             raw = {test: p_values(test, columns, self.seed) for test in self.tests}
             corrected = {test: holm(p) for test, p in raw.items()}
@@ -568,7 +569,7 @@ def _describe_test_data(parts: Sequence[RankingData]) -> dict[str, Any]:
         "documents_per_query": {"min": counts.min(), "median": np.median(counts), "max": counts.max()},
         "grades": {f"{value:g}": count for value, count in zip(values, rows, strict=True)} if few else None,
         "grade_range": [values[0], values[-1]],
-        "queries_without_relevant": int((highest <= 0).sum()),
+        "queries_without_relevant": 0 if parts[0].has_pairs else int((highest <= 0).sum()),
     }
 
 

@@ -45,6 +45,13 @@ with defer_imports("scipy.stats", "pandas"):
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 
+def predict_lists(estimator: Any, X: Any, qid: Any) -> Any:
+    """The predictions of an estimator or a pipeline for rows of known queries; a model that needs these gets them."""
+    steps = getattr(estimator, "steps", None)
+    last = steps[-1][1] if steps else estimator
+    return estimator.predict(X, qid=qid) if getattr(last, "needs_queries", False) else estimator.predict(X)
+
+
 class FeatureSelector(TransformerMixin):  # type: ignore[misc]
     """The methods of scikit-learn's ``SelectorMixin``, for a class that defines ``_get_support_mask``.
 

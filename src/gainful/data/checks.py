@@ -90,7 +90,7 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
         return [Finding("no-weight", "every query has weight 0, so there is nothing to learn", "check the weights")]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
     with np.errstate(over="ignore", invalid="ignore"):  # differences of infinite or nearly infinite values
-        findings = [*_query_findings(glance), *_grade_findings(glance)]
+        findings = [*_query_findings(glance, data.has_pairs), *_grade_findings(glance)]
         findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
         findings += _shared_query_findings(data, valid)
@@ -133,7 +133,7 @@ class _Glance:
     n_rows: int
     n_queries: int
     n_single: int  # queries with one row
-    n_mixed: int  # queries with two different grades
+    n_mixed: int  # queries with two different grades, or with preferences
     highest: float
     names: tuple[str, ...] | None
     codes: bool  # features are codes of bins
@@ -224,7 +224,10 @@ def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
     if counted.n_queries == 0:
         return None
     starts = counted.offsets[:-1]
-    mixed = np.minimum.reduceat(counted.y, starts) != np.maximum.reduceat(counted.y, starts)
+    if data.pairs is None:
+        mixed = np.minimum.reduceat(counted.y, starts) != np.maximum.reduceat(counted.y, starts)
+    else:
+        mixed = (data.pairs.counts > 0) & (True if data.query_weights is None else data.query_weights > 0.0)
     rows = np.unique(np.linspace(0, counted.n_rows - 1, min(n, counted.n_rows)).astype(np.int64))
     if counted.input_order is not None:
         rows = rows[np.argsort(counted.input_order[rows])]
@@ -244,7 +247,7 @@ def _glance_of_block(data: RankingData, n: int) -> _Glance | None:
 # -- queries and grades ------------------------------------------------------------------------------------------------
 
 
-def _query_findings(seen: _Glance) -> Iterator[Finding]:
+def _query_findings(seen: _Glance, has_pairs: bool) -> Iterator[Finding]:
     ids = wording("the query ids (qid)", "which column is the query (--read qid=…)")
     grades = wording("the grades (y) and the query ids (qid)", "the columns of grade and query (--read grade=…, qid=…)")
     single = seen.n_single / seen.n_queries
@@ -253,6 +256,12 @@ def _query_findings(seen: _Glance) -> Iterator[Finding]:
             "one-row-queries",
             "every query has one row, so there is nothing to rank",
             f"check {ids}: is it a row number?",
+        )
+    elif seen.n_mixed == 0 and has_pairs:
+        yield Finding(
+            "no-pairs",
+            "no query has a preference, so there is nothing to learn",
+            wording("check the pairs", "check the queries in the file of pairs"),
         )
     elif seen.n_mixed == 0:
         yield Finding(

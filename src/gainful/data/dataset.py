@@ -19,6 +19,7 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 ``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
 ``document_weights``    (n_rows,) float64 or None     finite and ≥ 0; ratios within a query count; None if all are 1
 ``init_scores``         (n_rows,) float64 or None     finite; the scores that training starts from
+``pairs``               PreferredPairs or None        preferences between documents; all grades are 0 then
 ``input_order``         (n_rows,) int64 or None       input position of each row; None if no row moved
 ``categories``          n_features entries or None    the words of features that hold text, see
                                                       :mod:`gainful.data.categories`
@@ -40,6 +41,7 @@ from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
 from gainful.data.categories import Categories, join_categories, recode
 from gainful.data.describe import Description, describe
 from gainful.data.frames import column_to_numpy, features_of, refuse_dask, without_codes
+from gainful.data.pairs import PreferredPairs, check_pairs, join_pairs
 from gainful.data.rows import (
     Array,
     FeatureFacts,
@@ -135,6 +137,8 @@ class Dataset(ABC):
         @property
         def has_init_scores(self) -> bool: ...
         @property
+        def has_pairs(self) -> bool: ...
+        @property
         def categories(self) -> Categories | None: ...
 
     # -- what follows from the above -----------------------------------------------------------------------------------
@@ -194,7 +198,7 @@ class RankingData(Dataset):
     """Query-document feature vectors with graded relevance, grouped by query and read-only.
 
     Build it with :meth:`from_rows` (one query id per row, any order) or :func:`gainful.read`. The constructor itself
-    takes rows that are already grouped.
+    takes rows that are already grouped. Instead of grades the data may have preferences, ``pairs``.
     """
 
     X: Any
@@ -208,12 +212,13 @@ class RankingData(Dataset):
     categories: Categories | None = None
     document_weights: Array | None = None
     init_scores: Array | None = None
+    pairs: PreferredPairs | None = None
 
     def __post_init__(self) -> None:
         X, names, categories = features_of(self.X)
         n_rows, n_features = X.shape
         refuse_empty(X)
-        y = check_grades(self.y, n_rows)
+        y = _grades(self.y, self.pairs, n_rows)
         offsets = np.ascontiguousarray(self.offsets, dtype=np.int64)
         if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
             raise DataError(f"offsets must run from 0 to the number of rows ({n_rows})")
@@ -243,6 +248,7 @@ class RankingData(Dataset):
             init_scores=check_init_scores(self.init_scores, n_rows),
             input_order=self.input_order,
             categories=self.categories if self.categories is not None else categories,
+            pairs=check_pairs(self.pairs, offsets, query_ids, self.input_order),
             feature_facts=facts,
         )
 
@@ -250,7 +256,7 @@ class RankingData(Dataset):
     def from_rows(
         cls,
         X: Any,
-        y: Any,
+        y: Any = None,
         qid: Any = None,
         *,
         group: Any = None,
@@ -258,6 +264,7 @@ class RankingData(Dataset):
         feature_names: Sequence[str] | None = None,
         sample_weight: Any = None,
         init_score: Any = None,
+        pairs: Any = None,
     ) -> RankingData:
         """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
 
@@ -266,6 +273,10 @@ class RankingData(Dataset):
         weight of the query, their ratios within the query are the weights of its documents. ``init_score`` has the
         score of each row that training starts from. Queries are in order of first appearance. :meth:`to_input_order`
         maps results back to input order.
+
+        ``pairs``, instead of ``y``, has preferences: (better, worse) or (better, worse, weight) for each pair, where
+        better and worse are row numbers of X, from 0, of one query; or a frame with these columns. Weights of a pair
+        that occurs again are added.
         """
         columns = {"y": y, "qid": qid, "group": group, "doc_ids": doc_ids, "sample_weight": sample_weight}
         columns["init_score"] = init_score
@@ -274,7 +285,7 @@ class RankingData(Dataset):
         X, names, categories = features_of(X)
         n_rows = X.shape[0]
         refuse_empty(X)
-        grades = check_grades(y, n_rows)
+        grades = _grades(y, pairs, n_rows)
         order, offsets, query_ids = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         ids = check_doc_ids(doc_ids, n_rows)
         weights = None if sample_weight is None else check_row_weights(sample_weight, n_rows)
@@ -295,6 +306,7 @@ class RankingData(Dataset):
             categories=categories,
             document_weights=weights,
             init_scores=init,
+            pairs=pairs,
         )
 
     @classmethod
@@ -385,6 +397,15 @@ class RankingData(Dataset):
         """Whether training starts from given scores."""
         return self.init_scores is not None
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the data has preferences instead of grades."""
+        return self.pairs is not None
+
+    def with_pairs(self, pairs: PreferredPairs) -> RankingData:
+        """The same data with preferences instead of its grades."""
+        return self.replace(y=np.zeros(self.n_rows), pairs=pairs)
+
     def add_init_scores(self, scores: Array) -> Array:
         """What ranks the documents: the scores of a model, one per row, added to the initial scores, if any."""
         return scores if self.init_scores is None else np.asarray(self.init_scores + scores)
@@ -460,6 +481,7 @@ class RankingData(Dataset):
             categories=self.categories,
             document_weights=None if self.document_weights is None else self.document_weights[rows],
             init_scores=None if self.init_scores is None else self.init_scores[rows],
+            pairs=None if self.pairs is None else self.pairs.take(chosen, self.offsets),
         )
 
     def _positions(self, queries: Any) -> Array:
@@ -564,6 +586,7 @@ class RankingData(Dataset):
             and _same_optional(self.query_weights, other.query_weights)
             and _same_optional(self.document_weights, other.document_weights)
             and _same_optional(self.init_scores, other.init_scores)
+            and _same_pairs(self.pairs, other.pairs)
             and self.feature_names == other.feature_names
             and self.categories == other.categories
         )
@@ -583,6 +606,17 @@ class RankingData(Dataset):
 OPTIONAL_FIELDS = {
     field.name: field.default for field in fields(RankingData) if field.default is None
 }  # absent unless given
+
+
+def _grades(y: Any, pairs: Any, n_rows: int) -> Array:
+    """The grades; 0 for all rows if there are preferences instead."""
+    if pairs is None:
+        if y is None:
+            raise DataError("y is missing; ranking needs the grade of every row, or preferences (pairs)")
+        return check_grades(y, n_rows)
+    if y is not None and np.any(column_to_numpy(y)):
+        raise DataError("the data has grades (y) and preferences (pairs); give one of them")
+    return np.zeros(n_rows)
 
 
 def _itself(data: RankingData) -> RankingData:
@@ -624,6 +658,7 @@ def join_pieces(
         query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
         categories=pieces[0].categories,
         init_scores=join_optional([piece.init_scores for piece in pieces], rows, 0.0),
+        pairs=join_pairs([piece.pairs for piece in pieces], rows),
     )
     if joined.query_weights is None or not (any(old) or any(piece.has_document_weights for piece in pieces)):
         return joined
@@ -650,6 +685,10 @@ def _same_matrix(a: Any, b: Any) -> bool:
         and np.array_equal(a.indices, b.indices)
         and np.array_equal(a.indptr, b.indptr)
     )
+
+
+def _same_pairs(a: PreferredPairs | None, b: PreferredPairs | None) -> bool:
+    return a is b if a is None or b is None else a.equals(b)
 
 
 def _same_optional(a: Array | None, b: Array | None) -> bool:

@@ -33,6 +33,7 @@ class Description:
     weighted: bool
     weighted_documents: bool
     init_score_range: tuple[float, float] | None
+    preferences: dict[str, float] | None  # pairs, their weight, and the queries that have any
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,7 +42,11 @@ class Description:
         """Label and text of each fact, in reading order."""
         per = self.documents_per_query
         low, high = self.grade_range
-        if self.grades is not None:
+        if self.preferences is not None:
+            found = self.preferences
+            grades = f"none; {found['pairs']:,.0f} preferences of weight {found['weight']:g}"
+            grades += f" in {found['queries']:,.0f} queries"
+        elif self.grades is not None:
             grades = ", ".join(f"{grade}: {count:,}" for grade, count in self.grades.items())
         else:
             grades = f"real-valued, {low:g} to {high:g}"
@@ -88,7 +93,7 @@ def describe(data: RankingData) -> Description:
         grades = {f"{value:.15g}": int((data.y == value).sum()) for value in values}
     low = np.minimum.reduceat(data.y, data.offsets[:-1])
     high = np.maximum.reduceat(data.y, data.offsets[:-1])
-    init = data.init_scores
+    init, pairs = data.init_scores, data.pairs
     size = data.X.nnz if data.is_sparse else data.n_rows * data.n_features
     n_bytes = data.X.data.nbytes + data.X.indices.nbytes + data.X.indptr.nbytes if data.is_sparse else data.X.nbytes
     return Description(
@@ -103,7 +108,7 @@ def describe(data: RankingData) -> Description:
         },
         grades=grades,
         grade_range=(float(values[0]), float(values[-1])),
-        queries_without_relevant=int((high <= 0).sum()),
+        queries_without_relevant=0 if data.has_pairs else int((high <= 0).sum()),
         queries_of_one_grade=int(((low == high) & (high > 0)).sum()),
         missing_values=sum(int(np.isnan(block).sum()) for block in value_chunks(data.X)),
         constant_features=_count_constant(data.X),
@@ -113,6 +118,13 @@ def describe(data: RankingData) -> Description:
         weighted=data.query_weights is not None,
         weighted_documents=data.has_document_weights,
         init_score_range=None if init is None else (float(init.min()), float(init.max())),
+        preferences=None
+        if pairs is None
+        else {
+            "pairs": len(pairs),
+            "weight": float(pairs.weight.sum()),
+            "queries": int((pairs.counts > 0).sum()),
+        },
     )
 
 

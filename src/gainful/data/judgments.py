@@ -169,6 +169,8 @@ class Qrels(_ByQuery):
     @classmethod
     def from_data(cls, data: RankingData) -> Qrels:
         """The grades of ranking data that has document ids."""
+        if data.has_pairs:
+            raise DataError("the data has preferences, but qrels hold grades")
         if data.doc_ids is None:
             raise DataError("the data has no document ids, which qrels need; give them as doc_ids")
         return cls.from_rows(data.qid.tolist(), data.doc_ids.tolist(), data.y)

@@ -43,12 +43,26 @@ def _mean_weight(data: RankingData) -> float:
 
 
 def pair_counts(data: RankingData) -> Array:
-    """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64."""
+    """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64.
+
+    Preferences count by their weights.
+    """
+    if data.pairs is not None:
+        return data.pairs.sums(pair_weights(data))
     order, blocks, starts = by_grade(data.y, data.offsets)
     weights = data.relative_weights
     if weights is not None:
         weights = weights[np.repeat(data.offsets[:-1], data.counts) + order]
     return count_pairs(data.offsets, blocks, starts, weights)
+
+
+def pair_weights(data: RankingData) -> Array:
+    """The weight of each preference, times those of its two documents: (n_pairs,) float64."""
+    assert data.pairs is not None
+    weights = data.relative_weights
+    if weights is None:
+        return data.pairs.weight
+    return np.asarray(data.pairs.weight * weights[data.pairs.better] * weights[data.pairs.worse])
 
 
 def pair_shares(data: RankingData) -> Array:

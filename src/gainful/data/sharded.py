@@ -42,6 +42,7 @@ class BlockFacts:
     is_sparse: bool
     has_document_weights: bool = False
     has_init_scores: bool = False
+    has_pairs: bool = False
 
     @classmethod
     def of(cls, data: RankingData) -> BlockFacts:
@@ -67,6 +68,7 @@ class BlockFacts:
             data.is_sparse,
             data.has_document_weights,
             data.has_init_scores,
+            data.has_pairs,
         )
 
 
@@ -92,6 +94,9 @@ class ShardedData(Dataset):
                 )
             if one.feature_names != first.feature_names:
                 raise DataError(f"{name} has different feature names than {self.names[0]}")
+            if one.has_pairs != first.has_pairs:
+                have, lack = (name, self.names[0]) if one.has_pairs else (self.names[0], name)
+                raise DataError(f"{have} has preferences and {lack} has grades; give all shards the same")
             if one.is_sparse != first.is_sparse or one.dtype != first.dtype:
                 raise DataError(f"{name} stores its features differently from {self.names[0]}; convert both alike")
         if self.total_weight == 0:
@@ -172,6 +177,11 @@ class ShardedData(Dataset):
     def has_init_scores(self) -> bool:
         """Whether training starts from given scores."""
         return any(one.has_init_scores for one in self.facts)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the data has preferences instead of grades."""
+        return self.facts[0].has_pairs
 
     @cached_property
     def feature_facts(self) -> FeatureFacts:

@@ -60,9 +60,11 @@ class UnknownKeywordError(UnknownNameError, TypeError):
 
 
 def _suggestion(name: object, known: list[str]) -> str:
-    plain = {bare(one): one for one in reversed(known)}
+    plain: dict[str, list[str]] = {}
+    for one in known:
+        plain.setdefault(bare(one), []).append(one)
     if bare(name) in plain:
-        return f"did you mean {plain[bare(name)]!r}?"
+        return _did_you_mean(plain[bare(name)])
     ours = name_here(name, known)
     if ours is not None:
         return f"it is called {ours!r} here"
@@ -72,7 +74,11 @@ def _suggestion(name: object, known: list[str]) -> str:
     if subject in known:
         return advice
     near = difflib.get_close_matches(bare(name), plain, n=1, cutoff=0.5)
-    return f"did you mean {plain[near[0]]!r}?" if near else f"choose from {', '.join(known)}"
+    return _did_you_mean(plain[near[0]]) if near else f"choose from {', '.join(known)}"
+
+
+def _did_you_mean(names: list[str]) -> str:
+    return f"did you mean {' or '.join(map(repr, names))}?"
 
 
 class DataError(GainfulError, ValueError):
@@ -186,7 +192,7 @@ def wording(python: str, command_line: str) -> str:
 
 
 # reader options that are command-line options too; others follow --read
-OWN_OPTIONS = {"format": "--format", "merge": "--merge", "max_bytes": "--memory-limit"}
+OWN_OPTIONS = {"format": "--format", "merge": "--merge", "max_bytes": "--memory-limit", "pairs": "--pairs"}
 
 
 def option(name: str, value: object = ...) -> str:

@@ -39,6 +39,9 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "epochs": ("n_epochs", "num_epochs", "max_epochs"),
     "batch_size": ("batch",),
     "hidden": ("hidden_layer_sizes", "hidden_sizes", "layers"),
+    "heads": ("n_heads", "num_heads"),
+    "blocks": ("n_blocks", "num_blocks", "n_layers", "num_layers"),
+    "models": ("members", "n_models", "n_estimators", "seeds"),
     "loss": ("objective", "loss_function", "criterion"),
     "truncation": ("lambdarank_truncation_level",),
     "gain": ("label_gain", "ndcg_exp_gain"),
@@ -66,6 +69,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "structured-svm": ("svmndcg",),
     "regression": ("ridge", "linear-regression"),
     "tree-regression": ("mart", "gbdt", "gbrt"),
+    "list-net": ("dasalc", "allrank", "attention", "self-attention", "transformer", "context-aware-ranker"),
     # metrics
     "map": ("ap", "average_precision", "MeanAveragePrecision"),
     "mrr": ("rr", "reciprocal_rank"),
@@ -102,6 +106,7 @@ INSTEAD = {
     "gamma": ("engine_params", "engine_params={'min_gain_to_split': …} passes it to LightGBM"),
     "eval_at": ("eval_metric", "eval_metric='ndcg@10' names the metric and where it ends"),
     "group_weight": ("sample_weight", "sample_weight has one weight per row, equal within a query"),
+    "pairs_weight": ("pairs", "pairs takes the weights of the pairs as its third column"),
     "objective": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
     "loss_function": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
 }

@@ -21,11 +21,12 @@ from gainful.exports.floats import FARTHEST, below
 from gainful.exports.formats import Written
 from gainful.foreign.rankers import Imported
 from gainful.rankers.ensembles import Ensemble, Tree
-from gainful.rankers.scorers import Kernel, Linear, Net
+from gainful.rankers.scorers import Kernel, Linear, ListNet, Net
 
 MADE_UP = 2000
 MOST_ROWS = 10_000
 MISSING_SHARE = 0.1
+LIST_ENDS = (1, 3, 8, 28, 128, 528)  # of the lists that made-up rows form; the last one has the rest
 MANY_TREES = 1000  # beyond this, rounding errors grow with the square root of the number of trees
 FAR = np.float32(1e38)
 
@@ -106,16 +107,37 @@ def compare_rows(
 
     X is float32; ``values`` are the same rows in float64, if they had more digits.
     """
-    exact = None if values is None else model.predict(np.where(np.isnan(values), 0.0, values) if zero else values)
+    exact = None
+    if values is not None:
+        exact = scores_of_model(described, model, np.where(np.isnan(values), 0.0, values) if zero else values, offsets)
     X = np.where(np.abs(X) <= written.tiny, np.float32(0.0), X)
     seen = np.where(np.isnan(X), np.float32(0.0), X) if zero else X
-    reference = model.predict(seen.astype(np.float64)) - written.constant
+    reference = scores_of_model(described, model, seen.astype(np.float64), offsets) - written.constant
     tolerance = written.precision * magnitude(described.form, seen.astype(np.float64))
     found = []
-    for scores in written.read(written.files, X):
+    for scores in _scores_of_files(described, written, X, offsets):
         one = compare_scores(reference, scores, tolerance, offsets)
         found.append(one if exact is None else replace(one, moved=count_moves(exact, scores, offsets)))
     return max(found, key=lambda one: (not one.good, one.difference))
+
+
+def scores_of_model(described: Described, model: Any, X: Array, offsets: Array) -> Array:
+    """The scores of a ranker, or of a pipeline that ends in one."""
+    queries = {"group": np.diff(offsets)} if described.sees_lists else {}
+    return np.asarray(model.predict(X, **queries))
+
+
+def made_up_lists(described: Described, n: int) -> Array:
+    """Offsets of the queries of made-up rows."""
+    ends = LIST_ENDS if described.sees_lists else ()
+    return np.array([0, *(end for end in ends if end < n), n])
+
+
+def _scores_of_files(described: Described, written: Written, X: Array, offsets: Array) -> list[Array]:
+    if not described.sees_lists:
+        return written.read(written.files, X)
+    lists = [written.read(written.files, X[a:b]) for a, b in pairwise(offsets)]
+    return [np.concatenate(one) for one in zip(*lists, strict=True)]
 
 
 def magnitude(form: Form, X: Array) -> Array:
@@ -128,6 +150,8 @@ def magnitude(form: Form, X: Array) -> Array:
         for W, b in form.layers:
             size = size @ np.abs(W) + np.abs(b)
         return np.asarray(size[:, 0] + 1e-30)
+    if isinstance(form, ListNet):
+        return _magnitude_of_list_net(form, X)
     if isinstance(form, Kernel):
         largest = float(np.nanmax(np.abs(form.inputs(X))))
         return np.full(len(X), max(1.0, float(np.abs(form.weights).sum())) * (1.0 + largest**2))
@@ -138,6 +162,21 @@ def magnitude(form: Form, X: Array) -> Array:
     if form.link is not None:
         total = (1.0 + total) * float(np.abs(form.link.relevance).max())
     return np.full(len(X), total * max(1.0, len(form.trees) / MANY_TREES) ** 0.5 + 1e-30)
+
+
+def _magnitude_of_list_net(net: ListNet, X: Array) -> Array:
+    """The mean over its models. What attention adds is normalised, so it is at most the root of the width."""
+    inputs, total = net.inputs, np.zeros(len(X))
+    first = np.abs(X) if inputs.unit is None else np.log1p(np.abs(X) / inputs.unit)
+    for model in range(net.n_models):
+        size = (first + np.abs(inputs.shift)) / inputs.scale
+        for W, b in net.layers:
+            size = size @ np.abs(W[model]) + np.abs(b[model])
+        last = net.blocks[-1]
+        size = size * (1.0 + size.shape[1] ** 0.5 * np.abs(last.gain[model]) + np.abs(last.shift[model]))
+        W, b = net.output
+        total += size @ np.abs(W[model, :, 0]) + np.abs(b[model, 0])
+    return np.asarray(total / net.n_models + 1e-30)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -194,8 +233,10 @@ def _around(thresholds: Array, rng: np.random.Generator, n: int) -> Array:
 def _spread(form: Form, rng: np.random.Generator, n: int, n_features: int) -> Array:
     """Values of the size the model was trained on, as far as the model reveals it."""
     normal = rng.standard_normal((n, n_features))
-    if isinstance(form, Net):
-        return np.asarray(normal * form.inputs.scale + form.inputs.shift)
+    if isinstance(form, (Net, ListNet)):
+        seen = normal * form.inputs.scale + form.inputs.shift
+        unit = form.inputs.unit
+        return np.asarray(seen if unit is None else np.copysign(unit * np.expm1(np.abs(seen)), seen))
     if isinstance(form, Kernel):
         landmarks, inputs = form.landmarks, form.inputs
         seen = landmarks[rng.integers(0, len(landmarks), n)] + 0.1 * landmarks.std() * normal

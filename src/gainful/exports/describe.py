@@ -14,10 +14,10 @@ from gainful.exports.floats import FARTHEST
 from gainful.exports.lightgbm_text import trees_of
 from gainful.rankers.base import Ranker
 from gainful.rankers.ensembles import Ensemble, Tree
-from gainful.rankers.scorers import Constant, Inputs, Kernel, Linear, Net, Scorer, Steps, Sum, Trees
+from gainful.rankers.scorers import Constant, Inputs, Kernel, Linear, ListNet, Net, Scorer, Steps, Sum, Trees
 from gainful.trees.grow import is_average
 
-Simple = Linear | Ensemble | Net | Kernel
+Simple = Linear | Ensemble | Net | ListNet | Kernel
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,15 @@ class Described:
     features: tuple[str, ...]
     ranker: Ranker
     named: bool  # whether the training data named the features; otherwise they are f1, f2, …
+
+    @property
+    def parts(self) -> tuple[Simple, ...]:
+        return self.form.parts if isinstance(self.form, Mixture) else (self.form,)
+
+    @property
+    def sees_lists(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query."""
+        return any(isinstance(part, ListNet) for part in self.parts)
 
     @property
     def title(self) -> str:
@@ -90,7 +99,7 @@ def _feature_names(first: Any) -> tuple[str, ...]:
 def portable_form(scorer: Scorer, ranker: Ranker) -> Form:
     """The scorer of a fitted ranker in a form that formats can hold."""
     match scorer:
-        case Linear() | Net() | Ensemble():
+        case Linear() | Net() | ListNet() | Ensemble():
             return scorer
         case Constant():
             return Linear(np.zeros(ranker.n_features_in_), scorer.value)
@@ -167,8 +176,13 @@ def _behind(step: Any, form: Form) -> Form:
         )
     if isinstance(form, Linear):
         return replace(form, inputs=inputs if form.inputs is None else form.inputs.after(inputs))
-    if isinstance(form, Net):
+    if isinstance(form, (Net, ListNet)) and form.inputs.unit is None:
         return replace(form, inputs=form.inputs.after(inputs))
+    if isinstance(form, ListNet):
+        raise ExportError(
+            f"{name} in front of a net with a logarithmic scale is not supported by any format; the net scales "
+            "features itself: train it on the features as they are"
+        )
     if isinstance(form, Mixture):
         raise ExportError(
             f"{name} in front of a blend is not supported by any format; train on the features as they are"

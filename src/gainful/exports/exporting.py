@@ -11,7 +11,7 @@ import numpy as np
 
 from gainful.errors import ExportError, ParameterError, UnknownNameError, shorten, wording
 from gainful.exports import elasticsearch, lightgbm_model, onnx_graph, plain_json, solr, xgboost_model
-from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_rows
+from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_lists, made_up_rows, scores_of_model
 from gainful.exports.describe import Described, Mixture, describe
 from gainful.exports.engines import TITLES, parse_version
 from gainful.exports.formats import Settings, Written, setting_of_export, shift_words
@@ -149,12 +149,12 @@ def _check(
     ranker, d = described.ranker, len(described.features)
     missing = bool(ranker.accepts_missing) and isinstance(described.form, (Ensemble, Mixture))
     X = made_up_rows(described.form, d, missing=missing)
-    checks = {"made up": compare_rows(described, model, written, X, np.array([0, len(X)]), zero)}
+    checks = {"made up": compare_rows(described, model, written, X, made_up_lists(described, len(X)), zero)}
     notes: tuple[str, ...] = ()
     if check_on is not None:
         values, X, offsets = data_rows(check_on, described)
         checks["data"] = compare_rows(described, model, written, X, offsets, zero, values)
-        notes = _rounding_note(described, model, values, X)
+        notes = _rounding_note(described, model, values, X, offsets)
     for what, check in checks.items():
         if not check.good:
             raise ExportError(
@@ -164,13 +164,14 @@ def _check(
     return checks, notes
 
 
-def _rounding_note(described: Described, model: Any, values: Any, X: Any) -> tuple[str, ...]:
+def _rounding_note(described: Described, model: Any, values: Any, X: Any, offsets: Any) -> tuple[str, ...]:
     """A note if rounding to float32, as any engine does, moves values across thresholds of trees."""
     if not isinstance(described.form, (Ensemble, Mixture)) or np.array_equal(
         values, X.astype(np.float64), equal_nan=True
     ):
         return ()
-    changed = int((model.predict(values) != model.predict(X.astype(np.float64))).sum())
+    before, after = (scores_of_model(described, model, one, offsets) for one in (values, X.astype(np.float64)))
+    changed = int((before != after).sum())
     if not changed:
         return ()
     advice = wording('gainful.read(…, dtype="float32")', "--read dtype=float32")

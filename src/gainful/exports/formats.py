@@ -12,7 +12,7 @@ from gainful.data.rows import Array
 from gainful.errors import ExportError, wording
 from gainful.exports.describe import Described, Mixture
 from gainful.rankers.ensembles import Ensemble, Tree
-from gainful.rankers.scorers import Kernel, Linear, Net
+from gainful.rankers.scorers import Kernel, Linear, ListNet, Net
 
 DEEPEST = 400  # splits above a leaf in nested text: JSON readers refuse a thousand levels, and a split takes two
 
@@ -72,8 +72,21 @@ def refuse(described: Described, where: str, why: str, instead: str) -> ExportEr
 
 def kind_of(form: Any) -> str:
     """The kind of a model without trees, in words."""
-    kinds = {Linear: "a linear model", Net: "a net", Kernel: "a kernel machine", Mixture: "a blend of different kinds"}
+    kinds = {
+        Linear: "a linear model",
+        Net: "a net",
+        ListNet: "a net over lists",
+        Kernel: "a kernel machine",
+        Mixture: "a blend of different kinds",
+    }
     return kinds[type(form)]
+
+
+def refuse_lists(described: Described, where: str) -> None:
+    """Raise if the score of a document depends on the others of its query: most formats score each by itself."""
+    if described.sees_lists:
+        why = "it scores the documents of a query together, the format each by itself"
+        raise refuse(described, where, why, f"use {setting('to', 'onnx')}")
 
 
 def _takers(form: Any) -> str:
@@ -92,6 +105,7 @@ def _takers(form: Any) -> str:
 def plain_trees(described: Described, where: str) -> Ensemble:
     """The trees of a model, at least one, if its score is their sum."""
     form = described.form
+    refuse_lists(described, where)
     if not isinstance(form, Ensemble):
         raise refuse(described, where, f"it is {kind_of(form)}", f"use {_takers(form)}")
     if form.link is not None:

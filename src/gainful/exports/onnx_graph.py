@@ -1,6 +1,7 @@
 """ONNX: the graph of a model, written node by node.
 
-Input ``features`` is float32 (rows, n_features), output ``scores`` float32 (rows,). Trees are one TreeEnsembleRegressor
+Input ``features`` is float32 (rows, n_features), output ``scores`` float32 (rows,). A net over lists takes the rows of
+one query at a time, any number of them. Trees are one TreeEnsembleRegressor
 with float32 thresholds, the largest not above ours, so that float32 rows take the same path as in LightGBM; NaN goes
 where ``nodes_missing_value_tracks_true`` says. A split by category is a chain of equalities that share one left side.
 """
@@ -18,7 +19,7 @@ from gainful.exports.describe import Described, Mixture
 from gainful.exports.floats import below
 from gainful.exports.formats import Settings, Written, constant_trees, kind_of, note_on_words, refuse, setting
 from gainful.rankers.ensembles import Ensemble, Tree
-from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
+from gainful.rankers.scorers import LAYER_EPSILON, Block, Inputs, Kernel, Linear, ListNet, Net
 
 # Old enough for the runtimes of recent years; we use nothing newer.
 IR_VERSION, OPSET, ML_OPSET = 8, 17, 3
@@ -28,7 +29,7 @@ ML = "ai.onnx.ml"
 def write(described: Described, settings: Settings) -> Written:
     onnx = _onnx()
     form = described.form
-    parts = form.parts if isinstance(form, Mixture) else (form,)
+    parts = described.parts
     if any(isinstance(part, Kernel) for part in parts):
         raise refuse(described, "onnx", f"it is {kind_of(form)}", f"use {setting('to', 'json')}")
     graph = Graph(onnx)
@@ -40,6 +41,8 @@ def write(described: Described, settings: Settings) -> Written:
     categorical = any(isinstance(part, Ensemble) and part.categorical for part in parts)
     notes: tuple[str, ...] = ("categories must be whole numbers",) if categorical else ()
     notes += note_on_words(described, "the metadata of the file")
+    if described.sees_lists:
+        notes += ("scores depend on the whole list: run the graph once per query, with all of its documents as rows",)
     return Written({"": content}, lambda files, X: [scores(files[""], X)], notes=notes)
 
 
@@ -78,9 +81,27 @@ class Graph:
         self.last = f"v{place}"
 
     def standardise(self, inputs: Inputs | None) -> None:
-        if inputs is not None and not inputs.idle:
+        if inputs is not None and inputs.unit is not None:
+            self._log_scale(inputs, inputs.unit)
+        elif inputs is not None and not inputs.idle:
             self.add("Sub", inputs.shift.astype(np.float32))
             self.add("Div", inputs.scale.astype(np.float32))
+
+    def _log_scale(self, inputs: Inputs, unit: Array) -> None:
+        """In double precision: the logarithm of 1 plus a small number loses its digits."""
+        types = self.onnx.TensorProto
+        self.add("Cast", to=types.DOUBLE)
+        given = self.last
+        self.add("Abs")
+        self.add("Div", unit)
+        self.add("Add", np.ones(1))
+        self.add("Log")
+        size, self.last = self.last, given
+        self.add("Sign")
+        self.add("Mul", also=size)
+        self.add("Sub", inputs.shift)
+        self.add("Div", inputs.scale)
+        self.add("Cast", to=types.FLOAT)
 
     def model(self, described: Described, settings: Settings) -> Any:
         from gainful import __version__
@@ -115,6 +136,8 @@ def _add(graph: Graph, form: Any) -> None:
         _linear(graph, form)
     elif isinstance(form, Net):
         _net(graph, form)
+    elif isinstance(form, ListNet):
+        _list_net(graph, form)
     else:
         _ensemble(graph, form)
 
@@ -155,6 +178,50 @@ def _activate(graph: Graph, name: str) -> None:
     before = graph.last
     graph.add("Sigmoid")
     graph.add("Mul", also=before)
+
+
+def _list_net(graph: Graph, net: ListNet) -> None:
+    """Tensors are (models, rows, units)."""
+    graph.standardise(net.inputs)
+    for W, bias in net.layers:
+        _layer(graph, W, bias)
+        _activate(graph, net.activation)
+    z = graph.last
+    for block in net.blocks:
+        _attention_block(graph, block, net.heads)
+    graph.add("Mul", also=z)
+    graph.add("Add", also=z)
+    _layer(graph, *net.output)
+    graph.add("ReduceMean", axes=[0], keepdims=0)
+
+
+def _layer(graph: Graph, W: Array, bias: Array) -> None:
+    graph.add("MatMul", W.astype(np.float32))
+    graph.add("Add", bias[:, None].astype(np.float32))
+
+
+def _attention_block(graph: Graph, block: Block, heads: int) -> None:
+    models, width, _ = block.projection.shape
+    before, size = graph.last, width // heads
+    parts = []
+    for place, order in enumerate(((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))):  # queries, keys across, values
+        own, factor = slice(place * width, (place + 1) * width), size**-0.5 if place == 0 else 1.0
+        graph.last = before
+        _layer(graph, factor * block.projection[:, :, own], factor * block.bias[:, own])
+        graph.add("Reshape", np.array([models, -1, heads, size]))
+        graph.add("Transpose", perm=order)
+        parts.append(graph.last)
+    graph.last = parts[0]
+    graph.add("MatMul", also=parts[1])
+    graph.add("Softmax", axis=-1)
+    graph.add("MatMul", also=parts[2])
+    graph.add("Transpose", perm=(0, 2, 1, 3))
+    graph.add("Reshape", np.array([models, -1, width]))
+    _layer(graph, block.output, block.output_bias)
+    graph.add("Add", also=before)
+    graph.add("LayerNormalization", np.ones(width, dtype=np.float32), axis=-1, epsilon=LAYER_EPSILON)
+    graph.add("Mul", block.gain[:, None].astype(np.float32))
+    graph.add("Add", block.shift[:, None].astype(np.float32))
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from gainful.data.rows import Array
 from gainful.exports.describe import Described, Mixture
-from gainful.exports.formats import Settings, Written, note_on_words
+from gainful.exports.formats import Settings, Written, note_on_words, refuse_lists
 from gainful.exports.walk import Nodes
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Inputs, Kernel, Linear, Net
@@ -41,6 +41,7 @@ RULES = {
 
 
 def write(described: Described, settings: Settings) -> Written:
+    refuse_lists(described, "json")
     form = described.form
     kind = _kind(form)
     from gainful import __version__

@@ -27,6 +27,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.frames import without_codes
 from gainful.errors import FormatError, UnknownNameError, option
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable
+from gainful.formats.pairs import read_pairs, write_pairs
 
 __all__ = ["FORMATS", "check_format", "known_suffixes", "read", "write"]
 
@@ -77,21 +78,23 @@ FORMATS = {
 }
 
 
-def read(path: PathLike, format: str | None = None, **options: Any) -> RankingData:
+def read(path: PathLike, format: str | None = None, *, pairs: PathLike | None = None, **options: Any) -> RankingData:
     """Read the ranking data of one file: LETOR/SVMlight text, Parquet, Arrow, CSV, TSV, JSON Lines, gainful's binary.
 
     ``format`` is a name of :data:`FORMATS`; by default the suffix decides. ``options`` are those of the format. All of
     gainful's own take ``max_bytes``: refuse a file that needs more memory, a number or text such as "4GB"; by default
     the limit is what is free. Everything in the file is checked; a damaged one raises :class:`FormatError`.
+
+    ``pairs`` is a file of preferences, which take the place of the grades (:mod:`gainful.formats.pairs`).
     """
     check_readable(path)
     chosen = format_of(path, format)
     chosen.check_options("read", "read", options)
     data: RankingData = chosen.function("read")(path, **options)  # type: ignore[misc]
-    return data
+    return data if pairs is None else data.with_pairs(read_pairs(pairs, data))
 
 
-def columns_of(path: PathLike, format: str | None = None, **options: Any) -> Any:
+def columns_of(path: PathLike, format: str | None = None, *, pairs: Any = None, **options: Any) -> Any:
     """The columns of a table, each with name, role and the reason for the role; None for other formats.
 
     Parameters as in :func:`read`.
@@ -100,10 +103,17 @@ def columns_of(path: PathLike, format: str | None = None, **options: Any) -> Any
     return None if columns is None else columns(path, **options)
 
 
-def write(data: RankingData, path: PathLike, format: str | None = None, **options: Any) -> None:
-    """Write ranking data, whole or not at all. Parameters as in :func:`read`."""
+def write(
+    data: RankingData, path: PathLike, format: str | None = None, *, pairs: PathLike | None = None, **options: Any
+) -> None:
+    """Write ranking data, whole or not at all; its preferences, if it has any, to the file ``pairs``.
+
+    Parameters as in :func:`read`.
+    """
     if not isinstance(data, RankingData):
         raise TypeError(f"write needs a RankingData, was {type(data).__name__}")
+    if data.has_pairs and pairs is None:
+        raise FormatError("preferences need a file of their own; pass pairs=FILE", path=path)
     chosen = format_of(path, format)
     chosen.check_options("open_writer", "write", options)
     for j in named_by_words(data.categories) if not chosen.holds_text else ():
@@ -114,6 +124,8 @@ def write(data: RankingData, path: PathLike, format: str | None = None, **option
     data = data.replace(X=without_codes(data.X))
     with chosen.function("open_writer")(path, data, **options) as writer:  # type: ignore[misc]
         writer.append(data)
+    if pairs is not None:
+        write_pairs(data, pairs)
 
 
 def check_format(path: PathLike, format: str | None = None) -> None:

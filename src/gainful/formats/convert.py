@@ -20,6 +20,7 @@ from gainful.formats.binary.reader import BinaryFile
 from gainful.formats.binary.stream import BinarySource
 from gainful.formats.binary.writer import Queries, Writer
 from gainful.formats.files import PathLike, check_readable, reason, refuse_unwritable
+from gainful.formats.pairs import refuse_pairs
 from gainful.formats.shards import read_part, shard_files
 from gainful.formats.sources import Layout, Piece, Source, StartOver, WholeSource
 from gainful.formats.temporary import NAME, new_folder
@@ -44,6 +45,7 @@ class Converted:
 
 def open_source(path: PathLike, format: str | None = None, *, query_per_file: bool = False, **options: Any) -> Source:
     """A file, or a folder of files of one format, as a source of rows. Options are those of ``gainful.read``."""
+    refuse_pairs(options, "reading in parts")
     files = shard_files(path, format)
     chosen = format_of(files[0], format)
     for file in files:

@@ -8,8 +8,9 @@ from typing import Any
 
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import select_columns
+from gainful.data.pairs import check_pairs
 from gainful.data.rows import check_init_scores
-from gainful.errors import DataError, ParameterError, wording
+from gainful.errors import ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
 from gainful.inputs.shards import open_many, open_shards
@@ -25,6 +26,7 @@ def as_dataset(
     names: Sequence[str] | None = None,
     *,
     init_score: Any = None,
+    pairs: Any = None,
 ) -> Dataset:
     """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors.
 
@@ -35,18 +37,39 @@ def as_dataset(
         if any(column is not None for column in (y, qid, sample_weight, group)):
             kind = type(X).__name__
             raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
+        if pairs is not None:
+            X = add_pairs(X, pairs, what)
         return X if init_score is None else add_init_scores(X, init_score, what)
     if is_dask(X):
         if group is not None:
             raise ParameterError(f"{what} is a Dask {type(X).__name__}, whose rows have no order; give qid, not group")
         if init_score is not None:
             raise ParameterError(f"{what} is a Dask {type(X).__name__}, which cannot have init_score; leave it out")
+        if pairs is not None:
+            raise ParameterError(
+                f"{what} is a Dask {type(X).__name__}, whose rows have no numbers; pairs cannot name them"
+            )
         from gainful.cluster import from_collections  # needs Dask
 
         return from_collections(X, y, qid, sample_weight, what=what)
-    if y is None:
-        raise DataError("y is missing; ranking needs the grade of every row")
-    return RankingData.from_rows(X, y, qid, group=group, sample_weight=sample_weight, init_score=init_score)
+    return RankingData.from_rows(
+        X, y, qid, group=group, sample_weight=sample_weight, init_score=init_score, pairs=pairs
+    )
+
+
+def add_pairs(data: Dataset, pairs: Any, what: str) -> RankingData:
+    """The data with preferences, given by input rows, instead of grades."""
+    whole = data.whole
+    if whole is None:
+        raise ParameterError(
+            f"{what} is in {data.n_blocks} parts, whose rows pairs cannot name; open the files with pairs=FILE, where "
+            "documents are named by query"
+        )
+    if whole.has_pairs:
+        raise ParameterError(f"{what} brings its own preferences; leave out pairs")
+    found = check_pairs(pairs, whole.offsets, whole.query_ids, whole.input_order)
+    assert found is not None
+    return whole.with_pairs(found)
 
 
 def add_init_scores(data: Dataset, init_score: Any, what: str) -> RankingData:

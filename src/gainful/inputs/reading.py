@@ -24,6 +24,9 @@ def read(path: PathLike, format: str | None = None, *, query_per_file: bool = Fa
     Parameters
     ----------
     format : a name of ``gainful.formats.FORMATS``; by default the suffix decides
+    pairs : a CSV file of preferences, which take the place of the grades, with the columns query, better, worse and
+        optionally weight. better and worse are document ids if the data has them, otherwise places in the query, from
+        1. Pairs of queries that are not in the data are left out
     query_per_file : each file is one query, and its name without the suffix is the query id
     options : those of the format. All of gainful's own take ``max_bytes``: refuse a file that needs more memory, a
         number or text such as "4GB"; by default the limit is what is free

@@ -37,8 +37,7 @@ class FrozenRisk:
     def __init__(self, loss: Loss, data: RankingData, scales: Array):
         self.features, self.offsets, self.shares = Features(data.X), data.offsets, query_shares(data)
         self.scales = np.where(varies_within_queries(data), scales, np.inf)
-        y = np.ascontiguousarray(data.y, dtype=np.float64)
-        self.fill = cast(FrozenFill, loss.bind(y, data.offsets, data.relative_weights))
+        self.fill = cast(FrozenFill, loss.bind_judgments(data))
         self.row_shares = np.repeat(self.shares, data.counts)
 
     def scores(self, u: Array) -> Array:

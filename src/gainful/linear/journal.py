@@ -56,8 +56,7 @@ class Journal:
             raise ValueError("its questions and answers do not match")
         evaluated = [kind == EVALUATION for kind, _ in self.questions if kind in (EVALUATION, VECTOR)]
         slopes = np.array([gradient for gradient, wanted in zip(self.gradients, evaluated, strict=True) if wanted])
-        if not all((np.abs(answers) <= LARGEST_ANSWER).all() for answers in (np.array(self.numbers), slopes)):
-            raise ValueError("an answer is not a number, or too large to compute with")
+        _refuse_large(np.array(self.numbers), slopes)
         self.monitor.started -= float(state["seconds"])
 
     @property
@@ -76,6 +75,9 @@ class Journal:
             value, _ = self._old(EVALUATION, asked)
             return value, self._next_vector()
         value, gradient = ask()
+        if self.n_old:
+            with self.checkpoint.restoring():
+                _refuse_large(gradient)  # damaged feature scales show only here
         self._add(EVALUATION, asked, value, 0.0, gradient)
         return value, gradient
 
@@ -147,6 +149,11 @@ class Journal:
             }
         )
         self.n_saved = n
+
+
+def _refuse_large(*answers: Array) -> None:
+    if not all((np.abs(each) <= LARGEST_ANSWER).all() for each in answers):
+        raise ValueError("an answer is not a number, or too large to compute with")
 
 
 def record_vector(journal: Journal | None, name: str, ask: Callable[[], Array]) -> Array:

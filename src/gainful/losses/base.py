@@ -20,6 +20,7 @@ from gainful.data.rows import Array, check_grades, check_row_weights, read_only,
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
+from gainful.losses.preferences import PairFill, bind_preferences
 from gainful.parameters.constraints import Constraint
 
 Bind = Callable[..., Fill]  # (params, y, offsets), and weights of the documents if the loss takes them
@@ -53,6 +54,9 @@ class LossEntry:
 
     ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query.
     A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
+
+    ``preferences``: the cost of a pair in :mod:`gainful.losses.preference_kernels`, for a loss that can also be the
+    mean over pairs that the data gives instead of grades.
     """
 
     name: str
@@ -65,6 +69,7 @@ class LossEntry:
     staged: bool = False
     flat: bool = False
     weighs_documents: bool = False
+    preferences: str | None = None
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # brings given parameters into their usual form
@@ -141,6 +146,11 @@ class Loss:
     def weighs_documents(self) -> bool:
         return self.entry.weighs_documents
 
+    @property
+    def accepts_pairs(self) -> bool:
+        """Whether it can be computed on preferences instead of grades."""
+        return self.entry.preferences is not None
+
     def __str__(self) -> str:
         usual = {name: one.default for name, one in self.entry.parameters.items()}
         changed = [f"{name}={_short_text(value)}" for name, value in self.params.items() if value != usual[name]]
@@ -184,8 +194,29 @@ class Loss:
 
     def bind_to(self, data: RankingData) -> Fill:
         """This loss on ``data``, with the weights of its documents; scores are added to ``data.init_scores``."""
-        fill = self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+        fill = self.bind_judgments(data)
         return fill if data.init_scores is None else ShiftedFill(fill, data.init_scores, data.offsets)
+
+    def bind_judgments(self, data: RankingData) -> Fill:
+        """This loss on the grades or preferences of ``data``, for complete scores."""
+        if data.pairs is not None:
+            return self._bind_preferences(data)
+        return self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+
+    def bind_newton_judgments(self, data: RankingData) -> NewtonFill | None:
+        """The same with gradient and curvature, if the loss defines a curvature."""
+        if data.pairs is not None:
+            return None if self.entry.newton is None else self._bind_preferences(data).newton
+        return self.bind_newton(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
+
+    def _bind_preferences(self, data: RankingData) -> PairFill:
+        if self.entry.preferences is None:
+            raise ParameterError(f"the loss {self} needs grades, but the data has preferences")
+        if self.params.get("noise"):
+            raise ParameterError(
+                f"the loss {self} needs grades for its noise, but the data has preferences; set noise=0"
+            )
+        return bind_preferences(self.entry.preferences, self.params, data)
 
     def bind_newton(self, y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill | None:
         """Gradient and curvature on a training set, if the loss defines a curvature."""

@@ -163,6 +163,7 @@ PAIRWISE = (
         partial(_bind_hinges, "hinge"),
         convex=True,
         weighs_documents=True,
+        preferences="hinge",
         paper="Joachims 2002, Optimizing search engines using clickthrough data",
     ),
     LossEntry(
@@ -173,6 +174,7 @@ PAIRWISE = (
         convex=True,
         smooth=True,
         weighs_documents=True,
+        preferences="squared_hinge",
         paper="Chapelle and Keerthi 2010, Efficient algorithms for ranking with SVMs",
     ),
     LossEntry(
@@ -183,6 +185,7 @@ PAIRWISE = (
         convex=True,
         smooth=True,
         weighs_documents=True,
+        preferences="logistic",
         parameters={"sigma": Parameter(Real(low=0, open_low=True), 1.0)},
         paper="Burges et al. 2005, Learning to rank using gradient descent",
     ),

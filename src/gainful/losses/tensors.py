@@ -96,15 +96,15 @@ class Build(Protocol):
     def __call__(self, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form: ...
 
 
-def similar_lengths(counts: Array) -> Iterator[Array]:
-    """Queries in groups of similar length: little padding, but no separate group for a handful of pairs."""
+def similar_lengths(counts: Array, slack: int = SLACK) -> Iterator[Array]:
+    """Queries in groups of similar length: little padding, but no separate group for up to ``slack`` padded pairs."""
     order = np.argsort(-counts, kind="stable")
     area = counts[order].astype(np.float64) ** 2
     begin = 0
     while begin < len(order):
         useful = np.cumsum(area[begin:])
         waste = area[begin] * np.arange(1, len(useful) + 1) - useful
-        too_much = np.flatnonzero(waste > np.maximum(SLACK, useful / 4.0))
+        too_much = np.flatnonzero(waste > np.maximum(slack, useful / 4.0))
         end = begin + (int(too_much[0]) if len(too_much) else len(useful))
         yield np.sort(order[begin:end])
         begin = end

@@ -225,6 +225,7 @@ WEIGHTED = (
         frozen=True,
         weighs_documents=True,
         parameters=NOISE,
+        preferences="huber",
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),
 )

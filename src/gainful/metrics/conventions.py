@@ -40,6 +40,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "bin-g": ("no", ("ties", "empty", "relevant", "unjudged")),
     "r-ndcg": ("no", ("ties", "empty", "unjudged")),
     "ndcg-rel": ("no", ("ties", "empty", "unjudged")),
+    "pair-accuracy": ("no", ("empty", "unjudged")),
     "utility": ("no", ("relevant", "unjudged")),
     "num-ret": ("no", ()),
     "num-rel": ("no", ("relevant",)),
@@ -89,6 +90,9 @@ DEFAULTS: Mapping[str, Any] = {
     "times": 1.0,
 }
 
+OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"p": {"divisor": "k"}, "pair-accuracy": {"empty": "skip"}}
+PAIR_METRIC = "pair-accuracy"  # the one for preferences
+
 _ALL = "all metrics"
 
 #: Tool → metric → the conventions that differ from the defaults; those of ``all metrics`` hold for every metric, even
@@ -129,7 +133,7 @@ def options_of(kind: str, k: int | None) -> tuple[str, ...]:
 
 def defaults_of(kind: str) -> dict[str, Any]:
     """The default conventions of the metric ``kind``."""
-    own = {"divisor": "k"} if kind == "p" else {"ties": "worst"} if kind in WITHOUT_AVERAGE else {}
+    own = OWN_DEFAULTS.get(kind, {"ties": "worst"} if kind in WITHOUT_AVERAGE else {})
     return {**DEFAULTS, **own}
 
 

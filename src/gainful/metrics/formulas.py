@@ -100,6 +100,16 @@ def _expected_reciprocal_rank(m: Metric, given: Lists, depth: int) -> Array:
     return _by_kernel("expected_reciprocal_rank", m, given, stops, depth)
 
 
+def _pair_accuracy(m: Metric, given: Lists, depth: int) -> Array:
+    """The share of the pairs of different grade in the right order; equal scores are half right."""
+    scores = given.scores
+    if given.listed is not None:  # below all that are listed, in no order
+        place = np.arange(len(scores)) - given.offsets[given.query]
+        scores = np.where(place < given.listed[given.query], scores, -np.inf)
+    right, pairs = _kernels().count_right_pairs(scores, given.grades, given.offsets, given.query)
+    return np.asarray(np.divide(right, pairs, out=np.full(len(right), np.nan), where=pairs > 0.0))
+
+
 #: Kind of metric → its formula.
 FORMULAS: Mapping[str, Any] = {
     "ndcg": _gains,
@@ -118,6 +128,7 @@ FORMULAS: Mapping[str, Any] = {
     "bpref": lists.preference,
     "infap": lists.inferred_precision,
     "judged": lists.judged,
+    "pair-accuracy": _pair_accuracy,
     **dict.fromkeys(("set-p", "set-recall", "set-f1", "set-map", "set-relative-p"), lists.of_sets),
     **dict.fromkeys(("num-ret", "num-rel", "num-rel-ret", "num-nonrel-judged-ret", "utility"), lists.count),
     **dict.fromkeys(("g", "bin-g", "r-ndcg", "ndcg-rel"), lists.by_query),

@@ -317,3 +317,65 @@ def _readers(stop, upto):
         return 1
     enough = math.log(NEGLIGIBLE) / math.log1p(-stop) if stop > 0.0 else float(upto)
     return int(enough) + 1 if enough < upto else upto
+
+
+# -- pairs -------------------------------------------------------------------------------------------------------------
+
+
+def count_right_pairs(scores: Any, grades: Any, offsets: Any, query: Any) -> tuple[Any, Any]:
+    """The pairs of different grade of each query in the right order, equal scores counting half; and all its pairs."""
+    n_queries = len(offsets) - 1
+    right, pairs = np.zeros(n_queries), np.zeros(n_queries)
+    rising = np.lexsort((scores, query))
+    by_grade = np.lexsort((grades, query))
+    new = np.ones(len(grades), dtype=bool)
+    new[1:] = (np.diff(grades[by_grade]) != 0.0) | (np.diff(query) != 0)
+    level = np.empty(len(grades), dtype=np.int64)
+    count = np.cumsum(new)
+    level[by_grade] = count - np.concatenate([[0], count])[offsets[:-1]][query]  # from 1 in each query
+    longest = int(np.diff(offsets).max(initial=0))
+    ends = read_only(np.ascontiguousarray(offsets, dtype=np.int64))
+    right_pairs(scores[rising], level[rising], ends, np.zeros(longest + 1), right, pairs)
+    return right, pairs
+
+
+@kernel
+def right_pairs(t, level, offsets, tree, right, pairs):
+    """For each query, whose documents come by rising score, sums over its documents of those of lower level below it.
+
+    ``tree`` counts documents by level (a Fenwick tree): before those of the same score are added, and after.
+    """
+    for q in range(len(offsets) - 1):
+        lo, hi = offsets[q], offsets[q + 1]
+        n = hi - lo
+        for node in range(n + 1):
+            tree[node] = 0.0
+        total, a = 0.0, lo
+        while a < hi:
+            b = a + 1
+            while b < hi and t[b] == t[a]:
+                b += 1
+            for i in range(a, b):
+                total += _fewer(tree, level[i] - 1)
+            for i in range(a, b):
+                node = level[i]
+                while node <= n:
+                    tree[node] += 1.0
+                    node += node & -node
+            for i in range(a, b):
+                total += _fewer(tree, level[i] - 1)
+            a = b
+        right[q], total = 0.5 * total, 0.0
+        for i in range(lo, hi):
+            total += _fewer(tree, level[i] - 1)
+        pairs[q] = total
+
+
+@helper
+def _fewer(tree, node):
+    """The number of documents of level 1 to ``node``."""
+    found = 0.0
+    while node > 0:
+        found += tree[node]
+        node -= node & -node
+    return found

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.compute.estimators import BaseEstimator
+from gainful.compute.estimators import BaseEstimator, predict_lists
 from gainful.data.rows import check_row_weights, group_rows, split_weights
 from gainful.errors import DataError, ParameterError
 from gainful.metrics import Metric, metric
@@ -33,7 +33,7 @@ class QueryScorer(BaseEstimator):  # type: ignore[misc]
     def score(self, estimator: Any, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """The metric's mean over the queries of the rows, as ``estimator`` scores them."""
         qid = self._queries(X, y) if qid is None else qid
-        scores = estimator.predict(X)
+        scores = predict_lists(estimator, X, qid)
         weights = None if sample_weight is None else self._weights(sample_weight, qid, len(scores))
         return self.metric(scores, y, qid=qid, query_weights=weights)
 

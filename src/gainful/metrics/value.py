@@ -18,6 +18,7 @@ import numpy as np
 from gainful.data.blocks import PerBlock, Task
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.judgments import JudgedRun, Qrels
+from gainful.data.pairs import PreferredPairs
 from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows, number_column
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.errors.keywords import explain_keywords
@@ -25,6 +26,7 @@ from gainful.metrics.conventions import (
     BOUNDS,
     DEFAULTS,
     KINDS,
+    PAIR_METRIC,
     PRINTED_IF_CHANGED,
     conventions_of,
     defaults_of,
@@ -112,6 +114,11 @@ class Metric:
         """The metric as a ranker's parameter: text, which files can hold, if the text says it all."""
         return str(self)
 
+    @property
+    def accepts_pairs(self) -> bool:
+        """Whether it measures preferences."""
+        return self.kind == PAIR_METRIC
+
     # -- values --------------------------------------------------------------------------------------------------------
 
     @explain_keywords
@@ -152,6 +159,8 @@ class Metric:
         if isinstance(y, Dataset):
             y = y.whole
             assert y is not None
+            if y.pairs is not None:
+                return self._of_pairs(_checked_scores(scores, y.n_rows), y.pairs)
             grades, order, offsets = y.y, None, y.offsets
             doc_ids = y.doc_ids if doc_ids is None else doc_ids
             scores = _checked_scores(scores, len(grades))
@@ -167,6 +176,16 @@ class Metric:
             scores, grades = scores[order], grades[order]
             ids = None if ids is None else ids[order]
         return self.evaluate(scores, grades, offsets, ids)
+
+    def _of_pairs(self, scores: Array, pairs: PreferredPairs) -> Array:
+        """The weighted share of the preferences of each query that the scores respect; equal scores are half right."""
+        if not self.accepts_pairs:
+            raise DataError(f"{self.name} needs grades, but the data has preferences; measure them by {PAIR_METRIC}")
+        ours, theirs = scores[pairs.better], scores[pairs.worse]
+        right = pairs.sums(pairs.weight * ((ours > theirs) + 0.5 * (ours == theirs)))
+        total = pairs.sums(pairs.weight)
+        empty = np.nan if self.empty == "skip" else float(self.empty)
+        return np.asarray(np.divide(right, total, out=np.full(len(total), empty), where=total > 0.0))
 
     def _of_run(self, run: JudgedRun) -> Array:
         self._refuse_grades(run.grades)
@@ -361,8 +380,9 @@ def metric(
     ``lightgbm``, ``xgboost``, ``catboost``, ``sklearn``); those given one by one override it.
 
     The metrics are ``ndcg@k``, ``dcg@k``, ``p@k``, ``map@k``, ``mrr@k``, ``wta``, ``err@k``, ``rbp(p)``, ``recall@k``,
-    ``hit@k``, ``rprec``, ``iprec@r``, ``bpref``, ``infap``, ``judged@k``, ``alpha-ndcg@k``, ``err-ia@k``, those of sets
-    (``set-p``, ``set-recall``, ``set-f1``) and the rest of trec_eval's; docs/metrics.md defines them.
+    ``hit@k``, ``rprec``, ``iprec@r``, ``bpref``, ``infap``, ``judged@k``, ``alpha-ndcg@k``, ``err-ia@k``,
+    ``pair-accuracy``, those of sets (``set-p``, ``set-recall``, ``set-f1``) and the rest of trec_eval's;
+    docs/metrics.md defines them.
     trec_eval's names (``P_10``, ``ndcg_cut_10``, ``recip_rank``) mean ours; they choose no conventions.
 
     =============  =================================================================================================

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,6 +28,7 @@ from torch import Tensor
 
 from gainful.compute import query_loop
 from gainful.data.dataset import RankingData
+from gainful.data.log_scale import log_scale
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array, read_only, rows_of_queries
 from gainful.errors import DataError
@@ -67,16 +68,22 @@ class NetSettings:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a net sees of a row: (x − shift)/scale, in ``dtype``, (n_features,) each."""
+    """What a net sees of a row: (x − shift)/scale, in ``dtype``, (n_features,) each.
+
+    With ``unit``, x is first put on a logarithmic scale (:mod:`gainful.data.log_scale`).
+    """
 
     shift: Array
     scale: Array
     dtype: str
+    unit: Array | None = None
 
     def of(self, X: Any, rows: Array | slice) -> Array:
         """These rows of X, dense or CSR, as a new array."""
         block = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
-        if isinstance(rows, slice) and isinstance(X, np.ndarray):
+        if self.unit is not None:
+            block = log_scale(block, self.unit)
+        elif isinstance(rows, slice) and isinstance(X, np.ndarray):
             block = block.copy()
         block -= self.shift.astype(block.dtype)
         block /= self.scale.astype(block.dtype)
@@ -95,7 +102,15 @@ class Net:
         self.weights = first_weights(n_features, settings, self.dtype, self.device)
         self.generator = torch.Generator(self.device).manual_seed(own_seed(settings.seed, DROPOUT))
 
-    def __call__(self, x: Tensor, train: bool = False) -> Tensor:
+    def layout(self, counts: Array) -> None:
+        """Where the lists are does not matter: rows are scored one by one."""
+
+    def score_blocks(self, offsets: Array) -> Iterator[tuple[slice, None]]:
+        """Rows to score together."""
+        for start in range(0, int(offsets[-1]), SCORE_ROWS):
+            yield slice(start, min(start + SCORE_ROWS, int(offsets[-1]))), None
+
+    def __call__(self, x: Tensor, train: bool = False, layout: None = None) -> Tensor:
         for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
             x = self.activation(torch.addmm(b, x, W))
             if train and self.dropout > 0.0:
@@ -168,9 +183,9 @@ class HostLoss:
 def batch_loss(loss: Loss, data: RankingData, at: Tensor, tensors: bool) -> BatchLoss:
     """The loss of these queries: in tensors where wanted and possible, else compiled.
 
-    Weights of documents and initial scores are not known to the forms in tensors.
+    Weights of documents, initial scores and preferences are not known to the forms in tensors.
     """
-    plain = not data.has_document_weights and not data.has_init_scores
+    plain = not (data.has_document_weights or data.has_init_scores or data.has_pairs)
     found = tensor_loss(loss, data.y, data.offsets, at) if tensors and plain else None
     return HostLoss(loss, data) if found is None else found
 
@@ -180,18 +195,30 @@ def batch_loss(loss: Loss, data: RankingData, at: Tensor, tensors: bool) -> Batc
 
 @dataclass(frozen=True)
 class Batch:
-    """Some queries: their rows in X, their loss, and what weighs it (per query and per row, summing to 1 in mean)."""
+    """Some queries: their rows in X, their loss, and what weighs it (per query and per row, summing to 1 in mean).
+
+    ``layout`` is where their lists are, for a net that sees lists.
+    """
 
     rows: Array
     loss: BatchLoss
     query_weights: Tensor
     row_weights: Tensor
+    layout: Any = None
 
 
 class Batches:
     """The training queries, shuffled and cut into batches of at most ``batch_queries``."""
 
-    def __init__(self, loss: Loss, data: RankingData, settings: NetSettings, inputs: Inputs, at: Tensor):
+    def __init__(
+        self,
+        loss: Loss,
+        data: RankingData,
+        settings: NetSettings,
+        inputs: Inputs,
+        at: Tensor,
+        layout: Callable[[Array], Any] = lambda counts: None,
+    ):
         self.X, self.inputs, self.at = data.X, inputs, at
         shuffled = np.random.default_rng(settings.seed).permutation(data.n_queries)
         n = math.ceil(data.n_queries / settings.batch_queries)
@@ -209,6 +236,7 @@ class Batches:
                     batch_loss(loss, judged[queries], at, tensors),
                     torch.as_tensor(own, dtype=at.dtype, device=at.device),
                     torch.as_tensor(np.repeat(own, counts), dtype=at.dtype, device=at.device),
+                    layout(counts),
                 )
             )
         self.share = [len(batch.query_weights) / data.n_queries for batch in self.all]
@@ -244,9 +272,11 @@ def train_net(
     settings: NetSettings,
     monitor: Monitor,
     validate: Callable[[list[Array]], float] | None = None,
+    make: Callable[[int, Any], Any] = Net,
 ) -> list[Array]:
     """The weights of the best epoch on the validation data, or of the last one without such data.
 
+    ``make`` builds the net from the number of features and the settings: :class:`Net`, or one that sees lists.
     ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss
     reaches its final form only in the second half of its schedule, so only those epochs are measured.
     """
@@ -255,12 +285,12 @@ def train_net(
     if found is not None:  # random_state may have drawn another seed
         with restoring():
             settings = replace(settings, seed=int(found["seed"]))
-    net = Net(data.n_features, settings)
-    batches = Batches(loss, data, settings, inputs, net.weights[0].detach()[:0, 0])
+    net = make(data.n_features, settings)
+    batches = Batches(loss, data, settings, inputs, net.weights[0].detach().ravel()[:0], net.layout)
     optimizer = _optimizer(net, settings)
     order = np.random.default_rng([settings.seed, ORDER])
     state = NetState(net, optimizer, order, settings.seed, monitor)
-    kept = net.arrays()
+    kept: list[Array] = net.arrays()
     if found is not None:
         with restoring():
             kept = state.restore(found)
@@ -305,39 +335,48 @@ def _ran_away(objective: float, weights: list[Array], epoch: int, monitor: Monit
 
 
 def _validation(
-    net: Net, inputs: Inputs, monitor: Monitor, validate: Callable[[list[Array]], float] | None, weights: list[Array]
+    net: Any, inputs: Inputs, monitor: Monitor, validate: Callable[[list[Array]], float] | None, weights: list[Array]
 ) -> float | None:
     if monitor.valid is None:
         return None
-    return validate(weights) if validate else monitor.evaluate(scores_of(net, monitor.valid.X, inputs))
+    if validate:
+        return validate(weights)
+    return monitor.evaluate(scores_of(net, monitor.valid.X, inputs, monitor.valid.offsets))
 
 
-def run_epoch(net: Net, batches: Batches, optimizer: Any, order: Array) -> float:
+def run_epoch(net: Any, batches: Batches, optimizer: Any, order: Array) -> float:
     """One step per batch; returns the mean loss of the queries, each before the step of its batch."""
     total = torch.zeros((), dtype=torch.float64, device=net.device)
     for place in order.tolist():
         batch = batches.all[place]
-        scores = net(batches.x(place), train=True)
-        values, slopes = batch.loss(scores.detach())
-        total += batches.share[place] * (values * batch.query_weights).sum()
+        scores = net(batches.x(place), train=True, layout=batch.layout)
+        slopes = torch.empty_like(scores)
+        each = scores.detach().view(-1, len(batch.row_weights))  # the models of an ensemble have a loss each
+        for own, slope in zip(each, slopes.view_as(each), strict=True):
+            values, slope[:] = batch.loss(own)
+            total += batches.share[place] * (values * batch.query_weights).sum() / len(each)
         optimizer.zero_grad()
         # The gradient by the scores, as that of a product: given directly, PyTorch would first import sympy, 0.4 s.
-        torch.autograd.backward(torch.dot(scores, slopes * batch.row_weights))
+        torch.autograd.backward(torch.dot(scores.ravel(), (slopes * batch.row_weights).ravel()))
         optimizer.step()
     return float(total)
 
 
-def scores_of(net: Net, X: Any, inputs: Inputs) -> Array:
-    """Scores of all rows, on the device of the net."""
+def scores_of(net: Any, X: Any, inputs: Inputs, offsets: Array | None = None) -> Array:
+    """Scores of all rows, on the device of the net; of an ensemble their mean. A net that sees lists needs offsets."""
     scores = np.empty(X.shape[0])
     with torch.no_grad():
-        for start in range(0, len(scores), SCORE_ROWS):
-            rows = slice(start, min(start + SCORE_ROWS, len(scores)))
-            scores[rows] = net(torch.from_numpy(inputs.of(X, rows)).to(net.device)).cpu().numpy()
+        for rows, layout in net.score_blocks(np.array([0, len(scores)]) if offsets is None else offsets):
+            found = net(torch.from_numpy(inputs.of(X, rows)).to(net.device), layout=layout)
+            scores[rows] = found.view(-1, found.shape[-1]).mean(dim=0).cpu().numpy()
     return scores
 
 
-def _optimizer(net: Net, settings: NetSettings) -> Steps:
+def _optimizer(net: Any, settings: NetSettings) -> Steps:
     """Weight decay applies to the matrices only, not to biases."""
-    groups = [Group(net.weights[::2], settings.weight_decay), Group(net.weights[1::2], 0.0)]
+    dimensions = net.weights[0].ndim
+    groups = [
+        Group([weight for weight in net.weights if (weight.ndim == dimensions) is matrices], decay)
+        for matrices, decay in ((True, settings.weight_decay), (False, 0.0))
+    ]
     return Steps(settings.optimizer, groups, settings.learning_rate)

@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 import numbers
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -317,14 +317,16 @@ def check_parameters(owner: str, table: Mapping[str, Constraint], values: Mappin
             raise ParameterError.of(owner, name, constraint.expected(), value)
 
 
-def parse_setting(owner: str, table: Mapping[str, Constraint], setting: str) -> tuple[str, Any]:
-    """``"C=10"`` as ("C", 10.0), checked."""
+def parse_setting(
+    owner: str, table: Mapping[str, Constraint], setting: str, hint: Callable[[str, str], str] = lambda owner, name: ""
+) -> tuple[str, Any]:
+    """``"C=10"`` as ("C", 10.0), checked; ``hint`` may give advice on a name that ``owner`` does not have."""
     name, equals, text = setting.partition("=")
     name, text = name.strip(), text.strip()
     if not equals or not name:
         raise ParameterError(f"a setting must read NAME=VALUE, was {setting!r}")
     if name not in table:
-        raise UnknownNameError.among("parameter", name, table, owner=owner)
+        raise UnknownNameError.among("parameter", name, table, owner=owner, hint=hint(owner, name))
     try:
         value = table[name].parse(text)
     except ValueError as error:

@@ -32,15 +32,19 @@ from gainful.errors import (
 )
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.arguments import as_dataset, as_validation_data, is_dask, open_path, with_init_scores
+from gainful.losses import LOSSES
 from gainful.metrics import Metric, metric
+from gainful.metrics.conventions import PAIR_METRIC
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
 from gainful.rankers.memory import check_memory
-from gainful.rankers.scorers import Linear, Scorer
+from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 from gainful.training.validation import NamedSets
+
+USUAL_METRIC = "ndcg@10"  # where the user names none; PAIR_METRIC on preferences
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -64,11 +68,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     accepts_codes: ClassVar[bool] = False  # uint8 and uint16 unchanged; other rankers get float32
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
     accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
+    accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
+    needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
     # scikit-learn's pipelines and searches pass the query id along with the rows, without set-up by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"qid": True}
 
     def __new__(cls, *_: Any, **params: Any) -> Self:
         refuse_unknown_parameters(cls, cls._get_param_names(), params)
@@ -94,6 +101,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group: Any = None,
         sample_weight: Any = None,
         init_score: Any = None,
+        pairs: Any = None,
         eval_set: Any = None,
         eval_init_score: Any = None,
         progress: ProgressCallback | None = None,
@@ -115,6 +123,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             weights of its documents, which rankers refuse whose loss does not define them
         init_score : one score per row that training starts from. The model is what training adds: ``predict`` returns
             scores *without* these, so add them yourself
+        pairs : instead of y, preferences: (better, worse) or (better, worse, weight) for each pair of rows of one
+            query, as row numbers of X from 0; or a frame with these columns. For losses on pairs. Validation data
+            with preferences is a RankingData; the default metric on it is "pair-accuracy"
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
             or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
             training stops; ``history_`` has the metric on each
@@ -132,7 +143,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score), group is not None
+        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs), group is not None
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
         monitor = Monitor(
@@ -141,6 +152,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=progress,
             sets=sets,
         )
+        if monitor.valid is not None and monitor.valid.has_pairs:
+            monitor.metric = self._metric_of_pairs(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
@@ -217,9 +230,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Whether training with these parameters can start from given scores."""
         return self.accepts_init_scores
 
+    def _accepts_pairs(self) -> bool:
+        """Whether training with these parameters can use preferences instead of grades."""
+        return self.accepts_pairs
+
+    def _metric_of_pairs(self, chosen: Metric) -> Metric:
+        """The metric on validation data with preferences: the one chosen, or another instead of the default."""
+        if chosen.accepts_pairs:
+            return chosen
+        if chosen == metric(USUAL_METRIC):
+            return metric(PAIR_METRIC)
+        name = self.validation_parameter
+        python, command_line = f"{name}='{PAIR_METRIC}'", f"--set {name}={PAIR_METRIC}"
+        raise DataError(
+            f"{chosen.name} needs grades, but {wording('eval_set', 'the validation data')} has preferences; pass "
+            f"{wording(python, command_line)}"
+        )
+
     def _validation_metric(self) -> Metric:
         """The metric on ``eval_set``."""
-        return metric(getattr(self, "eval_metric", "ndcg@10"))
+        return metric(getattr(self, "eval_metric", USUAL_METRIC))
 
     def _training_bytes(self, size: DataSize) -> float:
         """About what ``_fit`` needs besides the data, in bytes at its peak: by default a few numbers per row."""
@@ -237,34 +267,59 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         raise GainfulError(f"{name} does not say how it scores; give it a method _scorer (see gainful.rankers.scorers)")
 
-    def _predict(self, X: Any) -> Array:
-        return self._scorer().scores(X)
+    def _predict(self, X: Any, offsets: Array | None) -> Array:
+        """Scores of the rows; ``offsets`` are those of their queries if the ranker needs them, else None."""
+        scorer = self._scorer()
+        return scorer.scores(X) if offsets is None else scores_of_lists(scorer, X, offsets)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
     @explain_keywords
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, qid: Any = None, group: Any = None) -> Any:
         """Scores, higher is better, in row order; a Dask array for a Dask array or frame.
 
         X is what ``fit`` accepts, paths included. If the model knows its features by name, the columns of a frame are
-        found by name: their order is free, and other columns do not matter.
+        found by name: their order is free, and other columns do not matter. ``qid`` and ``group`` are as in
+        :meth:`fit`. Rankers with ``needs_queries`` need one of them, unless X brings its queries; others score each row
+        by itself, and ignore them.
         """
         self._check_fitted()
         X = open_path(X, self._trained_names())
         if is_dask(X):
             from gainful.cluster import predict_lazily
 
+            if self.needs_queries:
+                raise DataError(
+                    f"{type(self).__name__} scores the documents of a query together, and a Dask array or frame may "
+                    "divide a query; open the files with gainful.open_shards, or score one RankingData at a time"
+                )
             return predict_lazily(self, X)
+        if isinstance(X, Dataset) and (qid is not None or group is not None):
+            raise ParameterError(f"X is a {type(X).__name__}, which brings its own qid; give it alone")
         if isinstance(X, Dataset) and X.whole is None:
             self._check_columns(X.n_features, X.feature_names)
             return np.concatenate(X.map(_scores_of, self))
         matrix = self._features_to_score(X)
         if matrix.shape[0] == 0:
             return np.empty(0)
+        order, offsets = self._lists(X, qid, group, matrix.shape[0]) if self.needs_queries else (None, None)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported for the score that it spoils
-            scores = np.asarray(self._predict(matrix), dtype=np.float64)
+            scores = np.asarray(self._predict(matrix if order is None else matrix[order], offsets), dtype=np.float64)
         refuse_infinite_scores(scores)
-        return scores
+        return scores if order is None else _in_row_order(scores, order)
+
+    def _lists(self, X: Any, qid: Any, group: Any, n_rows: int) -> tuple[Array | None, Array]:
+        """The order that groups the rows by query (None: they are), and the offsets of the queries."""
+        if isinstance(X, Dataset):
+            assert X.whole is not None
+            return None, X.whole.offsets
+        if qid is None and group is None:
+            raise DataError(
+                f"qid is missing; {type(self).__name__} scores the documents of a query together, so it needs the "
+                "query of each row: predict(X, qid=qid), or a RankingData"
+            )
+        order, offsets, _ = group_rows(query_of_rows(qid, group, n_rows), n_rows)
+        return order, offsets
 
     def _features_to_score(self, X: Any, what: str = "X") -> Any:
         """The feature matrix of rows to score, checked."""
@@ -316,30 +371,29 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             if X.whole is None:
                 self._check_fitted()
                 return np.concatenate(X.map(_ranks_of, self))
-            qid = X.whole.qid
-        scores = self.predict(X)
+            qid, scores = X.whole.qid, self.predict(X)
+        else:
+            scores = self.predict(X, qid=qid, group=group)
         order, offsets, _ = group_rows(query_of_rows(qid, group, len(scores)), len(scores))
         grouped = scores if order is None else scores[order]
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         best_first = np.lexsort((-grouped, query))
         ranks = np.empty(len(scores), dtype=np.int64)
         ranks[best_first] = np.arange(len(scores)) - offsets[:-1][query] + 1
-        if order is None:
-            return ranks
-        restored = np.empty_like(ranks)
-        restored[order] = ranks
-        return restored
+        return ranks if order is None else _in_row_order(ranks, order)
 
     @explain_keywords
     def score(self, X: Any, y: Any = None, sample_weight: Any = None, *, qid: Any = None, group: Any = None) -> float:
         """Mean NDCG@10 over the queries (gainful's default conventions). ``qid`` and ``group`` as in :meth:`fit`.
+
+        A RankingData with preferences is measured by ``pair-accuracy`` instead.
 
         Weights of single documents do not count, only their mean, the weight of the query. A RankingData with
         ``init_scores`` is ranked by these plus the scores of the model.
         """
         self._check_fitted()
         data = as_dataset(self._named_columns(X), y, qid, sample_weight, "X", group, self._trained_names())
-        return measure_blocks(metric("ndcg@10"), data, _ranking_scores_of, self)
+        return measure_blocks(usual_metric(data), data, _ranking_scores_of, self)
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
@@ -413,10 +467,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         )
 
     def _as_data(
-        self, X: Any, y: Any, qid: Any, sample_weight: Any, what: str, group: Any = None, init_score: Any = None
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        what: str,
+        group: Any = None,
+        init_score: Any = None,
+        pairs: Any = None,
     ) -> Dataset:
         """The training data in the form that ``_fit`` accepts."""
-        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score)
+        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score, pairs=pairs)
         data = self._check_values(self._in_one_block(given), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
@@ -500,7 +562,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
 
     def _refuse_columns(self, data: Dataset) -> None:
-        """Raise for weights of documents and initial scores that this ranker cannot use."""
+        """Raise for weights of documents, initial scores and preferences that this ranker cannot use."""
+        if data.has_pairs:
+            self._refuse_pairs(data)
         if data.has_document_weights and not self._weighs_documents():
             query = next(query for query in data.map(_first_mixed_query) if query is not None)
             raise DataError(
@@ -514,6 +578,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"{self._name_for_errors()} cannot start from initial scores; leave out "
                 f"{wording(python, command_line)}, or use lambdamart, linear or another ranker that can"
+            )
+
+    def _refuse_pairs(self, data: Dataset) -> None:
+        """Raise if this ranker cannot learn from preferences."""
+        if not self._accepts_pairs():
+            from gainful.rankers.registry import RANKERS
+
+            able = ", ".join(name for name, entry in RANKERS.items() if entry.accepts_pairs)
+            losses = ", ".join(name for name, entry in LOSSES.items() if entry.preferences is not None)
+            raise DataError(
+                f"{self._name_for_errors()} needs grades, but the data has preferences; use one of {able}, or linear, "
+                f"boosted, neural or list-net with one of the losses {losses}"
+            )
+        if not data.is_local:
+            raise DataError(
+                f"{type(self).__name__} cannot learn from preferences on a cluster; train it without a cluster"
             )
 
     def _name_for_errors(self) -> str:
@@ -567,6 +647,18 @@ class LinearScores:
             raise ValueError("the intercept is not a finite number")
 
 
+def usual_metric(data: Dataset) -> Metric:
+    """The metric by which a model is measured unless another is named."""
+    return metric(PAIR_METRIC if data.has_pairs else USUAL_METRIC)
+
+
+def _in_row_order(values: Array, order: Array) -> Array:
+    """Undo the grouping of rows by query."""
+    restored = np.empty_like(values)
+    restored[order] = values
+    return restored
+
+
 def _scores_of(data: RankingData, model: Ranker) -> Array:
     """The scores of one block."""
     scores: Array = model.predict(data)
@@ -602,6 +694,7 @@ def training_facts(data: Dataset, monitor: Monitor) -> dict[str, Any]:
         "weighted": data.query_weights is not None,
         "weighted_documents": data.has_document_weights,
         "init_score": data.has_init_scores,
+        "preferences": data.has_pairs,
         "lowest_grade": data.lowest_grade,
         "highest_grade": data.highest_grade,
     }

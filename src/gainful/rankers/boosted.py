@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gainful.data.dataset import Dataset
-from gainful.errors import ParameterError
+from gainful.errors import DataError, ParameterError
 from gainful.losses import Loss, LossSpec, loss, loss_text
 from gainful.parameters.constraints import Choice, Either, Integer, Real, parameter
 from gainful.rankers.trees import TreeRanker
@@ -41,6 +41,14 @@ class LossTrees(TreeRanker):
 
     def _weighs_documents(self) -> bool:
         return self._loss().weighs_documents
+
+    def _accepts_pairs(self) -> bool:
+        return self._loss().accepts_pairs
+
+    def _refuse_pairs(self, data: Dataset) -> None:
+        super()._refuse_pairs(data)
+        if self.start_trees > 0:
+            raise DataError("start_trees fit the grades, but the data has preferences; set start_trees=0")
 
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {self._loss()}"

@@ -12,17 +12,27 @@ from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
 from gainful.data.rows import Array
+from gainful.losses.preferences import WeighedPairs
 from gainful.parameters.constraints import Integer, MetricSpec, Real, parameter, patience
 from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.rankboost import ValidationScores
-from gainful.rankers.thresholds import DIRECTIONS, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
+from gainful.rankers.thresholds import (
+    DIRECTIONS,
+    THRESHOLDS,
+    BoostedSteps,
+    Codes,
+    CriticalPairs,
+    Step,
+    weigh_preferences,
+)
 from gainful.training.monitor import Monitor
 
 SMALLEST_SIDE = 1e-6  # of both together: a perfect weak ranker would have infinite weight
 HALVINGS = 30
 NOTHING_LEFT = 1e-12
 PAIRS_PER_THREAD = 300_000
+REACH = 600.0  # scores further apart count as this far: exp stays finite
 
 
 @dataclass(repr=False, eq=False)
@@ -73,10 +83,15 @@ class FRank(BoostedSteps, Ranker):
     early_stopping: int | None = parameter(50, patience("rounds"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
-    def _loss(self, data: RankingData) -> FidelityLoss:
-        return FidelityLoss(CriticalPairs.of(data, query_shares(data), per_query=True), float(self.certainty))
+    def _loss(self, data: RankingData) -> FidelityLoss | FidelityOfPreferences:
+        shares, certainty = query_shares(data), float(self.certainty)
+        if data.pairs is not None:
+            return FidelityOfPreferences(weigh_preferences(data, shares, per_query=True), certainty)
+        return FidelityLoss(CriticalPairs.of(data, shares, per_query=True), certainty)
 
-    def _boost(self, data: RankingData, loss: FidelityLoss, steps: list[Step], monitor: Monitor) -> None:
+    def _boost(
+        self, data: RankingData, loss: FidelityLoss | FidelityOfPreferences, steps: list[Step], monitor: Monitor
+    ) -> None:
         codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         value, potentials = loss.at(scores)
@@ -102,7 +117,7 @@ class FRank(BoostedSteps, Ranker):
             monitor.step(objective=value, validation=watched.value())
 
     def _weak_ranker(
-        self, codes: Codes, loss: FidelityLoss, scores: Array, potentials: Array
+        self, codes: Codes, loss: FidelityLoss | FidelityOfPreferences, scores: Array, potentials: Array
     ) -> tuple[int, int, float] | None:
         """Feature, threshold and weight that lower the loss most, by the closed form."""
         sums, places = codes.best(potentials, self.directions == "both")
@@ -153,3 +168,32 @@ class FidelityLoss:
 
         found = run_each(piece, self._cuts)
         return sum(more for more, _ in found), sum(less for _, less in found)
+
+
+class FidelityOfPreferences:
+    """The same over the preferences of the data."""
+
+    def __init__(self, pairs: WeighedPairs, certainty: float = 1.0):
+        self._pairs, self._right, self._wrong = pairs, math.sqrt(certainty), math.sqrt(1.0 - certainty)
+
+    def at(self, scores: Array) -> tuple[float, Array]:
+        """As :meth:`FidelityLoss.at`."""
+        P, Q = self._chances(scores)
+        pull = self._pairs.weight * (self._right * Q * np.sqrt(P) - self._wrong * P * np.sqrt(Q))
+        potentials = np.bincount(self._pairs.better, pull, len(scores)) - np.bincount(
+            self._pairs.worse, pull, len(scores)
+        )
+        return float(self._pairs.weight @ (1.0 - self._right * np.sqrt(P) - self._wrong * np.sqrt(Q))), potentials
+
+    def sides(self, scores: Array, above: Array) -> tuple[float, float]:
+        """As :meth:`FidelityLoss.sides`."""
+        P, Q = self._chances(scores)
+        more, less = self._right * Q * np.sqrt(P), self._wrong * P * np.sqrt(Q)
+        lead = above[self._pairs.better].astype(np.float64) - above[self._pairs.worse]
+        up, down = self._pairs.weight * (lead > 0.0), self._pairs.weight * (lead < 0.0)
+        return float(up @ more + down @ less), float(up @ less + down @ more)
+
+    def _chances(self, scores: Array) -> tuple[Array, Array]:
+        """P and 1 − P of each pair."""
+        lead = np.clip(scores[self._pairs.better] - scores[self._pairs.worse], -REACH, REACH)
+        return 1.0 / (1.0 + np.exp(-lead)), 1.0 / (1.0 + np.exp(lead))

@@ -41,8 +41,7 @@ class PullingPairs:
         mean_weight: float | None = None,
     ):
         self.offsets, self.tau, self.average, self.threads = read_only(data.offsets), tau, update == "average", threads
-        y = np.ascontiguousarray(data.y, np.float64)
-        hinge = loss("pairwise-squared-hinge").bind_newton(y, self.offsets, data.relative_weights)
+        hinge = loss("pairwise-squared-hinge").bind_newton_judgments(data)
         assert hinge is not None
         self.hinge = hinge
         # the loss is a mean over the pairs of a query: times their number, every pair counts the same
@@ -78,6 +77,7 @@ class GBRank(TreeRanker):
     """
 
     space: ClassVar[Space] = GBRANK_SPACE
+    accepts_pairs: ClassVar[bool] = True
 
     tau: float = parameter(1.0, Real(low=0, open_low=True, help="margin of a correctly ordered pair"))
     update: str = parameter(

@@ -13,7 +13,7 @@ from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
-from gainful.errors import ParameterError
+from gainful.errors import DataError, ParameterError
 from gainful.linear.blockwise import BlockwiseRisk, linear_risk
 from gainful.linear.journal import Journal, record_risk
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
@@ -106,8 +106,16 @@ class LossMinimizer(PathOverC, Ranker):
     def _weighs_documents(self) -> bool:
         return self._loss().weighs_documents
 
+    def _accepts_pairs(self) -> bool:
+        return self._loss().accepts_pairs
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {self._loss()}"
+
+    def _refuse_pairs(self, data: Dataset) -> None:
+        super()._refuse_pairs(data)
+        if self.init == "regression":
+            raise DataError("init='regression' starts from the grades, but the data has preferences; use init='zeros'")
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

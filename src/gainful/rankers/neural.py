@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,7 +23,7 @@ from gainful.nets.device import DeviceName, chosen_device, pytorch
 from gainful.parameters.constraints import Choice, Integer, ListOf, Maybe, MetricSpec, Real, Seed, parameter, patience
 from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
-from gainful.rankers.scorers import Inputs, Net
+from gainful.rankers.scorers import Inputs, Net, Scorer, scores_of_lists
 from gainful.rankers.spaces import NET_SPACE
 from gainful.training.monitor import Monitor
 
@@ -107,6 +107,9 @@ class NeuralRanker(Ranker):
     def _weighs_documents(self) -> bool:
         return loss(self.loss).weighs_documents
 
+    def _accepts_pairs(self) -> bool:
+        return loss(self.loss).accepts_pairs
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {loss(self.loss)}"
 
@@ -129,7 +132,7 @@ class NeuralRanker(Ranker):
         from gainful.nets.train import train_net
 
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
-        shift, scale = self._standard(data)
+        inputs = self._inputs_of(data)
         monitor.total = self.epochs
         if monitor.valid is not None and not chosen.staged:
             monitor.patience = self.early_stopping
@@ -137,52 +140,67 @@ class NeuralRanker(Ranker):
             weights = train_net(
                 chosen,
                 data,
-                NetInputs(shift, scale, self.dtype),
+                NetInputs(inputs.shift, inputs.scale, self.dtype, inputs.unit),
                 self._settings(device),
                 monitor,
                 # Validate with the code that predicts; on a GPU that would move the weights off it.
-                partial(self._validation, monitor, shift, scale) if device == "cpu" else None,
+                partial(self._validation, monitor, inputs) if device == "cpu" else None,
+                self._net_class(),
             )
         # All at once: a failed fit leaves the previous model unchanged.
         self.loss_, self.device_, self.best_epoch_ = chosen, device, monitor.best_iteration
-        self.weights_, self.shift_, self.scale_ = weights, shift, scale
+        self.weights_ = weights
+        self._keep_inputs(inputs)
+
+    def _net_class(self) -> Callable[[int, Any], Any]:
+        from gainful.nets.train import Net as TrainedNet
+
+        return TrainedNet
 
     def _settings(self, device: str) -> NetSettings:
         from gainful.nets.train import NetSettings
 
-        return NetSettings(
-            hidden=tuple(int(units) for units in self.hidden),
-            activation=self.activation,
-            dropout=float(self.dropout),
-            output_scale=float(self.output_scale),
-            batch_queries=int(self.batch_queries),
-            optimizer=self.optimizer,
-            learning_rate=float(self.learning_rate),
-            weight_decay=float(self.weight_decay),
-            epochs=int(self.epochs),
-            device=device,
-            dtype=self.dtype,
-            seed=seed_from(self.random_state),
-        )
+        return NetSettings(**self._common_settings(device))
 
-    def _standard(self, data: RankingData) -> tuple[Array, Array]:
+    def _common_settings(self, device: str) -> dict[str, Any]:
+        return {
+            "hidden": tuple(int(units) for units in self.hidden),
+            "activation": self.activation,
+            "dropout": float(self.dropout),
+            "output_scale": float(self.output_scale),
+            "batch_queries": int(self.batch_queries),
+            "optimizer": self.optimizer,
+            "learning_rate": float(self.learning_rate),
+            "weight_decay": float(self.weight_decay),
+            "epochs": int(self.epochs),
+            "device": device,
+            "dtype": self.dtype,
+            "seed": seed_from(self.random_state),
+        }
+
+    def _inputs_of(self, data: RankingData) -> Inputs:
         """Shift and scale in the precision of X, so that x − shift adds no rounding."""
         if self.scale is None:
-            return np.zeros(data.n_features), np.ones(data.n_features)
+            return Inputs(np.zeros(data.n_features), np.ones(data.n_features))
         kind, spread = data.X.dtype, feature_spread(data.X, data.row_weights)
         too_small = spread.deviation < np.finfo(kind).tiny  # to divide by: treat as constant
         scale = np.where(too_small, 1.0, spread.deviation)
-        return spread.mean.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64)
+        return Inputs(spread.mean.astype(kind).astype(np.float64), scale.astype(kind).astype(np.float64))
 
-    def _validation(self, monitor: Monitor, shift: Array, scale: Array, weights: list[Array]) -> float:
-        assert monitor.valid is not None
-        net = Net.of_weights(weights, self.activation, Inputs(shift, scale))
-        return monitor.evaluate(net.scores(monitor.valid.X))
+    def _keep_inputs(self, inputs: Inputs) -> None:
+        self.shift_, self.scale_ = inputs.shift, inputs.scale
+
+    def _validation(self, monitor: Monitor, inputs: Inputs, weights: list[Array]) -> float:
+        valid = monitor.valid
+        return monitor.evaluate(scores_of_lists(self._scorer_of(weights, inputs), valid.X, valid.offsets))
 
     # -- scoring without PyTorch ---------------------------------------------------------------------------------------
 
-    def _scorer(self) -> Net:
-        return Net.of_weights(self.weights_, self.activation, Inputs(self.shift_, self.scale_))
+    def _scorer(self) -> Scorer:
+        return self._scorer_of(self.weights_, Inputs(self.shift_, self.scale_))
+
+    def _scorer_of(self, weights: list[Array], inputs: Inputs) -> Scorer:
+        return Net.of_weights(weights, self.activation, inputs)
 
     def _facts(self) -> dict[str, Any]:
         return {"loss": str(self.loss_), "device": self.device_, "best epoch": self.best_epoch_}
@@ -205,13 +223,17 @@ class NeuralRanker(Ranker):
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         self.hidden = tuple(self.hidden)  # JSON made it a list
-        units = (self.n_features_in_, *self.hidden, 1)
-        shapes: list[tuple[int, ...]] = [s for a, b in itertools.pairwise(units) for s in ((a, b), (b,))]
+        shapes = self._weight_shapes()
         if state["n_weights"] != len(shapes):
-            raise ValueError("n_weights does not match the hidden layers")
+            raise ValueError("n_weights does not match the layers")
         self.weights_ = [stored_array(state, f"weights_{i}", shape, None) for i, shape in enumerate(shapes)]
-        self.shift_, self.scale_ = (stored_array(state, name, units[:1]) for name in ("shift", "scale"))
+        self.shift_, self.scale_ = (stored_array(state, name, (self.n_features_in_,)) for name in ("shift", "scale"))
         if not (self.scale_ > 0.0).all():
             raise ValueError("scale is not positive")
         self.loss_, self.device_ = loss(str(state["loss"])), str(state["device"])
         self.best_epoch_ = int(state["best_epoch"])
+
+    def _weight_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of ``weights_``."""
+        units = (self.n_features_in_, *self.hidden, 1)
+        return [shape for a, b in itertools.pairwise(units) for shape in ((a, b), (b,))]

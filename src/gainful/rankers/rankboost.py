@@ -8,14 +8,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gainful.compute.query_loop import even_cuts, run_each, threads_for
+from gainful.compute.query_loop import even_cuts, run_each, threads_for, values_and_gradient
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import query_shares
-from gainful.data.rows import Array, Columns
+from gainful.data.rows import Array, Columns, read_only
+from gainful.losses.preferences import PairFill
 from gainful.parameters.constraints import Choice, Integer, MetricSpec, parameter, patience
 from gainful.parameters.space import IntRange, Space, Values
 from gainful.rankers.base import Ranker
-from gainful.rankers.thresholds import DIRECTIONS, THRESHOLDS, BoostedSteps, Codes, CriticalPairs, Step
+from gainful.rankers.thresholds import (
+    DIRECTIONS,
+    THRESHOLDS,
+    BoostedSteps,
+    Codes,
+    CriticalPairs,
+    Step,
+    weigh_preferences,
+)
 from gainful.training.monitor import Monitor
 
 LARGEST_R = 1.0 - 1e-6  # a perfect weak ranker would have infinite weight
@@ -68,10 +77,13 @@ class RankBoost(BoostedSteps, Ranker):
     early_stopping: int | None = parameter(50, patience("rounds"))
     eval_metric: Any = parameter("ndcg@10", MetricSpec(help="metric on eval_set that chooses the number of rounds"))
 
-    def _loss(self, data: RankingData) -> CriticalPairs:
-        return CriticalPairs.of(data, query_shares(data), self.pairs == "query")
+    def _loss(self, data: RankingData) -> CriticalPairs | PairFill:
+        shares, per_query = query_shares(data), self.pairs == "query"
+        if data.pairs is not None:
+            return PairFill("exponential", 1.0, weigh_preferences(data, shares, per_query))
+        return CriticalPairs.of(data, shares, per_query)
 
-    def _boost(self, data: RankingData, pairs: CriticalPairs, steps: list[Step], monitor: Monitor) -> None:
+    def _boost(self, data: RankingData, pairs: CriticalPairs | PairFill, steps: list[Step], monitor: Monitor) -> None:
         codes, watched = Codes.of(data.X, self.n_thresholds), ValidationScores(monitor)
         scores = np.zeros(data.n_rows)
         loss, potentials = exponential_loss(pairs, scores)
@@ -109,8 +121,11 @@ class ValidationScores:
         return None if self._columns is None else self._monitor.evaluate(self._scores)
 
 
-def exponential_loss(pairs: CriticalPairs, scores: Array) -> tuple[float, Array]:
+def exponential_loss(pairs: CriticalPairs | PairFill, scores: Array) -> tuple[float, Array]:
     """Σ share·exp(s_worse − s_better) over the pairs, and the potential of each row, (n_rows,)."""
+    if isinstance(pairs, PairFill):
+        values, gradient = values_and_gradient(pairs, pairs.pairs.offsets, read_only(scores))
+        return float(values.sum()), -gradient
     from gainful.rankers.threshold_kernels import exponential_potentials
 
     kernel: Any = exponential_potentials

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gainful.errors import UnknownNameError
+from gainful.errors.other_names import bare
 
 if TYPE_CHECKING:
     from gainful.rankers.base import Ranker
@@ -43,6 +44,11 @@ class RankerEntry:
         return self.create()._accepts_init_scores()
 
     @property
+    def accepts_pairs(self) -> bool:
+        """Whether it can learn from preferences instead of grades."""
+        return self.create()._accepts_pairs()
+
+    @property
     def cls(self) -> type[Ranker]:
         return getattr(import_module(self.module), self.class_name)  # type: ignore[no-any-return]
 
@@ -51,7 +57,7 @@ class RankerEntry:
         known = self.cls.parameters
         for name in params:
             if name not in known:
-                raise UnknownNameError.among("parameter", name, known, owner=self.name)
+                raise UnknownNameError.among("parameter", name, known, owner=self.name, hint=twin_hint(self.name, name))
         return self.cls(**{**self.params, **params})
 
 
@@ -385,6 +391,15 @@ RANKERS = Registry(
         needs="torch",
     ),
     RankerEntry(
+        "list-net",
+        "gainful.rankers.attention",
+        "AttentionRanker",
+        "Net with self-attention over the documents of a query, so that a score depends on the whole list; any loss.",
+        kind="net",
+        paper="Qin et al. 2021, Are neural rankers still outperformed by gradient boosted decision trees?",
+        needs="torch",
+    ),
+    RankerEntry(
         "mcrank",
         "gainful.rankers.mcrank",
         "McRank",
@@ -453,6 +468,15 @@ IMPORTED = Registry(
     ),
 )
 """Rankers that only :func:`gainful.load` makes: they cannot be trained, so they have no name for comparisons."""
+
+
+def twin_hint(name: str, parameter: str) -> str:
+    """Advice where a ranker lacks a parameter that the one of nearly the same name has; else nothing."""
+    for other, entry in RANKERS.items():
+        if other != name and bare(other) == bare(name) and parameter in entry.cls.parameters:
+            return f"{other!r} does, another ranker: {entry.summary}"
+    return ""
+
 
 USEFUL_FEW = (
     "regression",

@@ -13,10 +13,10 @@ import numpy as np
 from gainful.compute.estimators import FeatureSelector
 from gainful.compute.features import Features
 from gainful.compute.randomness import seed_from
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
-from gainful.errors import ParameterError
+from gainful.errors import DataError, ParameterError
 from gainful.linear.frozen_risk import FrozenRisk
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import query_order, row_scores
@@ -98,6 +98,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     """
 
     weighs_documents: ClassVar[bool] = True
+    accepts_pairs: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR and on synthetic data"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
@@ -150,6 +151,11 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             return self.fit(X, y, qid=qid, sample_weight=sample_weight, eval_set=eval_set, progress=progress)
         finally:
             self.l1 = given
+
+    def _refuse_pairs(self, data: Dataset) -> None:
+        super()._refuse_pairs(data)
+        if isinstance(self.init, str) and self.init == "regression":
+            raise DataError("init='regression' starts from the grades, but the data has preferences; use init='zeros'")
 
     def _training_bytes(self, size: DataSize) -> float:
         chooses = (isinstance(self.l1, str) or np.size(self.l1) > 1) and not size.valid_rows

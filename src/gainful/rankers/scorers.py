@@ -11,12 +11,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gainful.data.log_scale import log_scale
 from gainful.data.rows import Array, Columns, linear_scores
 from gainful.errors import DataError
+from gainful.nets.shapes import ARRAYS_OF_BLOCK
 from gainful.trees.grow import contributions_of_rows, predict_rows
 
 NET_BLOCK = 256  # rows scored together; blocks have one fixed size, so a score does not depend on its neighbours
 KERNEL_BLOCK = 2_000
+LIST_ROWS = 4_096  # of lists of one length scored together
+LIST_PAIRS = 1 << 20  # pairs of documents of one list compared at once, over all heads
+ONE_THREAD = 1 << 18  # multiplications up to which OpenBLAS starts no threads, which cost more than a short list does
+FEWEST_ROWS = 4  # of a product; where fewer would stay on one thread, threads pay
+LAYER_EPSILON = 1e-5  # in the normalisation of a layer, as in training
 LINK_NODES = 8  # of the quadrature along a link
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -43,13 +50,18 @@ class _NotAdditive:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a model sees of a row: (x − shift)/scale, (n_features,) each."""
+    """What a model sees of a row: (x − shift)/scale, (n_features,) each.
+
+    With ``unit``, x is first put on a logarithmic scale (:mod:`gainful.data.log_scale`).
+    """
 
     shift: Array
     scale: Array
+    unit: Array | None = None
 
     def __call__(self, X: Array) -> Array:
-        return np.asarray((X - self.shift) / self.scale)
+        x = X if self.unit is None else log_scale(X, self.unit)
+        return np.asarray((x - self.shift) / self.scale)
 
     def after(self, first: Inputs) -> Inputs:
         """Both, ``first`` applied first."""
@@ -257,6 +269,12 @@ class Sum:
             total += factor * part.scores(X)
         return total
 
+    def scores_of_lists(self, X: Any, offsets: Array) -> Array:
+        total = np.zeros(X.shape[0])
+        for part, factor in zip(self.parts, self.factors, strict=True):
+            total += factor * scores_of_lists(part, X, offsets)
+        return total
+
     def contributions(self, X: Any) -> Array:
         total = np.zeros((X.shape[0], X.shape[1] + 1))
         for part, factor in zip(self.parts, self.factors, strict=True):
@@ -301,6 +319,132 @@ def activate(name: str, z: Array) -> Array:
         return np.asarray(np.tanh(z, out=z))
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * z))
     return np.asarray(sigmoid if name == "sigmoid" else z * sigmoid)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One layer of self-attention: context ↦ normalise(context + attention(context)), for each of k models.
+
+    ``projection`` (k, w, 3w) and ``bias`` (k, 3w) give queries, keys and values; ``output`` (k, w, w) and
+    ``output_bias`` (k, w) what is added; ``gain`` and ``shift`` (k, w) follow the normalisation.
+    """
+
+    projection: Array
+    bias: Array
+    output: Array
+    output_bias: Array
+    gain: Array
+    shift: Array
+
+    def __call__(self, model: int, context: Array, heads: int) -> Array:
+        """Lists of one length, (lists, n, w)."""
+        m, n, width = context.shape
+        packed = product_of_lists(context, self.projection[model]) + self.bias[model]
+        query, key, value = packed.reshape(m, n, 3, heads, -1).transpose(2, 0, 3, 1, 4)
+        gathered = _attention(query, key, value).transpose(0, 2, 1, 3).reshape(m, n, width)
+        added = context + (product_of_lists(gathered, self.output[model]) + self.output_bias[model])
+        centred = added - added.mean(axis=2, keepdims=True)
+        variance = (centred * centred).mean(axis=2, keepdims=True)
+        return np.asarray(centred / np.sqrt(variance + LAYER_EPSILON) * self.gain[model] + self.shift[model])
+
+
+def product_of_lists(lists: Array, W: Array) -> Array:
+    """(lists, n, k) times (k, m), list by list: the product of a list does not depend on the others."""
+    n = lists.shape[1]
+    step = _rows_at_once(W.size, n)
+    if step >= n:
+        return np.asarray(lists @ W)
+    found = np.empty((*lists.shape[:2], W.shape[1]))
+    for start in range(0, n, step):
+        np.matmul(lists[:, start : start + step], W, out=found[:, start : start + step])
+    return found
+
+
+def _rows_at_once(multiplications: int, otherwise: int) -> int:
+    """Rows of a product that stays on one thread; ``otherwise`` if they are too few."""
+    rows = ONE_THREAD // multiplications
+    return rows if rows >= FEWEST_ROWS else otherwise
+
+
+def _attention(query: Array, key: Array, value: Array) -> Array:
+    """softmax(query·key/√size)·value, (lists, heads, n, size) each; some rows at a time, so that long lists fit."""
+    _, heads, n, size = query.shape
+    found, across = np.empty_like(value), key.transpose(0, 1, 3, 2)
+    step = _rows_at_once(n * size, max(1, LIST_PAIRS // (heads * n)))
+    for start in range(0, n, step):
+        alike = (query[:, :, start : start + step] / np.sqrt(size)) @ across
+        alike -= alike.max(axis=3, keepdims=True)
+        np.exp(alike, out=alike)
+        alike /= alike.sum(axis=3, keepdims=True)
+        found[:, :, start : start + step] = alike @ value
+    return found
+
+
+@dataclass(frozen=True)
+class ListNet(_NotAdditive):
+    """A net that sees the documents of a list together; the mean of k models.
+
+    z = the hidden layers of inputs(x), c = the attention blocks of the z of the whole list, and the score is the output
+    layer of z·(1 + c). Layers are (W (k, n, m), b (k, m)). Nothing depends on the order of the documents.
+    """
+
+    layers: tuple[tuple[Array, Array], ...]
+    blocks: tuple[Block, ...]
+    output: tuple[Array, Array]
+    heads: int
+    activation: str
+    inputs: Inputs
+
+    @classmethod
+    def of_weights(
+        cls, weights: Sequence[Array], n_layers: int, heads: int, activation: str, inputs: Inputs
+    ) -> ListNet:
+        """From the weights in the order of training: layers, blocks, output."""
+        wide = [np.asarray(weight, dtype=np.float64) for weight in weights]
+        ends = 2 * n_layers
+        starts = range(ends, len(wide) - 2, ARRAYS_OF_BLOCK)
+        blocks = (Block(*wide[start : start + ARRAYS_OF_BLOCK]) for start in starts)
+        layers = tuple(zip(wide[:ends:2], wide[1:ends:2], strict=True))
+        return cls(layers, tuple(blocks), (wide[-2], wide[-1]), heads, activation, inputs)
+
+    @property
+    def n_models(self) -> int:
+        return len(self.output[0])
+
+    def scores(self, X: Any) -> Array:
+        raise TypeError("a ListNet scores lists; use scores_of_lists")
+
+    def scores_of_lists(self, X: Any, offsets: Array) -> Array:
+        """In float64. Lists of one length go together, and a score does not depend on the other lists."""
+        scores, counts = np.empty(X.shape[0]), np.diff(offsets)
+        for n in np.unique(counts):
+            starts = offsets[:-1][counts == n]
+            step = max(1, LIST_ROWS // int(n))
+            for first in range(0, len(starts), step):
+                rows = (starts[first : first + step, None] + np.arange(n)).ravel()
+                block = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
+                seen = self.inputs(np.asarray(block, dtype=np.float64))
+                scores[rows] = self._of_same_length(seen.reshape(-1, int(n), seen.shape[1])).ravel()
+        return scores
+
+    def _of_same_length(self, x: Array) -> Array:
+        """(lists, n, n_features) ↦ (lists, n)."""
+        total = np.zeros(x.shape[:2])
+        for model in range(self.n_models):
+            z = x
+            for W, b in self.layers:
+                z = activate(self.activation, product_of_lists(z, W[model]) + b[model])
+            context = z
+            for block in self.blocks:
+                context = block(model, context, self.heads)
+            last, bias = self.output
+            total += ((z + context * z) * last[model, :, 0]).sum(axis=2) + bias[model, 0]
+        return total / self.n_models
+
+
+def scores_of_lists(scorer: Scorer, X: Any, offsets: Array) -> Array:
+    """Scores of the rows of lists, whether or not the scorer looks at lists."""
+    return scorer.scores_of_lists(X, offsets) if isinstance(scorer, (ListNet, Sum)) else scorer.scores(X)
 
 
 @dataclass(frozen=True)

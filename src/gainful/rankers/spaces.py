@@ -48,3 +48,12 @@ NET_SPACE: Space = MappingProxyType(
         "dropout": Values(0.0, 0.1, 0.3, 0.5, why="common values"),
     }
 )
+
+LIST_NET_SPACE: Space = MappingProxyType(
+    {
+        "learning_rate": Range(1e-3, 3e-2, log=True, why="decides whether a net learns at all"),
+        "noise": Values(0.0, 0.1, 0.3, 0.6, why="small data overfits, and noise makes more of it"),
+        "dropout": Values(0.0, 0.1, 0.3, 0.5, why="common values"),
+        "blocks": Values(1, 2, why="more rarely help on features that are numbers"),
+    }
+)

@@ -10,7 +10,7 @@ from gainful.errors import UnknownNameError
 from gainful.parameters.constraints import parse_setting, split_outside_brackets
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
-from gainful.rankers.registry import RANKERS, ranker
+from gainful.rankers.registry import RANKERS, ranker, twin_hint
 
 
 def ranker_from_spec(spec: str) -> Ranker:
@@ -35,7 +35,7 @@ def parse_settings(name: str, settings: Iterable[str]) -> dict[str, Any]:
     if name not in RANKERS:
         raise UnknownNameError.among("ranker", name, RANKERS)
     table = RANKERS[name].cls.parameters
-    return dict(parse_setting(name, table, setting) for setting in settings)
+    return dict(parse_setting(name, table, setting, twin_hint) for setting in settings)
 
 
 def spec_text(name: str, settings: Mapping[str, Any]) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 
 from gainful.compute.query_loop import even_cuts, run_each, threads_for
 from gainful.data.dataset import RankingData
+from gainful.data.query_weights import pair_weights
 from gainful.data.rows import Array, Columns, read_only
 from gainful.data.size import DataSize
+from gainful.losses.preferences import WeighedPairs
 from gainful.parameters.constraints import Choice, Either, Integer
 from gainful.rankers.base import stored_array
 from gainful.rankers.scorers import Steps
@@ -139,6 +141,16 @@ class CriticalPairs:
         return read_only(self.order), read_only(self.below), read_only(self.offsets), read_only(self.shares), own
 
 
+def weigh_preferences(data: RankingData, weights: Array, per_query: bool) -> WeighedPairs:
+    """The preferences of the data with weights as in :meth:`CriticalPairs.of`; all together weigh 1."""
+    assert data.pairs is not None
+    own = pair_weights(data)
+    sums = data.pairs.sums(own)
+    shares = np.divide(weights, sums if per_query else 1.0, out=np.zeros(len(weights)), where=sums > 0)
+    total = float(shares @ sums)
+    return WeighedPairs.with_weights(data, own * (shares / total if total > 0 else shares)[data.pairs.query])
+
+
 # -- boosting ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +162,7 @@ class BoostedSteps:
     """
 
     weighs_documents: ClassVar[bool] = True
+    accepts_pairs: ClassVar[bool] = True
 
     n_rounds: int
     early_stopping: int | None

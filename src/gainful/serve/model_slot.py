@@ -98,7 +98,7 @@ def _load(path: Path) -> Served:
 def _warm(model: Ranker) -> None:
     """Score one row, so that no request has to wait for libraries to load or kernels to compile."""
     row = np.zeros((1, model.n_features_in_))
-    model.predict(row)
+    model.predict(row, group=[1])
     if model._why_no_contributions() is None:
         model.contributions(row)
 

@@ -7,7 +7,8 @@ keep a thread busy.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pydantic_core import to_json
 
 from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
-from gainful.data.rows import Array, scan_features
+from gainful.data.rows import Array, chunks, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
 from gainful.serve.model_slot import Served
@@ -59,7 +60,7 @@ class Job:
         queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
         rows = [document.features for query in queries for document in query.documents]
         X = self._matrix(rows, _document_place(queries, request.documents is not None))
-        scores = self._scores(X)
+        scores = self._scores(X, [len(query.documents) for query in queries])
         ranked, start = [], 0
         for query in queries:
             end = start + len(query.documents)
@@ -84,9 +85,9 @@ class Job:
         """``POST /pair``"""
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
-        scores = self._scores(X)
+        parts, scores = self._contributions(X), self._scores(X)
         words = getattr(self.served.model, "categories_", None)
-        pair = pair_explanation(self.served.names, X, self._contributions(X), scores, words)
+        pair = pair_explanation(self.served.names, X, parts, scores, words)
         return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -122,13 +123,26 @@ class Job:
             raise DataError(large_feature_text(f"feature {names[column]!r} of {place(row)}", value))
         return X
 
-    def _scores(self, X: Array) -> Array:
-        scores = np.empty(len(X))
+    def _scores(self, X: Array, counts: Sequence[int] | None = None) -> Array:
+        """Scores of the rows; ``counts`` has the number of rows of each query, where they are of queries."""
+        scores, model = np.empty(len(X)), self.served.model
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(X), SCORED_BLOCK):
+            for rows, queries in self._blocks(len(X), counts):
                 self._check_time()
-                scores[start : start + SCORED_BLOCK] = self.served.model.predict(X[start : start + SCORED_BLOCK])
+                scores[rows] = model.predict(X[rows], **queries)
         return _require_finite(scores, "the score")
+
+    def _blocks(self, n_rows: int, counts: Sequence[int] | None) -> Iterator[tuple[slice, dict[str, Array]]]:
+        """Rows to score before the next look at the clock, and the sizes of their queries if the model needs them."""
+        if not self.served.model.needs_queries:
+            yield from ((slice(start, start + SCORED_BLOCK), {}) for start in range(0, n_rows, SCORED_BLOCK))
+            return
+        if counts is None:
+            raise DataError(f"{self.served.ranker} scores the documents of a query together; send them to /rank")
+        sizes = np.array([n for n in counts if n], dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        for first, last in pairwise(chunks(offsets, 0, len(sizes), SCORED_BLOCK)):
+            yield slice(int(offsets[first]), int(offsets[last])), {"group": sizes[first:last]}
 
     def _rank(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
         order = np.argsort(-scores, kind="stable")[: request.top]

@@ -50,16 +50,16 @@ class LossObjective:
         threads: int | None = None,
         mean_weight: float | None = None,
     ):
-        y, self.offsets = np.ascontiguousarray(data.y, dtype=np.float64), read_only(data.offsets)
+        self.offsets = read_only(data.offsets)
         self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
         documents = data.relative_weights
-        self.newton: Any = None if step == "gradient" else loss.bind_newton(y, self.offsets, documents)
-        self.fill: Any = None if self.newton is not None else loss.bind(y, self.offsets, documents)
+        self.newton: Any = None if step == "gradient" else loss.bind_newton_judgments(data)
+        self.fill: Any = None if self.newton is not None else loss.bind_judgments(data)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
         self.shares = weights_of_mean_one(data, mean_weight)
         self.query_weights = np.repeat(self.shares, data.counts)  # of each row
         self.row_weights = self.query_weights if documents is None else self.query_weights * documents
-        self.y = y
+        self.y, self.pairs = np.ascontiguousarray(data.y, dtype=np.float64), data.pairs
         self.scale = None if scale == "auto" else float(scale)
         self.value: float | None = None
         self.changes = loss.staged or start_trees > 0
@@ -115,7 +115,9 @@ class LossObjective:
         )
 
     def _has_pairs(self) -> bool:
-        """Whether any query has documents of different grades, so that there is something to learn."""
+        """Whether any query has pairs of documents, so that there is something to learn."""
+        if self.pairs is not None:
+            return len(self.pairs) > 0
         starts = self.offsets[:-1]
         return bool((np.maximum.reduceat(self.y, starts) > np.minimum.reduceat(self.y, starts)).any())
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gainful.data.blocks import LocalBlocks
 from gainful.data.dataset import Dataset, RankingData
+from gainful.data.pairs import join_pairs
 from gainful.data.rows import Array, join_optional
 from gainful.data.sharded import ShardedData
 
@@ -58,6 +59,7 @@ def join_blocks(data: Dataset) -> RankingData:
         query_weights=data.query_weights,
         document_weights=_join_document_weights(blocks),
         init_scores=join_optional([block.init_scores for block in blocks], rows, 0.0),
+        pairs=join_pairs([block.pairs for block in blocks], rows),
     )
 
 
@@ -93,4 +95,5 @@ def _block_of_chunk(data: RankingData, i: int, first: int, last: int) -> Ranking
         query_weights=None if weights is None else weights[first:last],
         document_weights=None if documents is None else documents[rows],
         init_scores=None if init is None else init[rows],
+        pairs=None if data.pairs is None else data.pairs.take(np.arange(first, last), data.offsets),
     )

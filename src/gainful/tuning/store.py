@@ -110,7 +110,9 @@ def _code(code: Any) -> list[Any]:
 
 def _digest_data(digest: Any, data: RankingData) -> None:
     X = [data.X] if not data.is_sparse else [data.X.data, data.X.indices, data.X.indptr]
-    for array in (*X, data.y, data.offsets, data.query_weights, data.document_weights, data.init_scores):
+    pairs = () if data.pairs is None else (data.pairs.better, data.pairs.worse, data.pairs.weight)
+    weights = (data.query_weights, data.document_weights)
+    for array in (*X, data.y, data.offsets, *weights, data.init_scores, *pairs):
         if array is not None:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)

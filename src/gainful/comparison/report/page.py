@@ -34,7 +34,7 @@ def page(comparison: Comparison) -> str:
         answer=sections.answer(comparison),
         links=links,
         main=main,
-        data=_page_data(facts, [comparison.headings[comparison.headline], CURVE_SUM]),
+        data=_page_data(facts, _judged_by(comparison)),
         style=_asset("report.css"),
         script=_asset("report.js"),
     )
@@ -55,6 +55,11 @@ def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[tuple[str, 
         ("parameters", "Parameters", sections.parameters(comparison, facts)),
         ("about", "Data, metrics, tests", sections.about(comparison, facts)),
     ]
+
+
+def _judged_by(comparison: Comparison) -> list[str]:
+    """The measures whose tests the page shows."""
+    return [comparison.headings[comparison.headline], *([CURVE_SUM] if comparison.curve else [])]
 
 
 def _page_data(facts: dict[str, Any], tested: list[str]) -> str:

@@ -36,7 +36,7 @@ def read(
     path: PathLike,
     *,
     qid: str | None = None,
-    grade: str | None = None,
+    grade: str | bool | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,

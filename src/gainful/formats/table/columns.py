@@ -36,7 +36,7 @@ WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
 
 @dataclass(frozen=True)
 class Columns:
-    """The column of each role; None to guess, False (document id, weight, initial score) for none.
+    """The column of each role; None to guess, False (grade, document id, weight, initial score) for none.
 
     ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
     are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
@@ -45,7 +45,7 @@ class Columns:
     """
 
     qid: str | None = None
-    grade: str | None = None
+    grade: str | bool | None = None
     doc_id: str | bool | None = None
     weight: str | bool | None = None
     features: Sequence[str] | None = None
@@ -96,7 +96,7 @@ def check_columns(wanted: Columns, merge: Any, kind: str = "frame") -> Columns:
         wanted = _number_columns(wanted, kind)
     for role in WELL_KNOWN:
         value = getattr(wanted, role)
-        may_be_false = role in OPTIONAL and value is False
+        may_be_false = role in (*OPTIONAL, "grade") and value is False
         if not (value is None or isinstance(value, str) or may_be_false):
             raise ParameterError.of("a table", role, "the name of a column", value)
     if wanted.features is not None and (
@@ -128,7 +128,9 @@ def _number_columns(wanted: Columns, kind: str) -> Columns:
 
     features = [name(one) for one in wanted.features] if isinstance(wanted.features, (list, tuple)) else wanted.features
     roles = {role: name(getattr(wanted, role)) for role in WELL_KNOWN}
-    return replace(wanted, **{**roles, "grade": roles["grade"] or "0", "features": features})
+    return replace(
+        wanted, **{**roles, "grade": "0" if roles["grade"] is None else roles["grade"], "features": features}
+    )
 
 
 def _check_decimal(wanted: Columns, kind: str) -> None:
@@ -385,6 +387,8 @@ def _guess(role: str, known: tuple[str, ...], names: list[str], wanted: Columns)
     hint = ""
     if wanted.header and all(NUMBER.fullmatch(name) for name in names):
         hint = f"; if the first line is a row, pass {option('header', False)}"
+    elif role == "grade":
+        hint = f"; if there are preferences instead ({option('pairs')}), {option('grade', False)}"
     raise DataError(f"cannot tell which column is the {role}; pass {option(role, '…')} with one of {columns}{hint}")
 
 

@@ -70,7 +70,7 @@ def read(
     *,
     kind: str,
     qid: str | None = None,
-    grade: str | None = None,
+    grade: str | bool | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,
@@ -91,7 +91,8 @@ def read(
     ----------
     qid, grade, doc_id, weight, init_score : column names; by default well-known names, in upper or lower case.
         ``doc_id=False``, ``weight=False`` and ``init_score=False`` mean that there is none, if a feature has such a
-        name. ``init_score`` is the score of each row that training starts from
+        name; so does ``grade=False``, for data with preferences. ``init_score`` is the score of each row that training
+        starts from
     features : names of the feature columns; by default all others, except those that look like identifiers
     keep : names of columns that are features although they look like identifiers
     times : names of feature columns that hold dates or times, which become seconds since 1970; numbers stay as they are
@@ -166,7 +167,7 @@ def from_frame(
     *,
     qid: str | None = None,
     group: Any = None,
-    grade: str | None = None,
+    grade: str | bool | None = None,
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,
@@ -427,7 +428,7 @@ def to_data(
     weighted = weight is None or weight.any()
     data = RankingData.from_rows(
         X,
-        numbers_of(table, roles["grade"], "grade"),
+        np.zeros(table.num_rows) if roles["grade"] is None else numbers_of(table, roles["grade"], "grade"),
         qid,
         doc_ids=doc_ids,
         feature_names=plan.feature_names,

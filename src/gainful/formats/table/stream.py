@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from gainful.data.dataset import RankingData
 from gainful.data.rows import (
+    Array,
     as_id_array,
     check_grades,
     check_init_scores,
@@ -188,7 +189,7 @@ class TableSource(Source):
             init = check_init_scores(found, n, "the initial score", row)
         return RankingData._build_unchecked(
             X=X,
-            y=check_grades(numbers_of(table, roles["grade"], "grade", row), n, row),
+            y=np.zeros(n) if roles["grade"] is None else self._grades(table, roles["grade"], row),
             offsets=offsets,
             query_ids=ids,
             doc_ids=documents,
@@ -196,6 +197,10 @@ class TableSource(Source):
             init_scores=init,
             **weight_fields(weights, offsets),
         )
+
+    @staticmethod
+    def _grades(table: pa.Table, name: str, row: int) -> Array:
+        return check_grades(numbers_of(table, name, "grade", row), table.num_rows, row)
 
     # -- CSV -----------------------------------------------------------------------------------------------------------
 
