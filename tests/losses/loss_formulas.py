@@ -186,6 +186,34 @@ def smooth_dcg(s, g, k=10, alpha=1.0, beta=1.0, hinged=False, cutoff=None, targe
     return (ideal(g, len(g)) - total) / (ideal(g, k) if target == "ndcg" else 1.0)
 
 
+def smooth_dcg_bend(s, g, k=10, alpha=1.0, beta=1.0, hinged=False, target="ndcg", tied="all"):
+    """α times the sum over the pairs of each document of the sizes of their slopes."""
+    n, cutoff = len(s), math.inf
+    if k is not None:
+        cutoff = moving_cutoff(s, g, k, tied) if hinged else k
+    if len(set(g)) == 1:
+        return np.zeros(n)
+    fall = np.zeros(n)  # minus the slope of the smoothed DCG by each rank
+    for i, r in enumerate(smooth_ranks(s, g, alpha, hinged)):
+        inside, log = sigmoid(beta * (r - cutoff)), math.log2(1.0 + r)
+        bend = beta * inside * (1.0 - inside) / log + inside / ((1.0 + r) * math.log(2.0) * log**2)
+        fall[i] = (2.0 ** g[i] - 1.0) / (ideal(g, k) if target == "ndcg" else 1.0) * bend
+
+    def slope(i, j):  # of what j adds to the rank of i
+        x = (s[i] - s[j]) * (-1.0 if hinged and g[i] < g[j] else 1.0)
+        share = 0.5 if hinged and g[i] != g[j] and x < 0.0 else sigmoid(alpha * x)
+        return -alpha * share * (1.0 - share) * (-1.0 if hinged and g[i] < g[j] else 1.0)
+
+    sizes = [[abs(fall[i] * slope(i, j) - fall[j] * slope(j, i)) for j in range(n) if j != i] for i in range(n)]
+    return alpha * np.array([math.fsum(own) for own in sizes])
+
+
+def in_units(of, s, least, at=None):
+    """v · of(s/v), v = √(variance + least²) at the scores ``at``."""
+    unit = math.hypot(float(np.std(s if at is None else at)), least) or 1.0
+    return unit * of(np.asarray(s) / unit)
+
+
 def frozen_pairs(weights, of):
     return lambda s: weighted(s, weights, of)
 
@@ -224,6 +252,8 @@ FORMULAS = {
     "shf-sdcg(k=2, tied=best)": lambda s, g: smooth_dcg(s, g, 2, hinged=True, tied="best"),
     "shf-sdcg(k=3, target=dcg)": lambda s, g: smooth_dcg(s, g, 3, hinged=True, target="dcg"),
     "shf-sdcg(k=None)": lambda s, g: smooth_dcg(s, g, None, hinged=True),
+    "sdcg(least_spread=0, beta=0.5)": lambda s, g: in_units(lambda t: smooth_dcg(t, g, beta=0.5), s, 0.0),
+    "shf-sdcg(k=3, least_spread=0.5)": lambda s, g: in_units(lambda t: smooth_dcg(t, g, 3, hinged=True), s, 0.5),
     "reg-shf-sdcg": lambda s, g: smooth_dcg(s, g, hinged=True),
 }
 # As functions of the scores, with the weights of others: what the gradient of such a loss is the derivative of.
@@ -237,6 +267,10 @@ FROZEN = {
     "shf-sdcg(alpha=0.5, beta=2, k=1)": lambda at, g: frozen_cutoff(at, g, 1, alpha=0.5, beta=2.0),
     "shf-sdcg(k=2, tied=best)": lambda at, g: frozen_cutoff(at, g, 2, tied="best"),
     "shf-sdcg(k=3, target=dcg)": lambda at, g: frozen_cutoff(at, g, 3, target="dcg"),
+    "sdcg(least_spread=0, beta=0.5)": lambda at, g: (
+        lambda s: in_units(lambda t: smooth_dcg(t, g, beta=0.5), s, 0.0, at)
+    ),
+    "shf-sdcg(k=3, least_spread=0.5)": lambda at, g: lambda s: in_units(frozen_cutoff(at, g, 3), s, 0.5, at),
     "reg-shf-sdcg": frozen_cutoff,
 }
 

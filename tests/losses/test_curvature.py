@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_formulas import FORMULAS, call, lambda_weights, lambdaloss_weights, pairs
+from loss_formulas import FORMULAS, call, lambda_weights, lambdaloss_weights, pairs, smooth_dcg_bend
 
 from gainful.compute.query_loop import gradient_and_curvature, values_and_gradient
 from gainful.losses import loss, weighted_kernels
@@ -27,7 +27,11 @@ KERNEL_LOSSES = {
     "lambda",
     "lambdaloss",
     "weighted-huber",
+    "sdcg",
+    "shf-sdcg",
+    "reg-shf-sdcg",
 }
+BOUNDS = [text for text in CURVED if "sdcg" in text]  # their curvature is a bound, not the second derivative
 
 
 def newton(text, scores, grades, offsets=None, threads=None):
@@ -114,6 +118,17 @@ BENDS = {
     "lambdaloss": lambda s, g: over_pairs(s, WEIGHTS["lambdaloss"](s, g), logistic_bend(1.0)),
     "lambdaloss(mu=0)": lambda s, g: over_pairs(s, WEIGHTS["lambdaloss(mu=0)"](s, g), logistic_bend(1.0)),
     "weighted-huber": lambda s, g: over_pairs(s, WEIGHTS["weighted-huber"](s, g), huber_bend),
+    "sdcg": smooth_dcg_bend,
+    "sdcg(alpha=3, beta=0.5, k=2)": lambda s, g: smooth_dcg_bend(s, g, 2, 3.0, 0.5),
+    "sdcg(k=None, target=dcg)": lambda s, g: smooth_dcg_bend(s, g, None, target="dcg"),
+    "shf-sdcg": lambda s, g: smooth_dcg_bend(s, g, hinged=True),
+    "shf-sdcg(alpha=0.5, beta=2, k=1)": lambda s, g: smooth_dcg_bend(s, g, 1, 0.5, 2.0, hinged=True),
+    "shf-sdcg(k=2, tied=best)": lambda s, g: smooth_dcg_bend(s, g, 2, hinged=True, tied="best"),
+    "shf-sdcg(k=3, target=dcg)": lambda s, g: smooth_dcg_bend(s, g, 3, hinged=True, target="dcg"),
+    "shf-sdcg(k=None)": lambda s, g: smooth_dcg_bend(s, g, None, hinged=True),
+    "sdcg(least_spread=0, beta=0.5)": lambda s, g: smooth_dcg_bend(s / (s.std() or 1.0), g, beta=0.5),
+    "shf-sdcg(k=3, least_spread=0.5)": lambda s, g: smooth_dcg_bend(s / np.hypot(s.std(), 0.5), g, 3, hinged=True),
+    "reg-shf-sdcg": lambda s, g: smooth_dcg_bend(s, g, hinged=True),
 }
 
 
@@ -150,7 +165,7 @@ def test_curvature_is_the_formula(text, query):
     assert (curvature >= 0.0).all()
 
 
-@pytest.mark.parametrize("text", [text for text in CURVED if text not in WEIGHTS])
+@pytest.mark.parametrize("text", [text for text in CURVED if text not in (*WEIGHTS, *BOUNDS)])
 @pytest.mark.parametrize(("seed", "n"), [(0, 2), (1, 7), (2, 40), (3, 310)])
 def test_curvature_is_the_derivative_of_the_gradient(text, seed, n):
     scores, grades = random_query(seed, n)
@@ -159,6 +174,17 @@ def test_curvature_is_the_derivative_of_the_gradient(text, seed, n):
     for i in some:
         up, down = (loss(text)(scores + h * (np.arange(n) == i), grades)[1][i] for h in (step, -step))
         assert curvature[i] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("text", BOUNDS)
+def test_a_bound_keeps_every_step_within_one_over_alpha(text):
+    """Where a document has a gradient it has a curvature, and the step of a pair alone is 1/α."""
+    scores, grades = random_query(5, 30)
+    gradient, curvature = newton(text, scores, grades)
+    assert (curvature[gradient != 0.0] > 0.0).all()
+    assert (np.abs(gradient) <= curvature / loss(text).params["alpha"] * (1.0 + 1e-12)).all()
+    pair = newton(text, np.array([0.0, 0.3]), [1.0, 0.0])
+    assert pair[0][0] / pair[1][0] == pytest.approx(-1.0 / loss(text).params["alpha"])
 
 
 def frozen_slopes(scores, weights, slope):

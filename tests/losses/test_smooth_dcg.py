@@ -13,7 +13,7 @@ from loss_formulas import hinge_above, hinge_below, ideal, moving_cutoff, sigmoi
 
 import gainful
 from gainful import DataError, LinearRanker, ParameterError
-from gainful.compute.query_loop import values_and_gradient
+from gainful.compute.query_loop import gradient_and_curvature, values_and_gradient
 from gainful.linear.risk import LinearRisk
 from gainful.losses import LOSSES, loss, smooth_dcg_kernels
 from gainful.losses.base import ByGrade
@@ -210,6 +210,35 @@ def test_a_perfect_ranking_with_steep_hinges_is_dcg_too():
     assert value == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_with_no_least_spread_the_unit_of_the_scores_does_not_matter(name):
+    rng = np.random.default_rng(4)
+    s, g = rng.normal(size=30), rng.integers(0, 4, 30).astype(float)
+    own = loss(name, least_spread=0.0, alpha=3.0)
+    _, gradient = own(s, g)
+    assert np.abs(gradient).max() > 1e-3
+    for size in (1e-6, 1e3, 1e160):
+        np.testing.assert_allclose(own(size * s, g)[1], gradient, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(own(np.full(30, 7.0), g)[1], loss(name, alpha=3.0)(np.full(30, 7.0), g)[1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_large_least_spread_is_the_unit(name):
+    rng = np.random.default_rng(4)
+    s, g = rng.normal(size=30), rng.integers(0, 4, 30).astype(float)
+    value, gradient = loss(name, least_spread=1e9, alpha=1e9)(s, g)
+    expected, slopes = loss(name, alpha=1.0)(s, g)
+    assert value == pytest.approx(1e9 * expected)
+    np.testing.assert_allclose(gradient, 1e9 * slopes, rtol=1e-9, atol=1e-3)
+
+
+def test_the_unit_of_the_scores_is_frozen():
+    assert loss("sdcg").smooth
+    assert not loss("sdcg").frozen
+    assert loss("sdcg", least_spread=0.0).frozen
+    assert not loss("sdcg", least_spread=0.0).smooth
+
+
 def test_sigmoids_have_no_gradient_from_a_flat_start_and_hinges_have_one():
     g = np.repeat([2.0, 1.0, 0.0], [10, 90, 900])
     slopes = {name: loss(name)(np.zeros(1_000), g)[1] for name in ("sdcg", "shf-sdcg")}
@@ -289,6 +318,33 @@ def test_a_stage_is_the_mixture(iteration):
     again = values_and_gradient(own.bind(y, offsets).at(iteration, 10), offsets, s, 3)
     assert np.array_equal(again[0], values)
     assert np.array_equal(again[1], gradient)
+
+
+@pytest.mark.parametrize("iteration", [1, 5, 10])
+def test_the_curvature_of_a_stage_is_mixed_too(iteration):
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 1, 8, 30, 33])
+    s, y = rng.normal(size=33), rng.integers(0, 3, 33).astype(float)
+    own, tau = loss("reg-shf-sdcg", regression=3.0, alpha=2.0), regression_share(iteration, 10)
+    gradient, curvature = gradient_and_curvature(own.bind_newton(y, offsets).at(iteration, 10), offsets, s)
+    bends = gradient_and_curvature(loss("shf-sdcg", alpha=2.0).bind_newton(y, offsets), offsets, s)[1]
+    lines = gradient_and_curvature(loss("squared").bind_newton(y, offsets), offsets, s)[1]
+    np.testing.assert_allclose(curvature, tau * 3.0 * lines + (1 - tau) * bends, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        gradient, values_and_gradient(own.bind(y, offsets).at(iteration, 10), offsets, s)[1], rtol=1e-9, atol=1e-15
+    )
+
+
+def test_regression_takes_a_grade_for_a_step():
+    y, offsets, s = np.array([2.0, 0.0, 1.0]), np.array([0, 3]), np.array([0.2, 0.0, 0.1])
+    own = loss("reg-shf-sdcg", grade_step=0.1)
+    for bound, run in (
+        (own.bind(y, offsets), values_and_gradient),
+        (own.bind_newton(y, offsets), gradient_and_curvature),
+    ):
+        found = run(bound.at(1, 10), offsets, s)
+        assert np.abs(found[0] if run is gradient_and_curvature else found[1]).max() < 1e-5
+    assert np.abs(values_and_gradient(loss("reg-shf-sdcg").bind(y, offsets).at(1, 10), offsets, s)[1]).max() > 0.1
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ TEXTS = [
     "shf-sdcg(target=dcg)",
     "shf-sdcg(k=4, tied=best)",
     "shf-sdcg(k=None)",
+    "sdcg(least_spread=0.3)",
+    "shf-sdcg(least_spread=0, alpha=2)",
     "ranknet(sigma=2.5)",
     "lambda(k=2, sigma=3)",
     "lambda(k=50)",
@@ -95,7 +97,7 @@ def test_float32_is_close(text):
 @pytest.mark.parametrize(("iteration", "total"), [(1, 9), (4, 9), (9, 9), (1, 1)])
 def test_stages_are_those_of_the_compiled_form(iteration, total):
     scores, y, offsets = ragged(4, [9, 30, 1, 12])
-    chosen = loss("reg-shf-sdcg(regression=0.5)")
+    chosen = loss("reg-shf-sdcg(regression=0.5, grade_step=0.3)")
     fill = chosen.bind(y, offsets).at(iteration, total)
     values, gradient = values_and_gradient(fill, offsets, read_only(scores))
     bound = tensor_loss(chosen, y, offsets, FLOAT64)

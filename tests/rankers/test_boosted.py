@@ -88,7 +88,7 @@ def test_a_flat_start_without_gradient_is_reported(rng):
     n = 1_000  # every smooth rank is n/2, far below the cut-off
     data = RankingData.from_rows(rng.normal(size=(n, 3)), rng.integers(0, 3, n), np.zeros(n))
     with pytest.warns(ConvergenceWarning, match="next to no gradient where its trees start.*start_trees="):
-        BoostedRanker(loss="sdcg", **QUICK).fit(data)
+        BoostedRanker(loss="sdcg", step="gradient", **QUICK).fit(data)
 
 
 @pytest.mark.parametrize("loss", list(gainful.LOSSES))

@@ -18,15 +18,19 @@ QUICK = {"n_trees": 12, **TREES}
         ({"variant": "sdcg", "alpha": 2.0, "start_trees": 4}, "sdcg(alpha=2.0, beta=1.0, k=10)"),
         ({"variant": "shf", "beta": 0.5, "k": 3}, "shf-sdcg(alpha=1.0, beta=0.5, k=3)"),
         ({"variant": "shf", "target": "dcg", "k": None}, "shf-sdcg(alpha=1.0, beta=1.0, k=None, target=dcg)"),
+        ({"variant": "shf", "least_spread": 0.5}, "shf-sdcg(alpha=1.0, beta=1.0, k=10, least_spread=0.5)"),
+        ({"variant": "shf", "step": "gradient"}, "shf-sdcg(alpha=1.0, beta=1.0, k=10)"),
         ({"variant": "reg-shf", "regression": 0.2}, "reg-shf-sdcg(alpha=1.0, beta=1.0, k=10, regression=0.2)"),
     ],
 )
 def test_it_is_the_loss_on_trees(given, loss, parts):
     train, _, test = parts
-    plain = {"alpha": 1.0, "beta": 1.0, "k": 10, "target": "ndcg", "gradient_scale": 50.0}
+    plain = {"alpha": 1.0, "beta": 1.0, "k": 10, "target": "ndcg", "least_spread": None, "gradient_scale": 50.0}
+    plain["grade_step"] = 1.0
     model = SmoothDCG(**QUICK, **{**plain, **given}).fit(train)
     start = given.get("start_trees", 0)
-    same = BoostedRanker(loss=loss, gradient_scale=50.0, start_trees=start, **QUICK).fit(train)
+    step = given.get("step", "newton")
+    same = BoostedRanker(loss=loss, step=step, gradient_scale=50.0, start_trees=start, **QUICK).fit(train)
     assert model.loss_ == same.loss_
     assert np.array_equal(model.predict(test), same.predict(test))
 
@@ -34,8 +38,8 @@ def test_it_is_the_loss_on_trees(given, loss, parts):
 def test_the_regression_comes_first_and_the_measure_last(parts):
     train, _, _ = parts
     settings = {"n_trees": 40, **TREES}
-    model = SmoothDCG("reg-shf", **settings, regression=1.0).fit(train)
-    squared = BoostedRanker("squared", "gradient", gradient_scale=model.gradient_scale_, **settings).fit(train)
+    model = SmoothDCG("reg-shf", **settings, regression=1.0, grade_step=1.0).fit(train)
+    squared = BoostedRanker("squared", "newton", gradient_scale=model.gradient_scale_, **settings).fit(train)
 
     def distance(trees):
         ours, theirs = (m.booster_.predict(train.X, num_iteration=trees) for m in (model, squared))

@@ -19,6 +19,7 @@ from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.losses.gains import exponential_gain, perfect_sums
+from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
 from gainful.losses.preferences import PairFill, bind_preferences
 from gainful.parameters.constraints import Constraint
 
@@ -43,11 +44,13 @@ class LossEntry:
     ``convex`` and ``smooth`` (a continuous gradient) refer to the scores. ``frozen``: the loss has weights that depend
     on the current ranking. The gradient treats them as constants, so it is not the derivative of the value;
     its fill has ``bind_frozen`` (:class:`FrozenFill`). All losses are ≥ 0. ``bind(params, y, offsets)`` returns the
-    *fill* that :mod:`gainful.compute.query_loop` drives.
+    *fill* that :mod:`gainful.compute.query_loop` drives. ``frozen_by`` names a parameter that makes a loss frozen
+    unless it is None.
 
     ``newton`` binds a fill of gradient and curvature (the diagonal of the Hessian) for models that take Newton steps.
     ``flat``: the gradient nearly vanishes where all scores are equal, so models should start elsewhere.
-    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`.
+    ``staged``: the loss changes from one iteration to the next, and ``bind`` returns a :class:`StagedFill`, ``newton``
+    binds a :class:`StagedNewtonFill`.
 
     ``weighs_documents``: ``bind`` and ``newton`` take a fourth argument, one weight per row, of mean 1 in each query.
     A document of weight 2 counts as two copies, one of weight 0 as none; ranks count every document once.
@@ -62,6 +65,7 @@ class LossEntry:
     convex: bool = False
     smooth: bool = False
     frozen: bool = False
+    frozen_by: str = ""
     staged: bool = False
     flat: bool = False
     weighs_documents: bool = False
@@ -79,6 +83,15 @@ class StagedFill(Protocol):
     def __call__(self, scores: Array, first: int, last: int, values: Array, gradient: Array) -> None: ...
 
     def at(self, iteration: int, total: int) -> Fill:
+        """The fill for iteration 1 … ``total``."""
+
+
+class StagedNewtonFill(Protocol):
+    """The same for gradient and curvature."""
+
+    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None: ...
+
+    def at(self, iteration: int, total: int) -> NewtonFill:
         """The fill for iteration 1 … ``total``."""
 
 
@@ -119,15 +132,15 @@ class Loss:
 
     @property
     def smooth(self) -> bool:
-        return self.entry.smooth
+        return self.entry.smooth and not self.frozen
 
     @property
     def frozen(self) -> bool:
-        return self.entry.frozen
+        return self.entry.frozen or self.params.get(self.entry.frozen_by) is not None
 
     @property
     def staged(self) -> bool:
-        return self.entry.staged
+        return self.entry.staged or bool(self.params.get("noise"))  # every iteration has noise of its own
 
     @property
     def weighs_documents(self) -> bool:
@@ -176,7 +189,8 @@ class Loss:
 
         ``weights``: of the documents, of mean 1 in each query.
         """
-        return self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        fill = self.entry.bind(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        return with_noise(NoisyFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
 
     def bind_to(self, data: RankingData) -> Fill:
         """This loss on ``data``, with the weights of its documents; scores are added to ``data.init_scores``."""
@@ -198,13 +212,18 @@ class Loss:
     def _bind_preferences(self, data: RankingData) -> PairFill:
         if self.entry.preferences is None:
             raise ParameterError(f"the loss {self} needs grades, but the data has preferences")
+        if self.params.get("noise"):
+            raise ParameterError(
+                f"the loss {self} needs grades for its noise, but the data has preferences; set noise=0"
+            )
         return bind_preferences(self.entry.preferences, self.params, data)
 
     def bind_newton(self, y: Array, offsets: Array, weights: Array | None = None) -> NewtonFill | None:
         """Gradient and curvature on a training set, if the loss defines a curvature."""
         if self.entry.newton is None:
             return None
-        return self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        fill = self.entry.newton(self.params, read_only(y), read_only(offsets), *self._weights(weights))
+        return with_noise(NoisyNewtonFill, fill, self.params, y, offsets)  # type: ignore[no-any-return]
 
     def _weights(self, weights: Array | None) -> tuple[Array, ...]:
         if weights is None:

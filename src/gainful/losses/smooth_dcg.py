@@ -4,6 +4,9 @@ With G_α(x) = 1/(1 + exp(αx)) and r̂_i = 1 + Σ_{j≠i} h_ij(s_i − s_j), th
 S = Σ_i φ(g_i) G_β(r̂_i − cut-off)/log2(1 + r̂_i). The losses are N − S, with N the ideal DCG of the whole list, divided
 by the ideal DCG@k of the query if the target is NDCG. S never exceeds N: see ``docs/smooth-dcg.md``.
 
+With a ``least_spread`` u, α is per unit of v_q = √(σ_q² + u²), with σ_q the standard deviation of the scores of the
+query: the loss is v_q · L(s/v_q) with v_q held fixed, so its gradient has the same size however far the scores spread.
+
 Wu, Chang, Zheng and Zha 2009, Smoothing DCG for learning to rank: a novel approach using smoothed hinge functions.
 """
 
@@ -16,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from gainful.compute.query_loop import Fill
+from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
-from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, centre
+from gainful.losses.base import ByGrade, FrozenFill, LossEntry, Parameter, StagedFill, StagedNewtonFill, centre
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real
 
 FIRST_SHARE = 0.999999  # share of regression in the first iteration
@@ -59,31 +62,85 @@ def _best(gains: Array, offsets: Array) -> Array:
     return np.asarray(np.add.reduceat(gains / np.log2(place + 2.0), offsets[:-1]))
 
 
-def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
-    from gainful.losses import smooth_dcg_kernels as kernels
+class _Smoothed:
+    """One of the two smoothed DCGs, bound to grades."""
 
-    rows, k, every = ByGrade(y, offsets), params["k"], params.get("tied") == "all"
-    discount = _Discount(rows, params)
-    alpha, shape = float(params["alpha"]), (rows.offsets, rows.blocks, rows.starts)
+    def __init__(self, hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array):
+        self.hinged, self.rows, self.k = hinged, ByGrade(y, offsets), params["k"]
+        self.every, self.alpha, self.least = params.get("tied") == "all", float(params["alpha"]), params["least_spread"]
+        self.discount = _Discount(self.rows, params)
 
-    def cut(t: Array, first: int, last: int) -> tuple[Array]:
-        """The cut-off of each query; with hinges it moves with the scores."""
-        cutoffs = np.full(last - first, np.inf if k is None else float(k))
-        if hinged and k is not None:
-            room = np.empty(int(np.diff(offsets[first : last + 1]).max()))
-            kernels.moving_cutoffs(every, t, *shape, int(k), first, last, room, cutoffs)
-        return (cutoffs,)
+    def weigh(self, t: Array, first: int, last: int) -> tuple[Array, Array]:
+        """The cut-off of each query, which moves with the scores if there are hinges, and the unit of its scores."""
+        if self.least is None:
+            return self._cut(t, first, last), np.ones(last - first)
+        units = np.hypot(spreads(t, self.rows.offsets[first : last + 1]), self.least)
+        return self._cut(t, first, last), np.where(units > 0.0, units, 1.0)
 
-    def run(t: Array, first: int, last: int, cutoffs: tuple[Array, ...], values: Array, slopes: Array) -> None:
-        z, bands = in_bands(t, offsets[first : last + 1], alpha)
-        r = smooth_ranks(z, bands, rows, discount.known, first, last, hinged)
-        p = alpha * discount(r, cutoffs[0], first, last, values)
-        if hinged:
-            kernels.hinged_slopes(*bands, *shape, discount.known, p, first, last, slopes)
+    def _cut(self, t: Array, first: int, last: int) -> Array:
+        from gainful.losses.smooth_dcg_kernels import moving_cutoffs
+
+        rows, cutoffs = self.rows, np.full(last - first, np.inf if self.k is None else float(self.k))
+        if self.hinged and self.k is not None:
+            room = np.empty(int(np.diff(rows.offsets[first : last + 1]).max()))
+            shape = rows.offsets, rows.blocks, rows.starts
+            moving_cutoffs(self.every, t, *shape, int(self.k), first, last, room, cutoffs)
+        return cutoffs
+
+    def run(self, t: Array, first: int, last: int, weights: tuple[Array, ...], values: Array, slopes: Array) -> None:
+        self._differentiate(t, first, last, weights, values, slopes, None)
+
+    def run_newton(
+        self, t: Array, ends: Array, blocks: Array, starts: Array, first: int, last: int, slopes: Array, bends: Array
+    ) -> None:
+        """|G''| and |A''| are at most α times the slope of G and A: the curvature is that bound, summed over the pairs.
+
+        The curvature by the ranks is left out; it is mostly negative.
+        """
+        self._differentiate(t, first, last, self.weigh(t, first, last), np.empty(len(ends) - 1), slopes, bends)
+        bends *= self.alpha
+
+    def _differentiate(
+        self, t: Array, first: int, last: int, weights: tuple[Array, ...], values: Array, slopes: Array, bends: Any
+    ) -> None:
+        from gainful.losses import smooth_dcg_kernels as kernels
+
+        (cutoffs, units), rows, known = weights, self.rows, self.discount.known
+        ends = rows.offsets[first : last + 1]
+        z, bands = in_bands(t / np.repeat(units, np.diff(ends)) if self.least is not None else t, ends, self.alpha)
+        r = smooth_ranks(z, bands, rows, known, first, last, self.hinged)
+        p = self.alpha * self.discount(r, cutoffs, first, last, values)
+        values[first:last] *= units  # so that the slopes by the scores are those by the scores in this unit
+        if self.hinged:
+            shape = rows.offsets, rows.blocks, rows.starts
+            kernels.hinged_slopes(*bands, *shape, known, p, first, last, slopes, bends)
         else:
-            kernels.sigmoid_slopes(*bands, offsets, discount.known, p, first, last, slopes)
+            kernels.sigmoid_slopes(*bands, rows.offsets, known, p, first, last, slopes, bends)
 
-    return FrozenFill(rows, cut, run, by_query=True)
+
+def _bind(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> FrozenFill:
+    smoothed = _Smoothed(hinged, params, y, offsets)
+    return FrozenFill(smoothed.rows, smoothed.weigh, smoothed.run, by_query=True)
+
+
+def _bind_newton(hinged: bool, params: Mapping[str, Any], y: Array, offsets: Array) -> NewtonFill:
+    smoothed = _Smoothed(hinged, params, y, offsets)
+    return smoothed.rows.newton(smoothed.run_newton)
+
+
+def spreads(t: Array, ends: Array) -> Array:
+    """The standard deviation of the scores of each query.
+
+    ``ends`` are the offsets of these queries; ``t`` begins at the first of them.
+    """
+    begins, counts = ends[:-1] - ends[0], np.diff(ends)
+    low, high = np.minimum.reduceat(t, begins), np.maximum.reduceat(t, begins)
+    half = 0.5 * high - 0.5 * low
+    safe = np.where(half > 0.0, half, 1.0)
+    x = (t - np.repeat(0.5 * high + 0.5 * low, counts)) / np.repeat(safe, counts)  # in [−1, 1]: squares cannot overflow
+    mean = np.add.reduceat(x, begins) / counts
+    squares = np.add.reduceat((x - np.repeat(mean, counts)) ** 2, begins) / counts
+    return half * np.sqrt(squares)
 
 
 def in_bands(t: Array, ends: Array, alpha: float) -> tuple[Array, tuple[Array, Array, Array, Array]]:
@@ -145,11 +202,11 @@ class _Discount:
 
 
 def _bind_mixed(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedFill:
-    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), y, offsets)
+    return _Mixture(_bind(True, params, y, offsets), float(params["regression"]), params["grade_step"] * y, offsets)
 
 
 class _Mixture:
-    """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − g_i)² over the query.
+    """τ_m · regression · R + (1 − τ_m) · the smoothed loss, with R the mean of (s_i − y_i)² over the query.
 
     Outside training there are no iterations: calling it directly gives the smoothed loss alone, the last stage.
     """
@@ -177,11 +234,42 @@ class _Mixture:
         gradient += away
 
 
+def _bind_mixed_newton(params: Mapping[str, Any], y: Array, offsets: Array) -> StagedNewtonFill:
+    smoothed = _bind_newton(True, params, y, offsets)
+    return _NewtonMixture(smoothed, float(params["regression"]), params["grade_step"] * y, offsets)
+
+
+class _NewtonMixture:
+    """Gradient and curvature of the mixture."""
+
+    def __init__(self, smoothed: NewtonFill, regression: float, y: Array, offsets: Array):
+        self.smoothed, self.regression, self.y, self.offsets = smoothed, regression, y, offsets
+
+    def __call__(self, scores: Array, first: int, last: int, gradient: Array, curvature: Array) -> None:
+        self.smoothed(scores, first, last, gradient, curvature)
+
+    def at(self, iteration: int, total: int) -> NewtonFill:
+        return partial(self._fill_mixture, regression_share(iteration, total))
+
+    def _fill_mixture(
+        self, tau: float, scores: Array, first: int, last: int, gradient: Array, curvature: Array
+    ) -> None:
+        self.smoothed(scores, first, last, gradient, curvature)
+        ends = self.offsets[first : last + 1]
+        counts = np.diff(ends)
+        weights = np.repeat(2.0 * tau * self.regression / counts, counts)
+        gradient *= 1.0 - tau
+        gradient += weights * (scores - self.y[ends[0] : ends[-1]])
+        curvature *= 1.0 - tau
+        curvature += weights
+
+
 PARAMETERS = {
     "alpha": Parameter(Real(low=0, open_low=True), 1.0),
     "beta": Parameter(Real(low=0, open_low=True), 1.0),
     "k": Parameter(Maybe(inner=Integer(low=1)), 10),
     "target": Parameter(Choice(of=("ndcg", "dcg")), "ndcg"),
+    "least_spread": Parameter(Maybe(inner=Real(low=0)), None),
 }
 HINGED = PARAMETERS | {"tied": Parameter(Choice(of=("all", "best")), "all")}  # at the k-th place, for the cut-off
 SMOOTH_DCG = (
@@ -189,8 +277,10 @@ SMOOTH_DCG = (
         "sdcg",
         "N − smoothed DCG@k, ranks by sigmoids of all differences of scores; divided by N_q if the target is NDCG.",
         partial(_bind, False),
+        newton=partial(_bind_newton, False),
         smooth=True,
         flat=True,
+        frozen_by="least_spread",
         parameters=PARAMETERS,
         paper=PAPER,
     ),
@@ -198,6 +288,7 @@ SMOOTH_DCG = (
         "shf-sdcg",
         "The same with smoothed hinges for pairs of different grades, and a cut-off that moves with the ranking.",
         partial(_bind, True),
+        newton=partial(_bind_newton, True),
         frozen=True,
         parameters=HINGED,
         paper=PAPER,
@@ -206,9 +297,14 @@ SMOOTH_DCG = (
         "reg-shf-sdcg",
         "From squared error against the grades, in the first iterations, to shf-sdcg in the last.",
         _bind_mixed,
+        newton=_bind_mixed_newton,
         frozen=True,
         staged=True,
-        parameters=HINGED | {"regression": Parameter(Real(low=0, open_low=True), 1.0)},
+        parameters=HINGED
+        | {
+            "regression": Parameter(Real(low=0, open_low=True), 1.0),
+            "grade_step": Parameter(Real(low=0, open_low=True), 1.0),  # what regression takes for one grade, in scores
+        },
         paper=PAPER,
     ),
 )

@@ -9,6 +9,9 @@ With z = α·score and E = exp(z), one division per pair gives G_α(s_i − s_j)
 smoothed hinge is A = m + ¼[z_j − z_i]₊ and its slope by z_i is −m(1 − m), on both sides of 0, so no pair needs a
 branch. For g_i > g_j the pair adds A to the rank of i and 1 + A to that of j: one evaluation serves both.
 
+``h``, if not None, collects the sizes of the slopes of all pairs of a document: times α, a curvature. None is known at
+compile time, so what is not asked for is not compiled.
+
 E is relative to the middle of the query's scores. Where they spread too far for that, z is cut into ``bands`` and a row
 of pairs measures E relative to the band of its own document: documents two bands away compare as 0 or 1, to about
 1e-55. ``seen`` holds these values; in the other queries it holds E.
@@ -57,7 +60,7 @@ def sigmoid_ranks(E, bands, seen, far, offsets, known, first, last, r):
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def sigmoid_slopes(E, bands, seen, far, offsets, known, p, first, last, g):
+def sigmoid_slopes(E, bands, seen, far, offsets, known, p, first, last, g, h):
     """Adds to ``g`` the slope by z through all ranks, where ``p`` is minus the slope by each rank."""
     base = offsets[first]
     for q in range(first, last):
@@ -65,16 +68,24 @@ def sigmoid_slopes(E, bands, seen, far, offsets, known, p, first, last, g):
         for i in range(lo, rest):
             if far[q - first]:
                 _see(i, lo, end, E, bands, seen)
-            e, pi, total = E[i], p[i], 0.0
+            e, pi, total, size = E[i], p[i], 0.0, 0.0
             for j in range(uint64(lo), uint64(rest)):
                 part = 1.0 / (e + seen[j])
-                total += (p[j] - pi) * ((seen[j] * part) * (e * part))  # G(1 − G) would round to 0 where G is nearly 1
+                slope = (p[j] - pi) * ((seen[j] * part) * (e * part))  # G(1 − G) would round to 0 where G is nearly 1
+                total += slope
+                if h is not None:
+                    size += abs(slope)
             for j in range(uint64(rest), uint64(end)):
                 part = 1.0 / (e + seen[j])
                 slope = pi * ((seen[j] * part) * (e * part))
                 total -= slope
                 g[j] += slope
+                if h is not None:
+                    size += slope
+                    h[j] += slope
             g[i] += total
+            if h is not None:
+                h[i] += size
 
 
 # -- smoothed hinges for pairs of different grades ---------------------------------------------------------------------
@@ -107,7 +118,7 @@ def hinged_ranks(z, E, bands, seen, far, offsets, blocks, starts, known, first, 
 
 
 @kernel(fastmath=LOOSE, error_model="numpy")
-def hinged_slopes(E, bands, seen, far, offsets, blocks, starts, known, p, first, last, g):
+def hinged_slopes(E, bands, seen, far, offsets, blocks, starts, known, p, first, last, g, h):
     """As ``sigmoid_slopes``."""
     base = offsets[first]
     for q in range(first, last):
@@ -117,17 +128,25 @@ def hinged_slopes(E, bands, seen, far, offsets, blocks, starts, known, p, first,
             for i in range(begin, below if below < rest else rest):
                 if far[q - first]:
                     _see(i, lo, end, E, bands, seen)
-                e, pi, total = E[i], p[i], 0.0
+                e, pi, total, size = E[i], p[i], 0.0, 0.0
                 for j in range(uint64(begin), uint64(below)):
                     part = 1.0 / (e + seen[j])
-                    total += (p[j] - pi) * ((seen[j] * part) * (e * part))
+                    slope = (p[j] - pi) * ((seen[j] * part) * (e * part))
+                    total += slope
+                    if h is not None:
+                        size += abs(slope)
                 for j in range(uint64(below), uint64(end)):
                     share = seen[j] / (e + seen[j])
                     part = share if share < 0.5 else 0.5
                     slope = (pi + p[j]) * (part * (1.0 - part))
                     total -= slope
                     g[j] += slope
+                    if h is not None:
+                        size += slope
+                        h[j] += slope
                 g[i] += total
+                if h is not None:
+                    h[i] += size
 
 
 # -- the cut-off -------------------------------------------------------------------------------------------------------

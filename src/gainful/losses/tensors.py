@@ -257,7 +257,7 @@ def _listmle(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
 
 
 def _squared_error(params: Mapping[str, Any], rows: ByGrade, bucket: Bucket) -> Form:
-    grades, n = bucket.of(rows.take(rows.y)), bucket.counts[:, None]
+    grades, n = bucket.of(params.get("grade_step", 1.0) * rows.take(rows.y)), bucket.counts[:, None]
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         away = torch.where(bucket.inside, t - grades, 0.0)
@@ -286,13 +286,15 @@ class SmoothedDCG:
     def __init__(self, hinged: bool, params: Mapping[str, Any], rows: ByGrade, bucket: Bucket):
         self.hinged, self.bucket, self.k = hinged, bucket, params["k"]
         self.alpha, self.beta = float(params["alpha"]), float(params["beta"])
+        self.least = params["least_spread"]
         gains = smooth_dcg._gains(rows, params["target"], self.k)
         self.gains = bucket.of(gains) * bucket.several[:, None]
         self.counted = self._cutoff_documents(rows) if params.get("tied") == "all" and self.k is not None else None
         self.top = bucket.number(smooth_dcg._best(gains, rows.offsets))[bucket.queries] * bucket.several
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        r, z = torch.full_like(t, 0.5), self.alpha * t  # a document's share against itself is ½
+        units = torch.ones_like(t[:, 0]) if self.least is None else self._units(t, self.least)
+        r, z = torch.full_like(t, 0.5), self.alpha * (t / units[:, None])  # a document's share against itself is ½
         for here in self._runs(t):
             r[:, here] += self._compare(z, here)[0].sum(dim=2)
         total, p = self._discounted_gain(r, self._cutoffs(t))
@@ -301,7 +303,15 @@ class SmoothedDCG:
             slope = self._compare(z, here)[1] * p[:, here, None]
             gradient[:, here] += slope.sum(dim=2)
             gradient -= slope.sum(dim=1)
-        return (self.top - total).clamp(min=0.0), self.alpha * gradient
+        return (self.top - total).clamp(min=0.0) * units, self.alpha * gradient
+
+    def _units(self, t: Tensor, least: float) -> Tensor:
+        """√(variance of the scores + least²) of each query."""
+        inside, counts = self.bucket.inside, self.bucket.counts
+        mean = torch.where(inside, t, 0.0).sum(dim=1) / counts
+        variance = torch.where(inside, (t - mean[:, None]) ** 2, 0.0).sum(dim=1) / counts
+        units = (variance + least**2).sqrt()
+        return torch.where(units > 0.0, units, 1.0)
 
     def _runs(self, t: Tensor) -> Iterator[slice]:
         (m, n), levels = t.shape, self.bucket.levels
@@ -389,6 +399,6 @@ FORMS: Mapping[str, Build] = {
 
 def tensor_loss(loss: Loss, y: Array, offsets: Array, at: Tensor) -> TensorLoss | None:
     """The loss on these queries as a function of a tensor like ``at``, or None if it has no such form."""
-    if loss.name not in FORMS:
+    if loss.name not in FORMS or loss.params.get("noise"):  # noise is drawn by the compiled form
         return None
     return TensorLoss(FORMS[loss.name], loss.params, y, offsets, at)

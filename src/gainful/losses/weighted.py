@@ -18,6 +18,11 @@ from gainful.parameters.constraints import Integer, Maybe, Real
 NDCG = "ndcg"
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
+NOISE = {
+    "noise": Parameter(Real(low=0), 0.0),  # size of Gumbel noise on the scores, over which the loss is averaged
+    "draws": Parameter(Integer(low=1), 4),
+    "seed": Parameter(Integer(low=0), 0),
+}
 
 
 class Pairs(Protocol):
@@ -198,7 +203,7 @@ WEIGHTED = (
         newton=_bind_newton_logistic,
         frozen=True,
         weighs_documents=True,
-        parameters={"k": DEPTH, "sigma": SIGMA, "metric": Parameter(SwapMetric(), NDCG)},
+        parameters={"k": DEPTH, "sigma": SIGMA, "metric": Parameter(SwapMetric(), NDCG)} | NOISE,
         settle=_settle_metric,
         paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions",
     ),
@@ -209,7 +214,7 @@ WEIGHTED = (
         newton=_bind_newton_logistic,
         frozen=True,
         weighs_documents=True,
-        parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA},
+        parameters={"mu": Parameter(Real(low=0), 10.0), "sigma": SIGMA} | NOISE,
         paper="Wang, Li, Golbandi, Bendersky and Najork 2018, The LambdaLoss framework for ranking metric optimization",
     ),
     LossEntry(
@@ -219,6 +224,7 @@ WEIGHTED = (
         newton=_bind_newton_huber,
         frozen=True,
         weighs_documents=True,
+        parameters=NOISE,
         preferences="huber",
         paper="Sun, Qin, Tao and Wang 2009, Robust sparse rank learning for non-smooth ranking measures",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 from gainful.losses import Loss, loss
@@ -31,12 +31,18 @@ class SmoothDCG(LossTrees):
     ----------
     variant : "sdcg", "shf" or "reg-shf"
     alpha : steepness of the pair functions
+    least_spread : alpha is per √(σ² + least_spread²), with σ the standard deviation of the scores of a query: as the
+        scores spread, as many pairs still count. 0 learns fastest, on clean data; None is the published form, with
+        alpha per unit of score
     beta : steepness of the cut-off
     k : the cut-off; None for none
     target : "ndcg" divides each query by its best DCG@k; "dcg" does not
     tied : for "shf" and "reg-shf": if several documents share the grade at rank k, whether "all" of them hold the
         cut-off down or only the "best"-ranked one
     regression : for "reg-shf": weight of the squared error relative to DCG
+    grade_step : for "reg-shf": what one grade is worth in scores during the regression; small, so that the steps on DCG
+        that follow are large beside it. 1 is the published form
+    step : "newton" divides by the curvature in the leaf; "gradient", the published form, fits the plain gradient
     gradient_scale : factor on the gradients; "auto" makes the root mean square of the first one 1
     start_trees : number of first trees that fit the grades by squared error. "sdcg" needs some: at equal scores it has
         almost no gradient
@@ -51,8 +57,8 @@ class SmoothDCG(LossTrees):
     variant: str = parameter(
         "shf", Choice(of=tuple(VARIANTS), help="sigmoids, smoothed hinges, or hinges after regression")
     )
-    alpha: float = parameter(2.0, Real(low=0, open_low=True, help="steepness of the pair functions"))
-    beta: float = parameter(1.0, Real(low=0, open_low=True, help="steepness of the cut-off"))
+    alpha: float = parameter(4.0, Real(low=0, open_low=True, help="steepness of the pair functions"))
+    beta: float = parameter(0.3, Real(low=0, open_low=True, help="steepness of the cut-off"))
     k: int | None = parameter(20, Maybe(inner=Integer(low=1), help="cut-off; None for none"))
     target: str = parameter("ndcg", Choice(of=("ndcg", "dcg"), help="whether each query is divided by its best DCG"))
     tied: str = parameter(
@@ -61,6 +67,15 @@ class SmoothDCG(LossTrees):
     regression: float = parameter(
         0.1, Real(low=0, open_low=True, help="for reg-shf: weight of the squared error relative to DCG")
     )
+    _: KW_ONLY
+    least_spread: float | None = parameter(
+        0.15,
+        Maybe(inner=Real(low=0), help="alpha is per standard deviation of a query's scores, at least this; or None"),
+    )
+    grade_step: float = parameter(
+        0.1, Real(low=0, open_low=True, help="for reg-shf: what one grade is worth in scores during the regression")
+    )
+    step: str = parameter("newton", Choice(of=("newton", "gradient"), help="what a leaf divides its gradient by"))
     n_trees: int = field(default=250, kw_only=True)
     n_leaves: int = field(default=16, kw_only=True)
     min_docs_in_leaf: int = field(default=100, kw_only=True)
@@ -70,10 +85,14 @@ class SmoothDCG(LossTrees):
         idle = () if self.variant == "reg-shf" else ("regression",)
         return {name: dimension for name, dimension in self.space.items() if name not in idle}
 
+    def _step(self) -> str:
+        return self.step
+
     def _loss(self) -> Loss:
         given: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, "k": self.k, "target": self.target}
+        given["least_spread"] = self.least_spread
         if self.variant != "sdcg":
             given["tied"] = self.tied
         if self.variant == "reg-shf":
-            given["regression"] = self.regression
+            given |= {"regression": self.regression, "grade_step": self.grade_step}
         return loss(VARIANTS[self.variant], **given)

@@ -26,9 +26,10 @@ TREE_SPACE: Space = MappingProxyType(
 
 SMOOTH_DCG_SPACE: Space = MappingProxyType(
     {
-        "alpha": Range(0.5, 4.0, log=True, why="flat sigmoids see all pairs, steep ones only pairs about to swap"),
+        "alpha": Range(1.0, 8.0, log=True, why="flat sigmoids see all pairs, steep ones only pairs about to swap"),
+        "beta": Range(0.1, 1.0, log=True, why="a steep cut-off leaves a gradient to the few documents near it"),
         "k": Values(10, 20, 40, None, why="how far down the list a document still counts"),
-        "regression": Range(0.03, 0.5, log=True, why="for reg-shf: the weight of the squared error on the grades"),
+        "regression": Range(0.03, 3.0, log=True, why="for reg-shf: the weight of the squared error on the grades"),
         "min_docs_in_leaf": IntRange(20, 200, log=True, why="its gradients are noisier than pairwise ones"),
         "colsample": Range(0.2, 1.0, why="features of search engines are nearly copies of each other"),
         "n_leaves": IntRange(4, 16, log=True, why="the measure is flat almost everywhere, and large trees overfit it"),

@@ -12,13 +12,12 @@ import numpy as np
 
 from gainful.compute import query_loop
 from gainful.compute.estimators import ConvergenceWarning
-from gainful.compute.query_loop import Fill
+from gainful.compute.query_loop import Fill, NewtonFill
 from gainful.data.dataset import RankingData
 from gainful.data.query_weights import weights_of_mean_one
 from gainful.data.rows import Array, read_only
 from gainful.errors import DataError
 from gainful.losses import Loss
-from gainful.losses.base import StagedFill
 
 # Gradients by score shrink as 1/n with the length n of a list. A root mean square below this times 1/n is flat.
 FLAT = 1e-3
@@ -54,7 +53,7 @@ class LossObjective:
         self.offsets = read_only(data.offsets)
         self.loss, self.n_stages, self.start_trees = loss, n_stages, start_trees
         documents = data.relative_weights
-        self.newton = None if step == "gradient" else loss.bind_newton_judgments(data)
+        self.newton: Any = None if step == "gradient" else loss.bind_newton_judgments(data)
         self.fill: Any = None if self.newton is not None else loss.bind_judgments(data)
         self.threads = threads if loss.entry.threads is None else loss.entry.threads
         self.shares = weights_of_mean_one(data, mean_weight)
@@ -90,14 +89,15 @@ class LossObjective:
 
     def _derivatives(self, scores: Array, iteration: int) -> tuple[Array, Array | None]:
         if self.newton is not None:
-            return query_loop.gradient_and_curvature(self.newton, self.offsets, scores, self.threads)
-        fill: Fill = self.fill
-        if self.loss.staged:
-            staged: StagedFill = self.fill
-            fill = staged.at(min(iteration, self.n_stages), self.n_stages)
+            newton: NewtonFill = self._stage(self.newton, iteration)
+            return query_loop.gradient_and_curvature(newton, self.offsets, scores, self.threads)
+        fill: Fill = self._stage(self.fill, iteration)
         values, gradient = query_loop.values_and_gradient(fill, self.offsets, scores, self.threads)
         self.value = float(self.shares @ values) / len(values)
         return gradient, None
+
+    def _stage(self, fill: Any, iteration: int) -> Any:
+        return fill.at(min(iteration, self.n_stages), self.n_stages) if self.loss.staged else fill
 
     def gradient_size(self, scores: Array, iteration: int) -> GradientSize:
         """The size of the first gradient, before scaling."""
