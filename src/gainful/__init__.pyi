@@ -9,6 +9,8 @@ from gainful.clicks.log import ClickLog as ClickLog
 from gainful.clicks.model_file import load_click_model as load_click_model
 from gainful.clicks.models import ClickEvaluation as ClickEvaluation
 from gainful.clicks.models import ClickModel as ClickModel
+from gainful.clicks.off_policy import ValueEstimate as ValueEstimate
+from gainful.clicks.off_policy import estimate_value as estimate_value
 from gainful.clicks.reading import read_clicks as read_clicks
 from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
 from gainful.clicks.registry import click_model as click_model
