@@ -4,6 +4,11 @@ from gainful.blending.auto import Auto as Auto
 from gainful.blending.blend import Blend as Blend
 from gainful.blending.distillation import distill as distill
 from gainful.blending.fusion import fuse as fuse
+from gainful.clicks.interleaving import Interleaved as Interleaved
+from gainful.clicks.interleaving import InterleavingResult as InterleavingResult
+from gainful.clicks.interleaving import analyse_interleaving as analyse_interleaving
+from gainful.clicks.interleaving import interleave as interleave
+from gainful.clicks.interleaving import interleaving_sample_size as interleaving_sample_size
 from gainful.clicks.judging import Judgments as Judgments
 from gainful.clicks.log import ClickLog as ClickLog
 from gainful.clicks.model_file import load_click_model as load_click_model
@@ -11,6 +16,7 @@ from gainful.clicks.models import ClickEvaluation as ClickEvaluation
 from gainful.clicks.models import ClickModel as ClickModel
 from gainful.clicks.off_policy import ValueEstimate as ValueEstimate
 from gainful.clicks.off_policy import estimate_value as estimate_value
+from gainful.clicks.policies import ranking_probabilities as ranking_probabilities
 from gainful.clicks.reading import read_clicks as read_clicks
 from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
 from gainful.clicks.registry import click_model as click_model

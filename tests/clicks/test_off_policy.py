@@ -302,3 +302,53 @@ def test_mistakes_are_one_clear_line():
         gainful.estimate_value([1, 0], [0.1, 0.1], propensity=[0.5, 0.0])
     with pytest.raises(ParameterError, match="needs propensity"):
         gainful.estimate_value([1, 0], [0.1, 0.1])
+
+
+# -- rankers as policies -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_of_pages_add_up_and_agree_with_plackett_and_luce():
+    data = gainful.make_artificial(1, n_docs=4, seed=1)
+    scores = np.array([0.3, -1.0, 2.0, 0.5])
+    pages = all_pages(4, 3)
+    log = gainful.ClickLog.from_rows(
+        session=np.repeat(np.arange(len(pages)), 3),
+        query=np.repeat(data.query_ids, pages.size),
+        position=np.tile([1, 2, 3], len(pages)),
+        document=pages.ravel() if data.doc_ids is None else data.doc_ids[pages.ravel()],
+        clicked=np.zeros(pages.size),
+    )
+    found = gainful.ranking_probabilities(log, data, scores, temperature=0.5).reshape(pages.shape)
+    assert found == pytest.approx(conditional(np.exp(scores / 0.5), pages))
+    assert found.prod(axis=1).sum() == pytest.approx(1.0)
+    certain = gainful.ranking_probabilities(log, data, scores, temperature=0.0).reshape(pages.shape)
+    assert pages[certain.prod(axis=1) == 1.0].tolist() == [[2, 3, 0]]
+
+
+def test_a_ranker_is_valued_from_the_log_of_another():
+    """Clicks of simulated users on shuffled pages of one ranker give the clicks per page of another."""
+    data = gainful.make_artificial(10, n_docs=6, seed=2)
+    rng = np.random.default_rng(1)
+    old, new = rng.normal(size=data.n_rows), data.y + 0.3 * rng.normal(size=data.n_rows)
+    how = {"length": 3, "temperature": 1.0}
+    shown = gainful.simulate_clicks(data, "cascade", ranker=old, sessions=20_000, seed=3, **how)
+    truth = gainful.simulate_clicks(data, "cascade", ranker=new, sessions=20_000, seed=4, **how)
+    found = gainful.estimate_value(
+        shown,
+        gainful.ranking_probabilities(shown, data, new),
+        assumption="cascade",
+        propensity=gainful.ranking_probabilities(shown, data, old),
+        interval="normal",
+    )
+    clicks = truth.n_clicks / truth.n_pages
+    assert found.value == pytest.approx(clicks, abs=4 * found.error)
+    assert abs(shown.n_clicks / shown.n_pages - clicks) > 8 * found.error
+
+
+def test_a_document_outside_the_data_is_named():
+    data = gainful.make_artificial(2, n_docs=4, seed=1)
+    log = gainful.ClickLog.from_rows(
+        session=[1], query=[data.query_ids[0]], position=[1], document=["nowhere"], clicked=[0]
+    )
+    with pytest.raises(DataError, match=r"document nowhere of query .* is in the log and not in the data"):
+        gainful.ranking_probabilities(log, data)

@@ -140,8 +140,8 @@ def estimate_value(
         the log (or in the shape of the rewards); or its probability of every document, (rows, documents) in the order
         of ``log.document_ids``; or a dictionary from document to probability, the same for all rows; or a function of
         the log that returns one of these
-    method : "ips" (inverse propensity scores; Horvitz and Thompson, 1952), "clipped" (weights above ``clip``, by default
-        10, are cut; Ionides, 2008), "snips" (divided by the sum of weights; Swaminathan and Joachims, 2015) or "dr"
+    method : "ips" (inverse propensity scores; Horvitz and Thompson, 1952), "clipped" (weights are at most ``clip``, by
+        default 10; Ionides, 2008), "snips" (divided by the sum of weights; Swaminathan and Joachims, 2015) or "dr"
         (doubly robust: a reward model, corrected by weighted residuals; Dudík and others, 2011)
     assumption : of pages with several slots: "independent" (a reward depends on its own slot: IIPS), "cascade" (on the
         slots above too: RIPS; McInerney and others, 2020) or "list" (on the whole page: plain IPS). With "independent",
