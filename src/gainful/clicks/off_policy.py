@@ -30,6 +30,7 @@ from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, c
 METHODS = ("ips", "clipped", "snips", "dr")
 ASSUMPTIONS = ("independent", "cascade", "list")
 INTERVALS = ("normal", "bootstrap")
+FEW_GROUPS = 20  # units per kind of unit from which drawing kinds is faster than drawing units
 CLIP = 10.0  # the highest weight of method "clipped"
 SETTINGS = {
     "method": Choice(of=METHODS),
@@ -422,11 +423,16 @@ def _bootstrap(sums: Sums, level: float, resamples: int, seed: int) -> tuple[flo
     """Studentised: quantiles of (resampled estimate − estimate) / its standard error."""
     value, error = _value(sums)
     rng = np.random.default_rng(seed)
-    units = len(sums.pages)
+    distinct, group = _equal_units_once(sums)
+    units, groups = len(group), len(distinct.pages)
+    share = np.bincount(group) / units
     ratios = []
     for _ in range(resamples):
-        times = np.bincount(rng.integers(units, size=units), minlength=units).astype(np.float64)
-        again, spread = _value(sums, times)
+        if groups * FEW_GROUPS < units:
+            times = rng.multinomial(units, share).astype(np.float64)
+        else:
+            times = np.bincount(group[rng.integers(units, size=units)], minlength=groups).astype(np.float64)
+        again, spread = _value(distinct, times)
         # Resamples without any reward have no spread; their ratio is the lowest there is.
         ratios.append((again - value) / spread if spread > 0.0 else math.copysign(math.inf, again - value))
     drawn = np.array(ratios)
@@ -435,3 +441,12 @@ def _bootstrap(sums: Sums, level: float, resamples: int, seed: int) -> tuple[flo
         return value, value
     upper, lower = np.quantile(drawn, [0.5 + level / 2, 0.5 - level / 2], method="inverted_cdf")
     return value - float(upper) * error, value - float(lower) * error
+
+
+def _equal_units_once(sums: Sums) -> tuple[Sums, Array]:
+    """The distinct units, and the one that each unit equals: most logs have few kinds of pages."""
+    width = sums.rewards.shape[1]
+    table = np.column_stack(sums)
+    distinct, group = np.unique(table, axis=0, return_inverse=True)
+    parts = (distinct[:, i * width : (i + 1) * width] for i in range(3))
+    return Sums(*parts, pages=distinct[:, -1]), group.ravel()
