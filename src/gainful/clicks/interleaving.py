@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,7 @@ def interleave(
         shown, credit = _probabilistic(first, second, len(names), length, rng)
     else:
         lists = fair_lists(first, second, length)
-        chosen = int(rng.choice(len(lists.chance), p=lists.chance))
+        chosen = int(np.searchsorted(lists.reach, rng.random(), side="right"))
         shown, credit = list(lists.documents[chosen]), list(lists.credit[chosen])
     known = list(names)
     return Interleaved(tuple(known[one] for one in shown), tuple(credit), method)
@@ -141,7 +141,8 @@ def _probabilistic(
         if (total == 0).any():  # one ranking has nothing left: the other fills the page, and a click says nothing
             each[:] = each.max(axis=0)
         both = each.sum(axis=0)
-        one = int(rng.choice(n, p=both / both.sum()))
+        reach = np.cumsum(both)
+        one = int(np.searchsorted(reach, rng.random() * reach[-1], side="right"))
         shown.append(one)
         credit.append(float((each[0, one] - each[1, one]) / both[one]))
         chance[:, one] = 0.0
@@ -159,6 +160,11 @@ class FairLists:
     credit: tuple[tuple[float, ...], ...]
     chance: tuple[float, ...]
     unfairness: float
+
+    @cached_property
+    def reach(self) -> Array:
+        """Cumulative chances; the last one is left out, so that rounding cannot pass it."""
+        return np.cumsum(self.chance)[:-1]
 
 
 @lru_cache(maxsize=4096)
