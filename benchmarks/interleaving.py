@@ -2,7 +2,7 @@
 
 ``python benchmarks/interleaving.py`` simulates users (PBM with η = 1, whose clicks follow grades, 10 % noise) on
 artificial data. A ranks by grades plus noise, B by grades plus a little more noise. Each method is given many
-impressions; experiments of several sizes are made of them, and each is decided by its test at 5 %. It prints how
+impressions; experiments of several sizes are drawn from them, and each is decided by its test at 5 %. It prints how
 often the better ranker is found, and the false alarms with blind users, whose clicks depend on positions alone. A/B
 testing shows A's page to half of the users and B's to the other half, and compares clicks per page (Welch's t).
 """
@@ -21,6 +21,7 @@ from gainful.clicks.interleaving import METHODS
 
 SIZES = (100, 300, 1000, 3000)
 LENGTH = 10
+FOUND, ALARMS = 400, 2000  # experiments
 QUERIES, DOCUMENTS = 40, 20
 
 
@@ -50,13 +51,17 @@ def clicks_on(pages: np.ndarray, query: np.ndarray, data: gainful.RankingData, s
 def interleaved_outcomes(
     a: list[np.ndarray], b: list[np.ndarray], data: gainful.RankingData, method: str, n: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes of simulated users, and of blind ones who click position r with probability 1 / (r + 1), (n,) each."""
+    """Outcomes of simulated users, (n,), and of blind ones who click position r with probability 1 / (r + 1), (10 n,).
+
+    Blind users see every list ten times.
+    """
     rng = np.random.default_rng(seed)
     query = rng.integers(data.n_queries, size=n)
     shown = [gainful.interleave(a[q][:LENGTH], b[q][:LENGTH], method, length=LENGTH, seed=rng) for q in query]
     pages, credit = (np.array([getattr(one, name) for one in shown]) for name in ("documents", "credit"))
-    blind = rng.random(pages.shape) < 1.0 / np.arange(2, LENGTH + 2)
-    return (clicks_on(pages, query, data, seed) * credit).sum(axis=1), (blind * credit).sum(axis=1)
+    chance = 1.0 / np.arange(2, LENGTH + 2)
+    blind = [((rng.random(pages.shape) < chance) * credit).sum(axis=1) for _ in range(10)]
+    return (clicks_on(pages, query, data, seed) * credit).sum(axis=1), np.concatenate(blind)
 
 
 def ab_clicks(a: list[np.ndarray], data: gainful.RankingData, n: int, seed: int) -> np.ndarray:
@@ -66,19 +71,21 @@ def ab_clicks(a: list[np.ndarray], data: gainful.RankingData, n: int, seed: int)
     return clicks_on(pages, query, data, seed + 1).sum(axis=1)
 
 
-def verdicts(outcomes: np.ndarray, size: int, test: str) -> np.ndarray:
+def draw(outcomes: np.ndarray, size: int, experiments: int, seed: int) -> np.ndarray:
+    """(experiments, size) of the outcomes."""
+    return outcomes[np.random.default_rng(seed).integers(len(outcomes), size=(experiments, size))]
+
+
+def verdicts(outcomes: np.ndarray, size: int, test: str, experiments: int) -> np.ndarray:
     """1, −1 or 0 for each experiment of ``size`` impressions: A is better, B is, or no difference is shown."""
     named = {"A": 1, "B": -1, None: 0}
-    whole = len(outcomes) // size * size
-    return np.array(
-        [named[gainful.analyse_interleaving(one, test=test).winner] for one in outcomes[:whole].reshape(-1, size)]
-    )
+    drawn = draw(outcomes, size, experiments, seed=size)
+    return np.array([named[gainful.analyse_interleaving(one, test=test).winner] for one in drawn])
 
 
-def ab_verdicts(a: np.ndarray, b: np.ndarray, size: int) -> np.ndarray:
-    half = size // 2
-    whole = len(a) // half * half
-    found = stats.ttest_ind(a[:whole].reshape(-1, half), b[:whole].reshape(-1, half), axis=1, equal_var=False)
+def ab_verdicts(a: np.ndarray, b: np.ndarray, size: int, experiments: int) -> np.ndarray:
+    first, second = draw(a, size // 2, experiments, seed=1), draw(b, size // 2, experiments, seed=2)
+    found = stats.ttest_ind(first, second, axis=1, equal_var=False)
     return np.where(found.pvalue <= 0.05, np.sign(found.statistic), 0)
 
 
@@ -89,7 +96,7 @@ def share(hits: np.ndarray) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--impressions", type=int, default=30_000, help="per method and question")
+    parser.add_argument("--impressions", type=int, default=40_000, help="per method and question")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     given = parser.parse_args()
     sizes = [int(one) for one in given.sizes.split(",")]
@@ -105,13 +112,13 @@ def main() -> None:
     for method in METHODS:
         outcomes, blind = interleaved_outcomes(better, worse, data, method, n, seed=5)
         for test in ("sign", "t"):
-            cells = [share(verdicts(outcomes, size, test) == 1) for size in sizes]
-            cells += [share(verdicts(blind, alarm, test) != 0), share(blind[blind != 0] > 0)]
+            cells = [share(verdicts(outcomes, size, test, FOUND) == 1) for size in sizes]
+            cells += [share(verdicts(blind, alarm, test, ALARMS) != 0), share(blind[blind != 0] > 0)]
             print(f"| {method}, {test} | {' | '.join(cells)} |")
     a, b = ab_clicks(better, data, n, seed=8), ab_clicks(worse, data, n, seed=10)
     again = ab_clicks(better, data, n, seed=12)
-    cells = [share(ab_verdicts(a, b, size) == 1) for size in sizes]
-    cells.append(share(ab_verdicts(a, again, alarm) != 0))
+    cells = [share(ab_verdicts(a, b, size, ALARMS) == 1) for size in sizes]
+    cells.append(share(ab_verdicts(a, again, alarm, ALARMS) != 0))
     print(f"| A/B | {' | '.join(cells)} | |")
     print(f"\nclicks per page: {a.mean():.3f} and {b.mean():.3f}")
     print(f"{time.process_time() - start:.0f} s of processor time")

@@ -285,7 +285,7 @@ def analyse_interleaving(
     >>> found.wins_a, found.wins_b, found.ties, round(found.p_value, 4)
     (8, 1, 1, 0.0391)
     """
-    from scipy import stats
+    from scipy import special
 
     settings = {"test": Choice(of=TESTS), "level": Real(low=0.0, high=1.0, open_low=True, open_high=True)}
     check_parameters("analyse_interleaving", settings, {"test": test, "level": level})
@@ -298,24 +298,23 @@ def analyse_interleaving(
             raise DataError(f"session has {len(codes)} entries for {len(values)} outcomes")
         values = np.bincount(codes, weights=values)
     n, up, down = len(values), int((values > 0).sum()), int((values < 0).sum())
-    share = (math.nan, 0.0, 1.0)
-    p_sign = 1.0
-    if up + down:
-        found = stats.binomtest(up, up + down)
-        ends = found.proportion_ci(level, method="exact")
-        share, p_sign = (up / (up + down), float(ends.low), float(ends.high)), float(found.pvalue)
+    decided, tail = up + down, 0.5 - level / 2
+    share_low = float(special.betaincinv(up, down + 1, tail)) if up else 0.0  # Clopper and Pearson
+    share_high = float(special.betaincinv(up + 1, down, 1.0 - tail)) if down else 1.0
+    p_sign = min(1.0, 2.0 * float(special.bdtr(min(up, down), decided, 0.5))) if decided else 1.0
     mean = float(values.mean())
     error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
-    reach = float(stats.t.ppf(0.5 + level / 2, max(n - 1, 1))) * error
-    p_t = 1.0 if mean == 0 else 0.0 if error == 0 else float(2 * stats.t.sf(abs(mean) / error, max(n - 1, 1)))
+    freedom = max(n - 1, 1)
+    reach = float(special.stdtrit(freedom, 1.0 - tail)) * error
+    p_t = 1.0 if mean == 0 else 0.0 if error == 0 else 2.0 * float(special.stdtr(freedom, -abs(mean) / error))
     return InterleavingResult(
         units=n,
         wins_a=up,
         wins_b=down,
         ties=n - up - down,
-        share=share[0],
-        share_low=share[1],
-        share_high=share[2],
+        share=up / decided if decided else math.nan,
+        share_low=share_low,
+        share_high=share_high,
         mean=mean,
         low=mean - reach,
         high=mean + reach,
