@@ -21,7 +21,7 @@ from gainful.clicks.interleaving import METHODS
 
 SIZES = (100, 300, 1000, 3000)
 LENGTH = 10
-FOUND, ALARMS = 400, 2000  # experiments
+FOUND, ALARMS = 1000, 1000  # experiments
 QUERIES, DOCUMENTS = 40, 20
 
 
@@ -48,20 +48,29 @@ def clicks_on(pages: np.ndarray, query: np.ndarray, data: gainful.RankingData, s
     return gainful.simulate_clicks(shown, users, seed=seed).clicked.reshape(n, length)
 
 
+def interleaved_lists(
+    a: list[np.ndarray], b: list[np.ndarray], query: np.ndarray, method: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the data, and credits, (impressions, length) each."""
+    shown = [gainful.interleave(a[q][:LENGTH], b[q][:LENGTH], method, length=LENGTH, seed=rng) for q in query]
+    return np.array([one.documents for one in shown]), np.array([one.credit for one in shown])
+
+
 def interleaved_outcomes(
     a: list[np.ndarray], b: list[np.ndarray], data: gainful.RankingData, method: str, n: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes of simulated users, (n,), and of blind ones who click position r with probability 1 / (r + 1), (10 n,).
-
-    Blind users see every list ten times.
-    """
+) -> np.ndarray:
+    """Outcomes of simulated users, (n,)."""
     rng = np.random.default_rng(seed)
     query = rng.integers(data.n_queries, size=n)
-    shown = [gainful.interleave(a[q][:LENGTH], b[q][:LENGTH], method, length=LENGTH, seed=rng) for q in query]
-    pages, credit = (np.array([getattr(one, name) for one in shown]) for name in ("documents", "credit"))
-    chance = 1.0 / np.arange(2, LENGTH + 2)
-    blind = [((rng.random(pages.shape) < chance) * credit).sum(axis=1) for _ in range(10)]
-    return (clicks_on(pages, query, data, seed) * credit).sum(axis=1), np.concatenate(blind)
+    pages, credit = interleaved_lists(a, b, query, method, rng)
+    return (clicks_on(pages, query, data, seed) * credit).sum(axis=1)
+
+
+def blind_outcomes(a: list[np.ndarray], b: list[np.ndarray], method: str, n: int, seed: int) -> np.ndarray:
+    """Outcomes of users who click position r with probability 1 / (r + 1), whatever is there, (n,)."""
+    rng = np.random.default_rng(seed)
+    _, credit = interleaved_lists(a, b, rng.integers(len(a), size=n), method, rng)
+    return ((rng.random(credit.shape) < 1.0 / np.arange(2, LENGTH + 2)) * credit).sum(axis=1)
 
 
 def ab_clicks(a: list[np.ndarray], data: gainful.RankingData, n: int, seed: int) -> np.ndarray:
@@ -76,11 +85,10 @@ def draw(outcomes: np.ndarray, size: int, experiments: int, seed: int) -> np.nda
     return outcomes[np.random.default_rng(seed).integers(len(outcomes), size=(experiments, size))]
 
 
-def verdicts(outcomes: np.ndarray, size: int, test: str, experiments: int) -> np.ndarray:
-    """1, −1 or 0 for each experiment of ``size`` impressions: A is better, B is, or no difference is shown."""
+def verdicts(experiments: np.ndarray, test: str) -> np.ndarray:
+    """1, −1 or 0 for each row of outcomes: A is better, B is, or no difference is shown."""
     named = {"A": 1, "B": -1, None: 0}
-    drawn = draw(outcomes, size, experiments, seed=size)
-    return np.array([named[gainful.analyse_interleaving(one, test=test).winner] for one in drawn])
+    return np.array([named[gainful.analyse_interleaving(one, test=test).winner] for one in experiments])
 
 
 def ab_verdicts(a: np.ndarray, b: np.ndarray, size: int, experiments: int) -> np.ndarray:
@@ -97,6 +105,7 @@ def share(hits: np.ndarray) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--impressions", type=int, default=40_000, help="per method and question")
+    parser.add_argument("--alarms", type=int, default=ALARMS, help="experiments with blind users")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     given = parser.parse_args()
     sizes = [int(one) for one in given.sizes.split(",")]
@@ -110,15 +119,16 @@ def main() -> None:
     print(f"| method | {' | '.join(titles)} |\n|{' --- |' * (len(titles) + 1)}")
     n = given.impressions
     for method in METHODS:
-        outcomes, blind = interleaved_outcomes(better, worse, data, method, n, seed=5)
+        outcomes = interleaved_outcomes(better, worse, data, method, n, seed=5)
+        blind = blind_outcomes(better, worse, method, given.alarms * alarm, seed=7)
         for test in ("sign", "t"):
-            cells = [share(verdicts(outcomes, size, test, FOUND) == 1) for size in sizes]
-            cells += [share(verdicts(blind, alarm, test, ALARMS) != 0), share(blind[blind != 0] > 0)]
+            cells = [share(verdicts(draw(outcomes, size, FOUND, seed=size), test) == 1) for size in sizes]
+            cells += [share(verdicts(blind.reshape(-1, alarm), test) != 0), share(blind[blind != 0] > 0)]
             print(f"| {method}, {test} | {' | '.join(cells)} |")
     a, b = ab_clicks(better, data, n, seed=8), ab_clicks(worse, data, n, seed=10)
     again = ab_clicks(better, data, n, seed=12)
-    cells = [share(ab_verdicts(a, b, size, ALARMS) == 1) for size in sizes]
-    cells.append(share(ab_verdicts(a, again, alarm, ALARMS) != 0))
+    cells = [share(ab_verdicts(a, b, size, FOUND) == 1) for size in sizes]
+    cells.append(share(ab_verdicts(a, again, alarm, given.alarms) != 0))
     print(f"| A/B | {' | '.join(cells)} | |")
     print(f"\nclicks per page: {a.mean():.3f} and {b.mean():.3f}")
     print(f"{time.process_time() - start:.0f} s of processor time")

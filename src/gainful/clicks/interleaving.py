@@ -89,7 +89,7 @@ def interleave(
     if method == "team-draft":
         shown, credit = _team_draft(first, second, length, rng)
     elif method == "probabilistic":
-        shown, credit = _probabilistic(first, second, len(names), length, rng)
+        shown, credit = _probabilistic(first, second, length, rng)
     else:
         lists = fair_lists(first, second, length)
         chosen = int(np.searchsorted(lists.reach, rng.random(), side="right"))
@@ -128,25 +128,29 @@ def _team_draft(
 
 
 def _probabilistic(
-    a: tuple[int, ...], b: tuple[int, ...], n: int, length: int, rng: np.random.Generator
+    a: tuple[int, ...], b: tuple[int, ...], length: int, rng: np.random.Generator
 ) -> tuple[list[int], list[float]]:
-    chance = np.zeros((2, n))
-    for row, ranking in zip(chance, (a, b), strict=True):
-        row[list(ranking)] = np.arange(1.0, len(ranking) + 1.0) ** -STEEPNESS
+    left = [{one: (i + 1.0) ** -STEEPNESS for i, one in enumerate(ranking)} for ranking in (a, b)]
     shown: list[int] = []
     credit: list[float] = []
     for _ in range(length):
-        total = chance.sum(axis=1, keepdims=True)
-        each = np.divide(chance, total, out=np.zeros_like(chance), where=total > 0)
-        if (total == 0).any():  # one ranking has nothing left: the other fills the page, and a click says nothing
-            each[:] = each.max(axis=0)
-        both = each.sum(axis=0)
-        reach = np.cumsum(both)
-        one = int(np.searchsorted(reach, rng.random() * reach[-1], side="right"))
+        total = [sum(chances.values()) for chances in left]
+        contested = bool(left[0] and left[1])  # else one ranking fills the page, and a click says nothing
+        drawer = int(rng.random() < 0.5) if contested else int(not left[0])
+        one = _draw(left[drawer], total[drawer] * rng.random())
+        mine, theirs = (chances.pop(one, 0.0) / (whole or 1.0) for chances, whole in zip(left, total, strict=True))
         shown.append(one)
-        credit.append(float((each[0, one] - each[1, one]) / both[one]))
-        chance[:, one] = 0.0
+        credit.append((mine - theirs) / (mine + theirs) if contested else 0.0)
     return shown, credit
+
+
+def _draw(chances: dict[int, float], reach: float) -> int:
+    """The document at which the sum of chances passes ``reach``."""
+    for one, chance in chances.items():
+        reach -= chance
+        if reach < 0.0:
+            return one
+    return one  # rounding
 
 
 # -- optimised ---------------------------------------------------------------------------------------------------------
