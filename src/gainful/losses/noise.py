@@ -25,7 +25,7 @@ def mix(x: Array) -> Array:
     """A bijection of 64-bit integers whose results look random: the finaliser of splitmix64."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def row_keys(y: Array, offsets: Array, seed: int) -> Array:
