@@ -24,6 +24,7 @@ LAYERS = [
     "persistence",
     "parameters",
     "training",
+    "clicks",
     "losses",
     "solvers",
     "nets",

@@ -4,6 +4,17 @@ from gainful.blending.auto import Auto as Auto
 from gainful.blending.blend import Blend as Blend
 from gainful.blending.distillation import distill as distill
 from gainful.blending.fusion import fuse as fuse
+from gainful.clicks.judging import Judgments as Judgments
+from gainful.clicks.log import ClickLog as ClickLog
+from gainful.clicks.model_file import load_click_model as load_click_model
+from gainful.clicks.models import ClickEvaluation as ClickEvaluation
+from gainful.clicks.models import ClickModel as ClickModel
+from gainful.clicks.reading import read_clicks as read_clicks
+from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
+from gainful.clicks.registry import click_model as click_model
+from gainful.clicks.simulation import make_click_model as make_click_model
+from gainful.clicks.simulation import simulate_clicks as simulate_clicks
+from gainful.clicks.writing import write_clicks as write_clicks
 from gainful.comparison import Comparison as Comparison
 from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid

@@ -24,7 +24,7 @@ QUICK = {"n_trees": 6, "n_leaves": 5, "n_jobs": 1, "max_classes": 4, "n_rounds":
          "members": ("regression", "mcrank:n_trees=6")}  # fmt: skip
 # One name of each class and, for McRank, of each mode.
 KINDS = {(entry.cls, entry.params.get("mode")): name for name, entry in gainful.RANKERS.items()}
-WITHOUT = {"NeuralRanker", "KernelStructuredSVM"}
+WITHOUT = {"NeuralRanker", "AttentionRanker", "KernelStructuredSVM"}
 NAMES = tuple(f"signal {j}" for j in range(6))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gainful.cli import (
+    clicks,
     compare,
     convert_model,
     data,
@@ -62,6 +63,7 @@ app.command("export")(export.export)
 app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
 app.add_typer(data.app, name="data")
+app.add_typer(clicks.app, name="clicks")
 experiments.add_reproduce(app)
 app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)

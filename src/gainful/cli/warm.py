@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gainful.clicks.registry import CLICK_MODELS
+from gainful.clicks.simulation import simulate_clicks
 from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
@@ -60,6 +62,7 @@ def warm_steps() -> dict[str, Callable[[], object]]:
     steps["other solvers and measures"] = _solve_otherwise
     steps["preferences"] = _prefer
     steps["rare cases"] = _meet_rare_cases
+    steps["click models"] = _fit_click_models
     return steps
 
 
@@ -149,6 +152,13 @@ def _solve_otherwise() -> None:
         RankMM(loss=kind, solver="stochastic", n_steps=3).fit(data)
     for measure in ("map", "map(ties=worst)"):
         CoordinateAscent(measure, n_restarts=1, n_sweeps=1).fit(data)
+
+
+def _fit_click_models() -> None:
+    data = RankingData.from_rows(*_rows())
+    for name, model in CLICK_MODELS.items():
+        log = simulate_clicks(data, name, sessions=3)
+        model(max_iter=1).fit(log).evaluate(log)
 
 
 def _meet_rare_cases() -> None:

@@ -60,7 +60,7 @@ def group_rows(qid: Any, n_rows: int) -> tuple[Array | None, Array, Array]:
     heads = ids[starts]
     if _all_differ(heads):
         return None, np.append(starts, n_rows), heads
-    codes, query_ids = _codes_by_first_appearance(ids)
+    codes, query_ids = codes_by_first_appearance(ids)
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(query_ids))
     return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), query_ids
@@ -115,7 +115,8 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
-def _codes_by_first_appearance(ids: Array) -> tuple[Array, Array]:
+def codes_by_first_appearance(ids: Array) -> tuple[Array, Array]:
+    """A number for each id, and the distinct ids in the order in which they first appear."""
     if ids.dtype == object:
         known: dict[Any, int] = {}
         codes = np.fromiter((known.setdefault(value, len(known)) for value in ids), dtype=np.int64, count=len(ids))

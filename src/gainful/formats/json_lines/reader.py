@@ -120,22 +120,22 @@ def load(path: PathLike, limit: MemoryLimit) -> pa.Table:
 def _parse(path: PathLike, chunk: Chunk, first_line: int) -> pa.Table:
     """The rows of one chunk."""
     text = chunk.buf[chunk.start : chunk.stop].tobytes()
-    n_rows = _check_lines(path, text, first_line)
+    n_rows = check_lines(path, text, first_line)
     try:
         table = _read(text)
         dated = [field for field in table.schema if _holds_time(field.type)]
         if dated:  # Arrow takes texts that look like dates for dates
             table = _read(text, pa.schema([pa.field(field.name, _as_text(field.type)) for field in dated]))
     except (pa.ArrowException, MemoryError) as error:
-        raise _error_in(path, text, first_line, error) from None
+        raise error_in(path, text, first_line, error) from None
     if table.num_rows != n_rows:  # several values in a line
-        raise _error_in(path, text, first_line, ValueError("a line holds several values"))
+        raise error_in(path, text, first_line, ValueError("a line holds several values"))
     if table.num_columns > MOST_FIELDS:
         raise FormatError(f"has more than {MOST_FIELDS:,} different fields", path=path)
     return _open_objects(table)
 
 
-def _check_lines(path: PathLike, text: bytes, first_line: int) -> int:
+def check_lines(path: PathLike, text: bytes, first_line: int) -> int:
     """The number of rows; refuses what Arrow's parser cannot take: a line without an object, deep nesting, not UTF-8.
 
     It would crash on some of them.
@@ -146,7 +146,7 @@ def _check_lines(path: PathLike, text: bytes, first_line: int) -> int:
     first = [_first_byte(text, int(at)) for at in other.tolist()]
     n_rows = len(starts) - first.count(b"")
     if any(byte not in (b"", b"{") for byte in first) or not _is_utf8(text) or _is_deep(text, raw, starts):
-        raise _error_in(path, text, first_line, ValueError("objects are nested too deeply"))
+        raise error_in(path, text, first_line, ValueError("objects are nested too deeply"))
     return n_rows
 
 
@@ -208,7 +208,7 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _error_in(path: PathLike, text: bytes, first_line: int, error: Exception) -> FormatError:
+def error_in(path: PathLike, text: bytes, first_line: int, error: Exception) -> FormatError:
     """The error of the line that Arrow could not read, found by reading line by line."""
     kinds: dict[str, tuple[str, int]] = {}
     for number, raw in enumerate(text.split(b"\n"), start=first_line + 1):

@@ -141,7 +141,7 @@ def columns(
 def columns_of_frame(frame: Any, *, group: Any = None, merge: bool = True, **wanted: Any) -> list[Column]:
     """The columns of a frame with their roles; options as in :func:`from_frame`."""
     given = check_columns(Columns(**wanted, needs_qid=group is None), merge)
-    table = _as_table(frame)
+    table = as_table(frame)
     return columns_of_plan(table.schema, plan_table(table, given), given)
 
 
@@ -186,7 +186,7 @@ def from_frame(
         qid, grade, doc_id, weight, features, needs_qid=group is None, times=times, keep=keep, init_score=init_score
     )
     wanted = check_columns(columns, merge)
-    table = _as_table(frame)
+    table = as_table(frame)
     check_structure(table, "the frame")
     plan = plan_table(table, wanted)
     if group is not None and plan.roles["qid"] is not None:
@@ -357,7 +357,8 @@ def _is_damaged(path: PathLike) -> bool:
     return False
 
 
-def _as_table(frame: Any) -> pa.Table:
+def as_table(frame: Any) -> pa.Table:
+    """A pandas, polars or Arrow frame as an Arrow table."""
     try:
         if isinstance(frame, pa.Table):
             return frame

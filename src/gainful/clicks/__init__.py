@@ -1,0 +1,1 @@
+"""Clicks: logs of result pages, models of the users who click, judgments from both, and simulated users."""

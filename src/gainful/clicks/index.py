@@ -1,0 +1,185 @@
+"""Pages in the order of their queries, with query-document pairs as numbers: what click models compute on.
+
+Pairs are numbered by query, so that a run of pages has a narrow range of pairs, and sums over a run take little memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gainful.clicks.log import ClickLog
+from gainful.data.rows import Array, chunks
+
+BLOCK_ROWS = 1 << 16  # of pages that are summed together; fixed, so that sums do not depend on the number of threads
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Query-document pairs in order of query: pair i is ``document_ids[document[i]]`` for ``query_ids[query[i]]``."""
+
+    query: Array
+    document: Array
+    query_ids: Array
+    document_ids: Array
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @classmethod
+    def of_log(cls, log: ClickLog) -> tuple[Pairs, Array]:
+        """The pairs of a log, and the pair of each of its rows."""
+        width = len(log.document_ids)
+        keys = np.repeat(log.query.astype(np.int64) * width, log.counts) + log.document
+        known, place = np.unique(keys, return_inverse=True)
+        made = cls((known // width).astype(np.int32), (known % width).astype(np.int32), log.query_ids, log.document_ids)
+        return made, place.astype(np.int32)
+
+    @classmethod
+    def of_names(cls, queries: Iterable[Any], documents: Iterable[Any]) -> Pairs:
+        """Pairs of ids, which must be distinct."""
+        names: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
+        codes = [
+            [of.setdefault(one, len(of)) for one in column]
+            for of, column in zip(names, (queries, documents), strict=True)
+        ]
+        order = np.lexsort((codes[1], codes[0]))
+        ids = [_as_array(list(of)) for of in names]
+        query, document = (np.array(column, dtype=np.int32)[order] for column in codes)
+        return cls(query, document, *ids)
+
+    def places(self, query_ids: Array, document_ids: Array, query: Array, document: Array) -> Array:
+        """The number of each pair ``query_ids[query], document_ids[document]``; unknown ones have ``len(self)``.
+
+        Ids are compared as text, since a file may hold them as numbers and another as text.
+        """
+        found = []
+        for mine, theirs in ((self.query_ids, query_ids), (self.document_ids, document_ids)):
+            codes = {str(one): i for i, one in enumerate(mine.tolist())}
+            found.append(np.array([codes.get(str(one), -1) for one in theirs.tolist()], dtype=np.int64))
+        q, d = found[0][query], found[1][document]
+        width = len(self.document_ids)
+        keys = np.where((q < 0) | (d < 0), -1, q * width + d)
+        known = self.query.astype(np.int64) * width + self.document
+        place = np.searchsorted(known, keys)
+        hit = place < len(known)
+        hit[hit] = known[place[hit]] == keys[hit]
+        return np.where(hit, place, len(known)).astype(np.int32)
+
+
+def _as_array(names: list[Any]) -> Array:
+    if len({type(one) for one in names}) == 1 and isinstance(names[0], (str, int)):
+        return np.array(names)
+    made = np.empty(len(names), dtype=object)
+    made[:] = names
+    return made
+
+
+@dataclass(frozen=True)
+class PageIndex:
+    """Pages for the loops of click models."""
+
+    offsets: Array
+    weight: Array  # of each page: how often it was seen
+    position: Array
+    pair: Array
+    clicked: Array
+    n_pairs: int
+
+    @classmethod
+    def by_query(cls, log: ClickLog) -> tuple[PageIndex, Pairs]:
+        """The pages of a log to be fitted, sorted by query; equal pages are one page that counts several times."""
+        pairs, pair = Pairs.of_log(log)
+        first, weight = _distinct_pages(log, pair)
+        chosen = first[np.argsort(log.query[first], kind="stable")]
+        weights = np.empty(log.n_pages)
+        weights[first] = weight
+        few = log.pages(chosen)
+        rows = np.repeat(log.offsets[chosen] - few.offsets[:-1], few.counts) + np.arange(few.n_rows)
+        return cls(few.offsets, weights[chosen], few.position, pair[rows], few.clicked, len(pairs)), pairs
+
+    @classmethod
+    def of_known(cls, log: ClickLog, pairs: Pairs) -> PageIndex:
+        """The pages of a log as they are, with the pairs of a fitted model; unknown ones are pair ``len(pairs)``."""
+        pair = pairs.places(log.query_ids, log.document_ids, np.repeat(log.query, log.counts), log.document)
+        return cls(log.offsets, np.ones(log.n_pages), log.position, pair, log.clicked, len(pairs))
+
+    @property
+    def n_pages(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
+    @cached_property
+    def longest(self) -> int:
+        return int(np.diff(self.offsets).max())
+
+    @cached_property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Runs of pages, of about as many rows each."""
+        cuts = chunks(self.offsets, 0, self.n_pages, BLOCK_ROWS)
+        return list(pairwise(cuts))
+
+    def pair_range(self, first: int, last: int) -> tuple[int, int]:
+        """The lowest pair of a run of pages, and the number of pairs from there on."""
+        rows = self.pair[self.offsets[first] : self.offsets[last]]
+        low = int(rows.min())
+        return low, int(rows.max()) - low + 1
+
+    @cached_property
+    def row_weight(self) -> Array:
+        return np.repeat(self.weight, np.diff(self.offsets))
+
+    @cached_property
+    def _last_click(self) -> Array:
+        """The row of the last click of each page; the row before its first if there is none."""
+        rows = np.where(self.clicked, np.arange(len(self.clicked)), -1)
+        return np.asarray(np.maximum(np.maximum.reduceat(rows, self.offsets[:-1]), self.offsets[:-1] - 1))
+
+    @cached_property
+    def surely_examined(self) -> Array:
+        """Rows up to the last click of their page; all rows of a page without clicks."""
+        last = np.where(self._last_click < self.offsets[:-1], self.offsets[1:] - 1, self._last_click)
+        return np.asarray(np.arange(len(self.clicked)) <= np.repeat(last, np.diff(self.offsets)))
+
+    @cached_property
+    def is_last_click(self) -> Array:
+        return np.asarray(np.arange(len(self.clicked)) == np.repeat(self._last_click, np.diff(self.offsets)))
+
+
+def _distinct_pages(log: ClickLog, pair: Array) -> tuple[Array, Array]:
+    """The first of equal pages, and how many there are. Equal: the same pairs, positions and clicks."""
+    place = np.arange(log.n_rows) - np.repeat(log.offsets[:-1], log.counts)
+    content = (pair.astype(np.uint64) << np.uint64(1)) | log.clicked
+    mixed = _mix(content + _mix((log.position.astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
+    _, first, group, count = np.unique(
+        np.add.reduceat(mixed, log.offsets[:-1]), return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first) == log.n_pages:
+        return first, np.ones(len(first))
+    same = _are_equal(log, content, first[group])
+    strange = np.flatnonzero(~same)  # equal sums of different pages, which is next to impossible
+    count = count - np.bincount(group[strange], minlength=len(first))
+    return np.append(first, strange), np.append(count, np.ones(len(strange))).astype(np.float64)
+
+
+def _mix(x: Array) -> Array:
+    """The finishing step of splitmix64: every bit of the result depends on every bit of ``x``."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _are_equal(log: ClickLog, content: Array, other: Array) -> Array:
+    """Whether each page equals the page ``other[page]``, row by row."""
+    same = log.counts == log.counts[other]
+    rows = np.repeat(np.where(same, log.offsets[other] - log.offsets[:-1], 0), log.counts) + np.arange(log.n_rows)
+    differs = (content[rows] != content) | (log.position[rows] != log.position)
+    return np.asarray(same & ~np.logical_or.reduceat(differs, log.offsets[:-1]))

@@ -1,0 +1,307 @@
+"""Click models against stories that enumerate every course of a page, and their promises."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_models import STORIES, click_chances, em_step, keys_of, log_likelihood, objective, pages_of, theta_of
+
+import gainful
+from gainful import ClickLog, ParameterError, click_model
+from gainful.clicks.index import PageIndex
+from gainful.clicks.registry import CLICK_MODELS
+from gainful.compute.estimators import NotFittedError
+
+EM = [name for name, model in CLICK_MODELS.items() if model.iterates]
+
+
+def random_log(seed=0, n_pages=30, longest=4, n_queries=3, n_documents=6, several=True):
+    """Pages of 1 to ``longest`` documents with random clicks, those on low documents and positions likelier."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for page in range(n_pages):
+        size = int(rng.integers(1, longest + 1))
+        documents = rng.permutation(n_documents)[:size]
+        clicks = rng.random(size) < 0.8 / (1 + documents) ** 0.5 / (1 + np.arange(size)) ** 0.5
+        if not several:
+            clicks &= np.cumsum(clicks) <= 1
+        query = int(rng.integers(n_queries))
+        rows += [(page, query, r + 1, int(documents[r]), bool(clicks[r])) for r in range(size)]
+    names = ("session", "query", "position", "document", "clicked")
+    return ClickLog.from_rows(**dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def priors_of(model, log):
+    """Key → pseudo-counts of the parameters that EM changes."""
+    index, _ = PageIndex.by_query(log)
+    _, priors = model._start(index)
+    found = {}
+    for name, prior in priors.items():
+        values = model.theta_[name][: index.n_pairs] if name in model.pair_parameters else model.theta_[name]
+        for i, key in enumerate(keys_of(model, name, len(values))):
+            if prior.fixed is None or not prior.fixed[i]:
+                found[key] = (prior.successes, prior.failures)
+    return found
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_likelihood_is_that_of_all_courses(name):
+    log = random_log(several=name != "cascade")
+    model = click_model(name, max_iter=3).fit(log)
+    expected = log_likelihood(STORIES[name], theta_of(model), log) / log.n_pages
+    assert model.evaluate(log).log_likelihood == pytest.approx(expected, abs=1e-10)
+    assert model.log_likelihood_ == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+@pytest.mark.parametrize("name", sorted(set(STORIES) - {"cascade"}))
+def test_click_probabilities_add_up_all_courses(name, conditional):
+    log = random_log(1, n_pages=12)
+    model = click_model(name, max_iter=2).fit(log)
+    expected = click_chances(STORIES[name], theta_of(model), log, conditional)
+    np.testing.assert_allclose(model.click_probabilities(log, conditional=conditional), expected, atol=1e-12)
+
+
+def test_the_cascade_ends_at_the_first_click():
+    log = ClickLog.from_rows(
+        session=[0] * 3 + [1] * 3, query=["q"] * 6, position=[1, 2, 3] * 2, document=list("abcabc"),
+        clicked=[0, 1, 1, 0, 0, 0],
+    )  # fmt: skip
+    model = click_model("cascade", smoothing=0).fit(log)
+    np.testing.assert_allclose(model.attractiveness_, [0.0, 0.5, 0.0], atol=1e-8)
+    np.testing.assert_allclose(model.click_probabilities(log, conditional=True)[:3], [1e-6, 0.5, 1e-6], atol=1e-8)
+    np.testing.assert_allclose(model.propensities(log)[:3], [1.0, 1.0, 0.5], atol=1e-8)
+
+
+def check_step(name, theta, after, log):
+    priors = priors_of(after, log)
+    expected, found = em_step(STORIES[name], theta, log, priors), theta_of(after)
+    for key in priors:
+        assert found[key] == pytest.approx(expected[key], abs=1e-10), key
+
+
+@pytest.mark.parametrize("name", EM)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_one_step_of_em_is_that_of_the_story(name, steps):
+    log = random_log(2)
+    before, after = (click_model(name, max_iter=steps + i, tol=0.0).fit(log) for i in (0, 1))
+    check_step(name, theta_of(before), after, log)
+
+
+@pytest.mark.parametrize("name", sorted(set(STORIES) - set(EM)))
+def test_counts_are_those_of_the_story(name):
+    log = random_log(2, several=name != "cascade")
+    model = click_model(name).fit(log)
+    check_step(name, dict.fromkeys(theta_of(model), 0.3), model, log)  # what is counted does not depend on θ
+
+
+@pytest.mark.parametrize("name", EM)
+def test_the_objective_is_likelihood_and_prior(name):
+    log = random_log(3)
+    model = click_model(name, max_iter=2, tol=0.0).fit(log)
+    expected = objective(STORIES[name], theta_of(model), log, priors_of(model, log))
+    assert model.history_[-1] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", EM)
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10_000), smoothing=st.sampled_from([0.0, 0.5, 5.0]), depth=st.sampled_from([1, 2, 100]))
+def test_the_objective_never_falls(name, seed, smoothing, depth):
+    log = random_log(seed, n_pages=1 + seed % 40, longest=1 + seed % 6)
+    model = click_model(name, smoothing=smoothing, depth=depth, max_iter=25, tol=0.0).fit(log)
+    slack = 1e-10 * (1.0 + np.abs(model.history_[:-1]))
+    assert (np.diff(model.history_) >= -slack).all()
+    for values in model.theta_.values():
+        assert ((values >= 0) & (values <= 1)).all()
+
+
+@pytest.mark.parametrize("name", EM)
+def test_errors_are_those_of_the_curvature(name):
+    """The second difference of the objective by one attractiveness, all else held."""
+    log = random_log(4, n_pages=60)
+    model = click_model(name, max_iter=500, tol=1e-12).fit(log)
+    theta, priors, h = theta_of(model), priors_of(model, log), 1e-4
+    for i, key in enumerate(keys_of(model, "attractiveness", len(model.attractiveness_))):
+        if not 0.05 < theta[key] < 0.95:
+            continue
+        here, up, down = (
+            objective(STORIES[name], theta | {key: theta[key] + step}, log, priors) for step in (0, h, -h)
+        )
+        curvature = -(up - 2 * here + down) / h**2
+        assert model.attractiveness_error_[i] == pytest.approx(curvature**-0.5, rel=1e-3)
+
+
+def test_rates_are_counts():
+    log = random_log(5, n_pages=200)
+    rank = click_model("rank-ctr").fit(log)
+    expected = (log.clicks_by_position + 1) / (log.shown_by_position + 2)
+    np.testing.assert_allclose(rank.theta_["rate"], expected)
+    np.testing.assert_allclose(rank.examination_, expected / expected.max())
+    assert click_model("ctr").fit(log).theta_["rate"][0] == pytest.approx((log.n_clicks + 1) / (log.n_rows + 2))
+
+
+def test_coec_divides_by_expected_clicks():
+    log = random_log(6, n_pages=200)
+    model = click_model("coec", smoothing=0.0).fit(log)
+    rates = model.theta_["rate"]
+    rows = [(q, d) for q, d in zip(np.repeat(log.query, log.counts), log.document, strict=True)]
+    for i, pair in enumerate(zip(model.pairs_.query, model.pairs_.document, strict=True)):
+        mine = [j for j, row in enumerate(rows) if row == pair]
+        expected = log.clicked[mine].sum() / rates[log.position[mine] - 1].sum()
+        assert model.attractiveness_[i] / rates.max() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", CLICK_MODELS)
+def test_threads_change_nothing(name, monkeypatch):
+    monkeypatch.setattr("gainful.clicks.index.BLOCK_ROWS", 16)
+    log = random_log(7, n_pages=300)
+    found = []
+    for n in (1, 3):
+        monkeypatch.setattr("gainful.clicks.em.thread_count", lambda n=n: n)
+        found.append(click_model(name).fit(log))
+    for parameter in found[0].theta_:
+        assert (found[0].theta_[parameter] == found[1].theta_[parameter]).all()
+        assert (found[0].errors_[parameter] == found[1].errors_[parameter]).all()
+
+
+@pytest.mark.parametrize("name", CLICK_MODELS)
+def test_the_order_of_pages_does_not_matter(name):
+    log = random_log(8, n_pages=60)
+    turned = log.pages(np.arange(log.n_pages)[::-1])
+    one, other = (click_model(name, max_iter=20, tol=0.0).fit(each) for each in (log, turned))
+    np.testing.assert_allclose(one.attractiveness_, other.attractiveness_, atol=1e-12)
+
+
+def test_equal_pages_are_counted_once():
+    log = random_log(9, n_pages=20, longest=2, n_documents=2, n_queries=1)
+    index, _ = PageIndex.by_query(log)
+    distinct = {(tuple(map(tuple, page[1:])), clicks) for page, clicks in pages_of(log)}
+    assert index.n_pages == len(distinct) < log.n_pages
+    assert index.total_weight == log.n_pages
+
+
+def test_pages_with_equal_sums_are_told_apart(monkeypatch):
+    """If the sums that find equal pages were all the same, nothing would be lost."""
+    log = random_log(10, n_pages=50)
+    expected = click_model("pbm", max_iter=5, tol=0.0).fit(log).attractiveness_
+    monkeypatch.setattr("gainful.clicks.index._mix", lambda x: np.zeros_like(x))
+    found = click_model("pbm", max_iter=5, tol=0.0).fit(log).attractiveness_
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CLICK_MODELS)
+def test_unknown_pairs_are_average(name):
+    log = random_log(11)
+    model = click_model(name).fit(log)
+    other = ClickLog.from_rows(session=[0], query=["new"], position=[1], document=["new"], clicked=[1])
+    assert model.click_probabilities(other)[0] == pytest.approx(
+        model.means_["attractiveness"] * model.propensities(other)[0]
+    )
+    assert np.isfinite(model.evaluate(other).log_likelihood)
+
+
+def test_ids_are_compared_as_text():
+    log = random_log(12)
+    model = click_model("pbm").fit(log)
+    texts = log.replace(query_ids=log.query_ids.astype(str), document_ids=log.document_ids.astype(str))
+    assert model.evaluate(texts).log_likelihood == model.evaluate(log).log_likelihood
+
+
+@pytest.mark.parametrize("name", CLICK_MODELS)
+def test_deeper_positions_than_were_fitted(name):
+    model = click_model(name).fit(random_log(13, longest=2))
+    assert np.isfinite(model.evaluate(random_log(14, longest=6)).log_likelihood)
+
+
+def test_perplexity_of_a_coin_is_two():
+    log = ClickLog.from_rows(
+        session=np.arange(400) // 2, query=["q"] * 400, position=np.arange(400) % 2 + 1, document=np.arange(400) % 2,
+        clicked=np.arange(400) % 4 < 2,
+    )  # fmt: skip
+    found = click_model("rank-ctr").fit(log).evaluate(log)
+    assert found.perplexity == pytest.approx(2.0, abs=1e-3)
+    assert found.perplexity_by_rank.shape == (2,)
+    assert found.conditional_perplexity == pytest.approx(2.0, abs=1e-3)
+
+
+def test_smoothing_draws_rare_pairs_to_the_average():
+    log = random_log(15, n_pages=200)
+    spreads = [click_model("pbm", smoothing=s).fit(log).attractiveness_.std() for s in (0.1, 5.0, 500.0)]
+    assert spreads[0] > spreads[1] > spreads[2]
+
+
+def test_mappings_by_query():
+    log = random_log(16)
+    model = click_model("dbn").fit(log)
+    found = model.attractiveness()
+    assert sum(map(len, found.values())) == len(model.pairs_)
+    query, document = model.pairs_.query_ids[model.pairs_.query[0]], model.pairs_.document_ids[model.pairs_.document[0]]
+    assert found[query][document] == model.attractiveness_[0]
+    assert model.relevance()[query][document] == model.attractiveness_[0] * model.satisfaction_[0]
+    assert 0 < model.continuation_ < 1
+
+
+@pytest.mark.parametrize("name", CLICK_MODELS)
+def test_a_saved_model_is_the_same(name, tmp_path):
+    log = random_log(17)
+    model = click_model(name, smoothing=3.0).fit(log)
+    model.save(tmp_path / "model.json")
+    back = gainful.load_click_model(tmp_path / "model.json")
+    assert back == model
+    assert type(back) is type(model)
+    assert back.evaluate(log).log_likelihood == model.evaluate(log).log_likelihood
+    assert [*back.judge()] == [*model.judge()]
+    np.testing.assert_array_equal(back.examination_, model.examination_)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda held: "nonsense", "is not a click model"),
+        (lambda held: json.dumps([1]), "is not a click model of gainful"),
+        (lambda held: json.dumps(held | {"version": 9}), "has version 9"),
+        (lambda held: json.dumps(held | {"model": "xyz"}), "there is no click model 'xyz'"),
+        (lambda held: json.dumps(held | {"settings": {"depth": 0}, "theta": {}}), "is damaged"),
+        (lambda held: json.dumps(held | {"query": [9] * len(held["query"])}), "a pair names a query"),
+        (lambda held: json.dumps(held | {"query": held["query"][::-1]}), "damaged: the pairs are not in order"),
+        (lambda held: json.dumps(held | {"theta": held["theta"] | {"attractiveness": [0.5]}}), "1 entries"),
+        (lambda held: json.dumps(held | {"theta": held["theta"] | {"examination": ["x"]}}), "not a number"),
+        (lambda held: json.dumps({k: v for k, v in held.items() if k != "history"}), "damaged: 'history'"),
+        (lambda held: json.dumps(held | {"theta": {"attractiveness": held["theta"]["attractiveness"]}}), "damaged"),
+        (lambda held: json.dumps(held | {"n_iter": 1e999}), "damaged: cannot convert float infinity"),
+        (lambda held: json.dumps(held | {"errors": held["errors"] | {"examination": [9.0]}}), "but 1 errors"),
+        (lambda held: json.dumps(held | {"theta": held["theta"] | {"examination": [9.0] * 4}}), "be probabilities"),
+        (lambda held: json.dumps(held | {"model": "ubm"}), "examination has 4 entries"),
+    ],
+)
+def test_damaged_model_files_are_refused(tmp_path, change, message):
+    path = tmp_path / "model.json"
+    click_model("pbm").fit(random_log(18)).save(path)
+    path.write_text(change(json.loads(path.read_text())))
+    with pytest.raises(gainful.FormatError, match=message) as caught:
+        gainful.load_click_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_wrong_use_is_refused():
+    with pytest.raises(ParameterError, match="there is no click model 'pmb'; did you mean 'pbm'"):
+        click_model("pmb")
+    with pytest.raises(ParameterError, match="pbm has no parameter 'smooth'; did you mean 'smoothing'"):
+        click_model("pbm", smooth=1)
+    with pytest.raises(ParameterError, match="smoothing of PBM must be a number ≥ 0, was -1"):
+        click_model("pbm", smoothing=-1).fit(random_log())
+    with pytest.raises(ParameterError, match="log of fit must be a ClickLog"):
+        click_model("pbm").fit([1, 2])
+    with pytest.raises(NotFittedError, match="this PBM is not fitted yet"):
+        click_model("pbm").judge()
+
+
+def test_progress_is_reported():
+    seen = []
+    model = click_model("ubm", max_iter=3, tol=0.0).fit(random_log(), progress=lambda step, value: seen.append(value))
+    assert seen == model.history_.tolist()
+    assert len(seen) == 4
