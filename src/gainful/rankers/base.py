@@ -267,10 +267,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         raise GainfulError(f"{name} does not say how it scores; give it a method _scorer (see gainful.rankers.scorers)")
 
-    def _predict(self, X: Any, offsets: Array | None) -> Array:
-        """Scores of the rows; ``offsets`` are those of their queries if the ranker needs them, else None."""
-        scorer = self._scorer()
-        return scorer.scores(X) if offsets is None else scores_of_lists(scorer, X, offsets)
+    def _predict(self, X: Any) -> Array:
+        """Scores of the rows, each by itself."""
+        return self._scorer().scores(X)
 
     # -- use -----------------------------------------------------------------------------------------------------------
 
@@ -302,11 +301,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         matrix = self._features_to_score(X)
         if matrix.shape[0] == 0:
             return np.empty(0)
-        order, offsets = self._lists(X, qid, group, matrix.shape[0]) if self.needs_queries else (None, None)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is reported for the score that it spoils
-            scores = np.asarray(self._predict(matrix if order is None else matrix[order], offsets), dtype=np.float64)
+            lists = self._lists(X, qid, group, matrix.shape[0]) if self.needs_queries else None
+            scores = np.asarray(self._predict(matrix) if lists is None else self._predict_lists(matrix, *lists))
+        scores = scores.astype(np.float64, copy=False)
         refuse_infinite_scores(scores)
-        return scores if order is None else _in_row_order(scores, order)
+        return scores
+
+    def _predict_lists(self, X: Any, order: Array | None, offsets: Array) -> Array:
+        """Scores in row order of documents that are scored together; ``order`` and ``offsets`` of :meth:`_lists`."""
+        if order is None:
+            return scores_of_lists(self._scorer(), X, offsets)
+        return _in_row_order(scores_of_lists(self._scorer(), X[order], offsets), order)
 
     def _lists(self, X: Any, qid: Any, group: Any, n_rows: int) -> tuple[Array | None, Array]:
         """The order that groups the rows by query (None: they are), and the offsets of the queries."""
