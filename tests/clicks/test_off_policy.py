@@ -176,6 +176,12 @@ def test_warns_when_the_log_is_effectively_small():
         gainful.estimate_value([1.0] * 150, [0.5] * 150, propensity=[0.5] * 150, interval="normal")
 
 
+def test_warns_when_hardly_anything_was_earned():
+    reward = [1.0] * 9 + [0.0] * 191
+    with pytest.warns(DataWarning, match="9 of 200 pages have a reward that counts for this policy, fewer than 10"):
+        gainful.estimate_value(reward, [0.5] * 200, propensity=[0.5] * 200, interval="normal")
+
+
 # -- rankings ----------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +306,10 @@ def test_mistakes_are_one_clear_line():
         gainful.estimate_value([1, 0], [0.1, 0.1, 0.1], propensity=[0.5, 0.5])
     with pytest.raises(DataError, match="propensity of row 1 must be a probability above 0"):
         gainful.estimate_value([1, 0], [0.1, 0.1], propensity=[0.5, 0.0])
+    with pytest.raises(DataError, match=r"the rewards must be an array of numbers, was 'log.csv'"):
+        gainful.estimate_value("log.csv", [0.1], propensity=[0.5])
+    with pytest.raises(ParameterError, match="needs a click log, which knows its documents"):
+        gainful.estimate_value([1, 0], {"a": 0.1}, propensity=[0.5, 0.5])
     with pytest.raises(ParameterError, match="needs propensity"):
         gainful.estimate_value([1, 0], [0.1, 0.1])
 

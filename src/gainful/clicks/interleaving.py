@@ -203,7 +203,7 @@ def _prefix_lists(a: tuple[int, ...], b: tuple[int, ...], length: int) -> list[t
     """All lists in which each document is the best one left of A or of B."""
     lists: list[tuple[int, ...]] = [()]
     for _ in range(length):
-        longer = {}
+        longer: dict[tuple[int, ...], None] = {}
         for shown in lists:
             for ranking in (a, b):
                 best = next((one for one in ranking if one not in shown), None)

@@ -24,7 +24,7 @@ import numpy as np
 from gainful.clicks.log import ClickLog, check_propensities
 from gainful.clicks.reward_models import predict_rewards
 from gainful.data.rows import Array, check_column
-from gainful.errors import DataError, DataWarning, ParameterError, plural
+from gainful.errors import DataError, DataWarning, ParameterError, plural, shorten
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, check_parameters
 
 METHODS = ("ips", "clipped", "snips", "dr")
@@ -100,7 +100,7 @@ class Slots(NamedTuple):
     @property
     def slot(self) -> Array:
         """From 0."""
-        return np.arange(len(self.reward)) - np.repeat(self.offsets[:-1], self.sizes)
+        return np.asarray(np.arange(len(self.reward)) - np.repeat(self.offsets[:-1], self.sizes))
 
 
 class Sums(NamedTuple):
@@ -155,7 +155,8 @@ def estimate_value(
     clip : the highest weight, with any method
     interval : "bootstrap" (studentised, of independent units) or "normal" (faster; too short at the upper end if
         rewards are rare)
-    least_effective : below this effective number of pages, a warning says that the estimate is not to be relied on
+    least_effective : below this effective number of pages, or a tenth of it with a reward, a warning says that the
+        estimate is not to be relied on
 
     The pages of a session are one independent unit.
 
@@ -196,14 +197,7 @@ def estimate_value(
         low, high = _bootstrap(sums, level, resamples, seed)
     if slots.reward.min() >= 0.0:
         low, high = max(low, 0.0), max(high, 0.0)
-    if effective < least_effective:
-        warnings.warn(
-            f"the log of {plural(len(slots.sizes), 'page')} has an effective size of {effective:.3g} for this policy, "
-            f"below {least_effective:g}; the estimate and its interval are not to be relied on: take a longer log, "
-            "or a policy closer to the one that was logged",
-            DataWarning,
-            stacklevel=2,
-        )
+    _warn_if_small(slots, weight, effective, least_effective)
     return ValueEstimate(
         value=value,
         low=low,
@@ -257,11 +251,11 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
         raise ParameterError("rewards are given twice: the first argument, and reward; leave out one")
     if propensity is None:
         raise ParameterError("an array of rewards needs propensity, the probability of each thing shown; give it")
-    rewards = np.asarray(log, dtype=np.float64)
+    rewards = _numbers(log, "the rewards")
     if rewards.ndim not in (1, 2) or rewards.size == 0:
         raise DataError(f"rewards must have the shape (pages,) or (pages, slots), have {rewards.shape}")
     pages, width = rewards.shape[0], rewards.size // rewards.shape[0]
-    shown = np.asarray(propensity, dtype=np.float64)
+    shown = _numbers(propensity, "propensity")
     if shown.shape != rewards.shape:
         raise DataError(f"propensity has the shape {shown.shape}, the rewards have {rewards.shape}")
     check_propensities(shown.ravel())
@@ -270,7 +264,9 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
         codes = np.asarray(action)
         if rewards.ndim != 1 or codes.shape != rewards.shape or codes.dtype.kind not in "iu":
             raise DataError("action must be a whole number for each of (pages,) rewards: the column of policy")
-    given = np.asarray(policy, dtype=np.float64)
+    if isinstance(policy, Mapping) or callable(policy):
+        raise ParameterError("a dictionary or a function as policy needs a click log, which knows its documents")
+    given = _numbers(policy, "policy")
     if codes is None:
         if given.shape != rewards.shape:
             raise DataError(f"policy has the shape {given.shape}, the rewards have {rewards.shape}")
@@ -290,12 +286,10 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
 
 def _target(policy: Any, n: int, action: Array | None, names: list[Any] | None) -> tuple[Array, Array | None]:
     """The policy's probability of what was shown, and of every action if given."""
-    if isinstance(policy, Mapping):
-        if names is None:
-            raise ParameterError("a dictionary as policy needs a click log, which knows the names of documents")
+    if isinstance(policy, Mapping) and names is not None:
         policy = np.array([float(policy.get(name, 0.0)) for name in names])
         policy = np.broadcast_to(policy, (n, len(names)))
-    found = np.asarray(policy, dtype=np.float64)
+    found = _numbers(policy, "policy")
     if found.ndim not in (1, 2) or len(found) != n or (found.ndim == 2 and action is None):
         raise DataError(f"policy has the shape {found.shape} for {n} rows; give one probability per row")
     if found.ndim == 2 and names is not None and found.shape[1] != len(names):
@@ -310,6 +304,13 @@ def _target(policy: Any, n: int, action: Array | None, names: list[Any] | None) 
     return found[np.arange(n), action], found
 
 
+def _numbers(values: Any, what: str) -> Array:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} must be an array of numbers, was {shorten(values)}") from None
+
+
 def _finite(values: Array) -> Array:
     if not np.isfinite(values).all():
         raise DataError(f"the reward of row {int(np.argmin(np.isfinite(values)))} is not a number")
@@ -319,7 +320,7 @@ def _finite(values: Array) -> Array:
 def _context(context: Any, n: int) -> Array | None:
     if context is None:
         return None
-    found = np.asarray(context, dtype=np.float64)
+    found = _numbers(context, "context")
     found = found.reshape(n, -1) if found.ndim == 1 and len(found) == n else found
     if found.ndim != 2 or len(found) != n:
         raise DataError(f"context has the shape {found.shape}; give one row of numbers for each of {n} rows")
@@ -345,6 +346,23 @@ def _weights(slots: Slots, assumption: str) -> Array:
 def _effective(slots: Slots, weight: Array) -> float:
     total, squares = np.bincount(slots.slot, weights=weight), np.bincount(slots.slot, weights=weight**2)
     return float(np.min(np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)))
+
+
+def _warn_if_small(slots: Slots, weight: Array, effective: float, least: float) -> None:
+    pages = plural(len(slots.sizes), "page")
+    rewarded = len(np.unique(slots.page[weight * slots.reward != 0.0]))
+    if effective < least:
+        problem = f"the log of {pages} has an effective size of {effective:.3g} for this policy, below {least:g}"
+    elif rewarded < least / 10:
+        problem = f"{rewarded} of {pages} have a reward that counts for this policy, fewer than {least / 10:g}"
+    else:
+        return
+    warnings.warn(
+        f"{problem}; the estimate and its interval are not to be relied on: take a longer log, or a policy closer to "
+        "the one that was logged",
+        DataWarning,
+        stacklevel=3,
+    )
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------
@@ -448,5 +466,5 @@ def _equal_units_once(sums: Sums) -> tuple[Sums, Array]:
     width = sums.rewards.shape[1]
     table = np.column_stack(sums)
     distinct, group = np.unique(table, axis=0, return_inverse=True)
-    parts = (distinct[:, i * width : (i + 1) * width] for i in range(3))
-    return Sums(*parts, pages=distinct[:, -1]), group.ravel()
+    rewards, divisors, slots = (distinct[:, i * width : (i + 1) * width] for i in range(3))
+    return Sums(rewards, divisors, slots, distinct[:, -1]), group.ravel()
