@@ -134,7 +134,7 @@ class NeuralRanker(Ranker):
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
         inputs = self._inputs_of(data)
         monitor.total = self.epochs
-        if monitor.valid is not None and not chosen.staged:
+        if monitor.valid is not None and not chosen.scheduled:
             monitor.patience = self.early_stopping
         with limit_torch_threads(torch):
             weights = train_net(
