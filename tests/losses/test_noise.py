@@ -33,8 +33,18 @@ def test_the_losses_with_noise():
     assert str(loss("lambda(noise=0.5, draws=8, seed=3)")) == "lambda(noise=0.5, draws=8, seed=3)"
     with pytest.raises(ParameterError, match="draws of lambda must be an integer ≥ 1, was 0"):
         loss("lambda(draws=0)")
-    with pytest.raises(ParameterError, match="noise of lambda must be a number ≥ 0"):
-        loss("lambda(noise=-1)")
+    for text in ("-1", "1e7", "1e308"):
+        with pytest.raises(ParameterError, match=r"noise of lambda must be a number in \[0, 1e\+06\], was "):
+            loss(f"lambda(noise={text})")
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_the_most_noise_is_finite(text):
+    s, y, offsets = queries()
+    most = noisy(text, noise=1e6)
+    found = values_and_gradient(most.bind(y, offsets), offsets, s)
+    curved = gradient_and_curvature(most.bind_newton(y, offsets), offsets, s)
+    assert all(np.isfinite(each).all() for each in (*found, *curved))
 
 
 @pytest.mark.parametrize("text", NAMES)
