@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
@@ -286,6 +287,16 @@ def test_pairs_are_given_once(train):
     blocks = ShardedData(LocalBlocks([train[:20], train[20:]]))
     with pytest.raises(ParameterError, match="X is in 2 parts, whose rows pairs cannot name"):
         gainful.RankSVM().fit(blocks, pairs=[(0, 1)])
+
+
+def test_pairs_in_place_of_grades_are_refused_with_the_way_to_give_them(train):
+    data, qid = as_preferences(train), np.repeat(np.arange(train.n_queries), train.counts)
+    words = r"had 2; preferences are given as pairs, and for eval_set as RankingData\.from_rows\(X, qid=…, pairs=…\)"
+    for pairs in ([(0, 1)], pd.DataFrame({"better": [0], "worse": [1], "weight": [2.0]})):
+        with pytest.raises(DataError, match=words):
+            gainful.RankSVM().fit(data, eval_set=(train.X, pairs, qid))
+        with pytest.raises(DataError, match=words):
+            gainful.RankSVM().fit(train.X, pairs, qid=qid)
 
 
 def test_a_checkpoint_knows_its_preferences(train, tmp_path):
