@@ -240,8 +240,23 @@ def test_every_ranker_learns_from_preferences_or_refuses_in_one_line(train):
     for name in gainful.RANKERS:
         if name in able:
             continue
-        with pytest.raises(DataError, match="needs grades, but the data has preferences; use one of linear, ranksvm"):
+        with pytest.raises(DataError, match="needs grades, but the data has preferences; use one of ranksvm, ranknet"):
             gainful.ranker(name).fit(data)
+
+
+def test_the_refusal_recommends_only_what_works_each_once(train):
+    with pytest.raises(DataError) as caught:
+        gainful.ranker("lambdamart").fit(as_preferences(train))
+    advice = str(caught.value).partition("use one of ")[2].partition(", or linear, boosted, neural")
+    assert advice[1]
+    assert "linear" not in advice[0] + advice[2]
+    recommended = advice[0].split(", ")
+    assert "rsrank with init='zeros'" in recommended
+    assert "rsrank-sparse with init='zeros'" in recommended
+    for one in recommended:
+        name, _, setting = one.partition(" with ")
+        params = {"init": "zeros"} if setting else {}
+        gainful.ranker(name, **params)._refuse_pairs(as_preferences(train))
 
 
 @pytest.mark.parametrize(

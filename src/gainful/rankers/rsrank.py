@@ -99,6 +99,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
 
     weighs_documents: ClassVar[bool] = True
     accepts_pairs: ClassVar[bool] = True
+    settings_for_pairs: ClassVar[Mapping[str, str]] = {"init": "zeros"}
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR and on synthetic data"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
