@@ -229,6 +229,24 @@ def test_comparison_and_search_work_on_preferences(train):
     assert tuned.best_value > 0.6
 
 
+def test_the_default_metric_of_comparison_search_and_evaluation_fits_the_data(train):
+    data = as_preferences(train)
+    found = gainful.compare("ranksvm", data, tune=2)
+    assert [m.name for m in found.metrics] == ["pair-accuracy"]
+    assert not found.failures
+    graded = gainful.compare("ranksvm", data, test=train.replace(query_ids=np.arange(1000, 1000 + train.n_queries)))
+    assert [m.name for m in graded.metrics] == ["ndcg@10", "ndcg@1", "ndcg@5", "map"]
+    tuned = gainful.tune("gbrank:n_trees=5", data, trials=2)
+    assert tuned.best_value == gainful.tune("gbrank:n_trees=5", data, trials=2, metric="pair-accuracy").best_value
+    model = gainful.ranker("ranksvm").fit(data)
+    assert gainful.evaluate(model, data) == {"pair-accuracy": model.score(data)}
+
+
+def test_a_search_by_a_metric_of_grades_is_refused_before_the_first_trial(train):
+    with pytest.raises(DataError, match="ndcg@5 needs grades, but the data has preferences; measure them by pair-acc"):
+        gainful.tune("ranksvm", as_preferences(train), metric="ndcg@5", progress=lambda event: pytest.fail("a trial"))
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
