@@ -2,8 +2,9 @@
 
     python benchmarks/experiment_measures.py DIR [--data mq2007,clueweb09]
 
-DIR holds the collections. All models differ in nothing but the measure of their λ gradients, which also decides when
-trees stop: trees are those of ``boosted`` (10 leaves, at most 300 trees at 0.05), linear rankers those of ``linear``.
+DIR holds the collections. All models differ in nothing but the measure of their λ gradients, which on the validation
+queries also decides when trees stop, and C of linear rankers. Trees are those of ``boosted`` (10 leaves, at most 300
+trees at 0.05), linear rankers those of ``linear``.
 A cell is the mean over the test queries of five folds, and its paired difference from the model that was trained on
 the measure of its column, with the standard error of that difference.
 """
@@ -30,9 +31,10 @@ from auto.run import folds_of  # noqa: E402
 MEASURES = ("ndcg@10", "map", "mrr", "err@10", "recall@10")
 TREES: dict[str, Any] = {"n_trees": 300, "n_leaves": 10, "learning_rate": 0.05, "min_docs_in_leaf": 50,
                          "colsample": 0.5, "early_stopping": 50, "n_jobs": 1}  # fmt: skip
+PENALTIES = [1.0, 10.0, 100.0, 1000.0]  # the sizes of the losses differ
 MODELS: dict[str, Callable[[str], gainful.Ranker]] = {
     "trees": lambda name: gainful.BoostedRanker(loss=f"lambda(metric={name})", eval_metric=name, **TREES),
-    "linear": lambda name: gainful.ranker("linear", loss=f"lambda(metric={name})", eval_metric=name),
+    "linear": lambda name: gainful.ranker("linear", loss=f"lambda(metric={name})", eval_metric=name, C=PENALTIES),
 }
 
 

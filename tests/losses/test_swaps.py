@@ -117,6 +117,21 @@ def test_other_metrics_are_refused_with_what_to_use(spec):
         gainful.loss("lambda", metric=spec)
 
 
+@pytest.mark.parametrize("spec", ["lambda(metric=bpref)", "lambda(k=10, metric=map)", "lambda(metrik=map)"])
+def test_rankers_refuse_a_setting_with_the_reason_that_the_loss_gives(spec):
+    with pytest.raises(gainful.GainfulError) as reason:
+        gainful.loss(spec)
+    with pytest.raises(ParameterError, match="loss of BoostedRanker: ") as refused:
+        gainful.BoostedRanker(loss=spec).fit(gainful.make_artificial(5, seed=0))
+    assert str(reason.value) in str(refused.value)
+
+
+def test_err_of_a_scale_that_rounds_to_certainty_is_refused():
+    with pytest.raises(ParameterError, match="err"):
+        gainful.loss("lambda(metric=err(max_grade=54))")
+    assert gainful.loss("lambda(metric=err(max_grade=50))") is not None
+
+
 def test_a_cut_off_given_twice_is_refused():
     with pytest.raises(ParameterError, match=r"k of the loss lambda is short for metric='ndcg@5'.*leave one"):
         gainful.loss("lambda", metric="map", k=5)

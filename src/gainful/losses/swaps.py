@@ -30,7 +30,8 @@ from gainful.parameters.constraints import Spec
 
 SUMS = ("ndcg", "dcg", "p", "recall", "rbp", "wta")  # of gains times discounts
 OTHERS = ("map", "mrr", "hit", "err")
-WITHOUT_EFFECT = ("recall",)  # unless they have a cut-off
+WITH_CUT_OFF = ("p", "hit", "recall")  # the others may have one
+HIGHEST_GRADE = 50  # of err: above, the chance to stop at the highest grade rounds to 1
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,14 @@ class SwapMetric(Spec):
 
     def make(self, value: Any) -> Metric:
         found = metric(value)
-        if found.kind not in SUMS + OTHERS or (found.kind in WITHOUT_EFFECT and found.k is None):
+        if found.kind not in SUMS + OTHERS or (found.kind in WITH_CUT_OFF and found.k is None):
             raise ParameterError(f"the change of {found} by a swap is not known")
+        if found.max_grade is not None and found.max_grade > HIGHEST_GRADE:
+            raise ParameterError(f"max_grade of {found} must be at most {HIGHEST_GRADE}")
         return found
 
     def expected(self) -> str:
-        known = ", ".join("recall@k" if kind in WITHOUT_EFFECT else kind for kind in sorted(SUMS + OTHERS))
+        known = ", ".join(f"{kind}@k" if kind in WITH_CUT_OFF else kind for kind in sorted(SUMS + OTHERS))
         return (
             f"one of {known}, with conventions where you like (any other metric, and functions, can be optimised by "
             "coordinate-ascent, and used as eval_metric by all rankers)"

@@ -30,6 +30,10 @@ class Constraint:
     def expected(self) -> str:
         raise TypeError(f"{type(self).__name__} does not say what it expects")
 
+    def reason(self, value: Any) -> str | None:
+        """Why a value is not accepted, if that says more than what is expected."""
+        return None
+
     def parse(self, text: str) -> Any:
         """The value of a command-line text; raises ValueError if the text is not a value."""
         return json.loads(text)
@@ -149,6 +153,9 @@ class Maybe(Constraint):
     def expected(self) -> str:
         return f"{self.inner.expected()}, or None"
 
+    def reason(self, value: Any) -> str | None:
+        return self.inner.reason(value)
+
     def parse(self, text: str) -> Any:
         return None if text.lower() == "none" else self.inner.parse(text)
 
@@ -171,6 +178,9 @@ class Either(Constraint):
 
     def expected(self) -> str:
         return ", or ".join(one.expected() for one in self.of)
+
+    def reason(self, value: Any) -> str | None:
+        return next((found for one in self.of if (found := one.reason(value)) is not None), None)
 
     def parse(self, text: str) -> Any:
         for one in self.of:
@@ -237,6 +247,15 @@ class Spec(Constraint):
         except GainfulError:
             return False
         return True
+
+    def reason(self, value: Any) -> str | None:
+        """Of a text with settings, as in "lambda(metric=map)": the name may be right and a setting wrong."""
+        if isinstance(value, str) and "(" in value:
+            try:
+                self.make(value)
+            except GainfulError as error:
+                return str(error)
+        return None
 
     def parse(self, text: str) -> str:
         return text
@@ -314,6 +333,9 @@ def check_parameters(owner: str, table: Mapping[str, Constraint], values: Mappin
     for name, value in values.items():
         constraint = table[name]
         if not constraint.accepts(value):
+            reason = constraint.reason(value)
+            if reason is not None:
+                raise ParameterError(f"{name} of {owner}: {reason}")
             raise ParameterError.of(owner, name, constraint.expected(), value)
 
 
