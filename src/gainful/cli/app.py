@@ -17,6 +17,7 @@ from gainful.cli import (
     experiments,
     explain,
     export,
+    interleaving,
     models,
     rankers,
     serve,
@@ -64,6 +65,7 @@ app.command("explain")(explain.explain)
 app.command("serve")(serve.serve)
 app.add_typer(data.app, name="data")
 app.add_typer(clicks.app, name="clicks")
+app.add_typer(interleaving.app, name="interleave")
 experiments.add_reproduce(app)
 app.command("rankers")(rankers.rankers)
 app.command("warm")(rankers.warm)

@@ -1,4 +1,4 @@
-"""``gainful clicks info``, ``fit``, ``judge`` and ``simulate``."""
+"""``gainful clicks info``, ``fit``, ``judge``, ``simulate`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from gainful.clicks.log import ClickLog
     from gainful.clicks.models import ClickModel
 
-app = typer.Typer(no_args_is_help=True, help="Learn from clicks: describe logs, fit click models, judge, simulate.")
+app = typer.Typer(
+    no_args_is_help=True, help="Learn from clicks: describe logs, fit click models, judge, simulate, value."
+)
 
 Log = Annotated[
     Path, typer.Argument(help="Click log: CSV, TSV, Parquet, JSON Lines or text of pages.", show_default=False)
@@ -271,3 +273,103 @@ def simulate(
         )
         write_clicks(log, output)
     say(f"{output}: {log.n_pages:,} pages, {log.n_rows:,} documents shown, {log.n_clicks:,} clicks")
+
+
+@app.command("evaluate")
+def evaluate(
+    log: Log,
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="CSV", help="Policy to value: columns document and probability."),
+    ] = None,
+    ranker: Annotated[
+        Path | None, typer.Option("--ranker", metavar="MODEL", help="Model to value, instead of --policy.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="All candidates of the queries, which --ranker ranks.")
+    ] = None,
+    temperature: Annotated[float, typer.Option("--temperature", help="Randomness of the models' pages.")] = 1.0,
+    logged: Annotated[
+        Path | None,
+        typer.Option("--logged", metavar="MODEL", help="Model that ranked the log. Default: the log's propensity."),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="Estimate: ips, clipped, snips or dr.")] = "snips",
+    assumption: Annotated[
+        str | None,
+        typer.Option(
+            "--assumption",
+            help="What a click depends on: independent, cascade or list.",
+            show_default="cascade with --ranker, else independent",
+        ),
+    ] = None,
+    clip: Annotated[float | None, typer.Option("--clip", help="The highest weight.")] = None,
+    interval: Annotated[str, typer.Option("--interval", help="Interval: bootstrap or normal.")] = "bootstrap",
+    level: Annotated[float, typer.Option("--level", help="Level of the interval.")] = 0.95,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
+    format: LogFormat = None,
+    read: LogRead = None,
+    memory_limit: options.MemoryLimit = None,
+    json: options.Json = False,
+) -> None:
+    """Estimate the clicks per page of a policy or model from the log of another."""
+    from gainful.cli.console import key_value_table, print_json, show_warnings_as_lines, stdout
+    from gainful.clicks.off_policy import estimate_value
+    from gainful.errors import ParameterError
+
+    if (policy is None) == (ranker is None):
+        raise ParameterError("give what to value: either --policy CSV, or --ranker MODEL with --data DATA")
+    if (ranker is not None or logged is not None) and data is None:
+        raise ParameterError("--ranker and --logged need --data, all candidates of the queries of the log")
+    chances = None if policy is None else _read_policy(policy)
+    pages = _load_log(log, format, read, memory_limit)
+    shown = None if logged is None else _model_probabilities(pages, data, logged, temperature)
+    if chances is not None:
+        wanted: Any = {name: chances.get(str(name), 0.0) for name in pages.document_ids.tolist()}
+    else:
+        wanted = _model_probabilities(pages, data, ranker, temperature)
+    with show_warnings_as_lines():
+        found = estimate_value(
+            pages,
+            wanted,
+            method,
+            assumption=assumption or ("independent" if ranker is None else "cascade"),
+            propensity=shown,
+            clip=clip,
+            interval=interval,
+            level=level,
+            seed=seed,
+        )
+    own = pages.n_clicks / pages.n_pages
+    if json:
+        print_json(found.to_dict() | {"logged_value": own})
+        return
+    rows = [
+        ("clicks per page", f"{found.value:.5g}"),
+        (f"{found.level:.0%} interval", f"{found.low:.5g} to {found.high:.5g} ({found.interval})"),
+        ("clicks per page of the log", f"{own:.5g}"),
+        ("pages", f"{found.pages:,}"),
+        ("effective pages", f"{found.effective:,.0f}"),
+        ("mean weight", f"{found.mean_weight:.3f}"),
+        ("largest weight", f"{found.largest_weight:.4g}"),
+        ("method", f"{found.method}, {found.assumption}"),
+    ]
+    stdout().print(key_value_table(rows))
+
+
+def _read_policy(path: Path) -> dict[str, float]:
+    """Document → probability."""
+    from gainful.cli.inputs import parse_csv_number, read_csv_rows
+
+    rows = read_csv_rows(path, ("document", "probability"))
+    return {row["document"]: parse_csv_number(row, "probability", path, line) for line, row in rows}
+
+
+def _model_probabilities(pages: ClickLog, data: Path | None, model: Path | None, temperature: float) -> Any:
+    from gainful.cli.inputs import load_data, load_model, read_options
+    from gainful.clicks.policies import ranking_probabilities
+
+    assert data is not None
+    assert model is not None
+    loaded = load_model(model)
+    rows = load_data(data, read_options(None, False, None, None), loaded)
+    return ranking_probabilities(pages, rows, loaded, temperature=temperature)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,27 +113,43 @@ def load_model(path: Path) -> Ranker:
     return load(path)
 
 
-def read_segments(path: Path) -> dict[str, str]:
-    """Query → segment, from a CSV file with these two columns."""
+def read_csv_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line number and row of a CSV file that has these columns."""
     check_readable(path)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
             names = rows.fieldnames or []
-            if not {"query", "segment"} <= set(names):
-                raise FormatError(
-                    f"expected the columns query and segment, found {', '.join(names)}", path=path, line=1
-                )
-            found: dict[str, str] = {}
+            if not set(columns) <= set(names):
+                expected = f"{', '.join(columns[:-1])} and {columns[-1]}"
+                raise FormatError(f"expected the columns {expected}, found {', '.join(names)}", path=path, line=1)
             for row in rows:
-                query, name = row["query"], row["segment"]
-                if not query or not name:
-                    raise FormatError("expected a query and its segment", path=path, line=rows.line_num)
-                if found.setdefault(query, name) != name:
-                    raise FormatError(f"query {shorten(query)} has two segments", path=path, line=rows.line_num)
-            return found
+                yield rows.line_num, row
     except (UnicodeDecodeError, csv.Error) as error:
         raise FormatError(f"is not CSV text in UTF-8: {reason(error)}", path=path) from None
+
+
+def read_segments(path: Path) -> dict[str, str]:
+    """Query → segment, from a CSV file with these two columns."""
+    found: dict[str, str] = {}
+    for line, row in read_csv_rows(path, ("query", "segment")):
+        query, name = row["query"], row["segment"]
+        if not query or not name:
+            raise FormatError("expected a query and its segment", path=path, line=line)
+        if found.setdefault(query, name) != name:
+            raise FormatError(f"query {shorten(query)} has two segments", path=path, line=line)
+    return found
+
+
+def parse_csv_number(row: dict[str, str], column: str, path: Path, line: int) -> float:
+    """The finite number in a column of a row."""
+    try:
+        found = float(row[column])
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise FormatError(f"{column} must be a number, was {shorten(row[column])}", path=path, line=line)
+    return found
 
 
 def parse_metrics(text: str, convention: str | None, relevant: float | None = None) -> list[Metric]:

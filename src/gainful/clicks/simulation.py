@@ -82,7 +82,7 @@ def simulate_clicks(
     if isinstance(data, ClickLog):
         pages = _shown_again(data, ranker, sessions, rng)
     elif isinstance(data, RankingData):
-        scores = _scores(data, ranker)
+        scores = scores_of(data, ranker)
         pages = _draw_pages(data, scores, sessions or 1000, length, temperature, features, rng)
     else:
         raise ParameterError.of("simulate_clicks", "data", "a RankingData or a ClickLog", type(data).__name__)
@@ -122,7 +122,8 @@ def _shown_again(log: ClickLog, ranker: Any, sessions: int | None, rng: np.rando
     return log.pages(chosen).replace(session=np.arange(len(chosen), dtype=np.int32), session_ids=None, dwell=None)
 
 
-def _scores(data: RankingData, ranker: Any) -> Array:
+def scores_of(data: RankingData, ranker: Any, owner: str = "simulate_clicks") -> Array:
+    """The score of each row by a fitted model, a function of X, or scores; by default the order of the data."""
     if ranker is None:
         found: Any = -np.arange(data.n_rows, dtype=np.float64)
     elif hasattr(ranker, "predict"):
@@ -130,7 +131,7 @@ def _scores(data: RankingData, ranker: Any) -> Array:
     elif callable(ranker):
         found = ranker(data.X)
     elif isinstance(ranker, str):
-        raise ParameterError.of("simulate_clicks", "ranker", "a fitted model, scores or a function of X", ranker)
+        raise ParameterError.of(owner, "ranker", "a fitted model, scores or a function of X", ranker)
     else:
         found = ranker
     scores = check_column(found, data.n_rows, "the scores of the ranker")
@@ -169,7 +170,7 @@ def _draw_pages(
 
 def _pages(data: RankingData, query: Array, offsets: Array, rows: Array, features: bool = False) -> ClickLog:
     """Pages without clicks that show these rows of the data."""
-    ids, document = _documents(data)
+    ids, document = document_codes(data)
     return ClickLog(
         offsets=offsets,
         session=np.arange(len(query), dtype=np.int32),
@@ -198,7 +199,7 @@ def _rankings(scores: Array, sessions: int, n: int, temperature: float, rng: np.
     return found
 
 
-def _documents(data: RankingData) -> tuple[Array, Array]:
+def document_codes(data: RankingData) -> tuple[Array, Array]:
     """The ids of documents, and the code of each row's."""
     if data.doc_ids is None:
         place = np.arange(data.n_rows) if data.input_order is None else data.input_order
@@ -236,7 +237,7 @@ def make_click_model(
         raise ParameterError.of("make_click_model", "data", "a RankingData", type(data).__name__)
     if data.highest_grade <= 0:
         raise DataError("all grades are 0, so no document is attractive; simulated users need some")
-    ids, document = _documents(data)
+    ids, document = document_codes(data)
     query = np.repeat(np.arange(data.n_queries, dtype=np.int32), data.counts)
     order = np.lexsort((document, query))
     pairs = Pairs(query[order], document[order], data.query_ids, ids)
