@@ -55,9 +55,9 @@ def lists(
     rng = np.random.default_rng(seed)
     impression = 0
     for query in both:
-        best = [_best_first(run[query]) for run in (first, second)]
+        best_of_a, best_of_b = _best_first(first[query]), _best_first(second[query])
         for _ in range(each):
-            shown = interleave(*best, method, length=length, seed=rng)
+            shown = interleave(best_of_a, best_of_b, method, length=length, seed=rng)
             impression += 1
             for place, (document, credit) in enumerate(zip(shown.documents, shown.credit, strict=True)):
                 writer.writerow((impression, query, place + 1, document, f"{credit:.9g}"))
