@@ -53,6 +53,9 @@ def test_one_file_of_pairs_serves_training_and_validation_data(capsys, tmp_path)
     )  # fmt: skip
     assert code == 0
     assert json.loads(out)["means"]["pair-accuracy"] == model.score(valid)
+    code, same, _ = call(capsys, "evaluate", tmp_path / "m.gainful", "valid.txt", "--pairs", "all.csv", "--json")
+    assert code == 0
+    assert json.loads(same)["means"] == json.loads(out)["means"]
 
 
 def test_compare_and_tune_by_preferences(capsys, tmp_path):
@@ -81,9 +84,31 @@ def test_compare_and_tune_by_preferences(capsys, tmp_path):
     assert code == 0
 
 
+def test_the_metric_of_preferences_is_the_default(capsys):
+    code, out, _ = call(capsys, "compare", "all.txt", "--pairs", "all.csv", "--rankers", "ranksvm,feature:1", "--json")
+    assert code == 0
+    assert set(json.loads(out)["rankers"]["ranksvm"]["means"]) == {"pair-accuracy"}
+    code, out, _ = call(capsys, "tune", "ranksvm", "all.txt", "--pairs", "all.csv", "--trials", "2", "--json")
+    assert code == 0
+    assert "pair-accuracy" in out
+    code, out, _ = call(capsys, "evaluate", "feature:1", "all.txt", "--pairs", "all.csv", "--json")
+    assert code == 0
+    assert set(json.loads(out)["means"]) == {"pair-accuracy"}
+
+
 def test_refusals_name_options(capsys, tmp_path):
-    line = refused(capsys, "evaluate", "feature:1", "all.txt", "--pairs", "all.csv")
+    line = refused(capsys, "tune", "ranksvm", "all.txt", "--pairs", "all.csv", "--metric", "map", "--trials", "2")
+    assert line.endswith("map needs grades, but the data has preferences; measure them by pair-accuracy")
+    line = refused(capsys, "evaluate", "feature:1", "all.txt", "--pairs", "all.csv", "--metrics", "ndcg@10")
     assert "ndcg@10 needs grades, but the data has preferences; measure them by pair-accuracy" in line
+    words = {
+        "rsrank": "starts from the grades, but the data has preferences; use --set init=zeros",
+        "lambdamart": "rsrank with --set init=zeros",
+    }
+    for name, expected in words.items():
+        code, _, err = call(capsys, "train", name, "all.txt", "--pairs", "all.csv", "-o", tmp_path / "m.gainful")
+        assert code != 0
+        assert expected in err.splitlines()[-1]
     line = refused(capsys, "train", "ranksvm", "all.txt", "--pairs", "train.txt", "-o", tmp_path / "m.gainful")
     assert "train.txt, line 1: expected the columns query, better and worse" in line
     line = refused(capsys, "data", "convert", "all.txt", tmp_path / "all.csv", "--read", "pairs=all.csv")

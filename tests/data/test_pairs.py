@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,8 @@ def test_cycles_are_allowed_and_so_is_no_pair_at_all():
         ([(4, 0), (2, 1)], "pair 1 compares row 2 of query a with row 1 of query b; both documents of a pair must"),
         ([(4, 6)], "pair 0 has row 6, but rows are numbered 0 to 5"),
         ([(-1, 0)], "pair 0 has row -1, but rows are numbered 0 to 5"),
+        ([(1234567, 0)], "pair 0 has row 1234567, but rows are numbered 0 to 5"),
+        ([(4, 0), (0, 1e300)], r"pair 1 has row 1e\+300, but rows are numbered 0 to 5"),
         ([(4, 0), (2, 0.5)], "pair 1 must have row numbers, but its worse row was 0.5"),
         ([(4, 0, -1.0)], "the weight of pair 0 is -1; weights must be 0, or from 1e-30 to 1e"),
         ([(4, 0, np.nan)], "the weight of pair 0 is nan"),
@@ -87,6 +90,20 @@ def test_pairs_that_mean_nothing_are_refused_by_number(pairs, words):
 )
 def test_other_shapes_are_refused_with_the_expected_one(pairs):
     with pytest.raises((ParameterError, DataError), match="pairs"):
+        data_with(pairs)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ("pairs.csv", r"was 'pairs\.csv'; read a file of preferences with its data: gainful\.read\(DATA, pairs=FILE\)"),
+        (Path("pairs.csv"), r"was 'pairs\.csv'; read a file of preferences"),
+        ((pair for pair in [(4, 0)]), r"generator.*; pass list\(pairs\)"),
+        ({(4, 0)}, r"set.*; pass list\(pairs\)"),
+    ],
+)
+def test_a_path_or_an_iterator_is_told_what_to_do(pairs, words):
+    with pytest.raises(ParameterError, match=words):
         data_with(pairs)
 
 
@@ -126,10 +143,29 @@ def test_pairs_follow_their_queries_into_any_selection(graded, data):
 
 def test_parts_put_together_again_are_the_same(data):
     assert RankingData.concatenate([data[:5], data[5:6], data[6:]]).equals(data)
-    assert not data.equals(data.with_pairs(data[:1].pairs))
+    assert not data.equals(
+        data.with_pairs(PreferredPairs.of_rows(np.array([1]), np.array([0]), np.ones(1), data.offsets))
+    )
     train, valid, test = gainful.split(data, (0.5, 0.25, 0.25), seed=1)
     assert len(train.pairs) + len(valid.pairs) + len(test.pairs) == len(data.pairs)
     assert all(one.test.has_pairs for one in gainful.folds(data, 3))
+
+
+def test_pairs_of_other_data_are_refused(data):
+    small, offsets = data.X[:18], data.offsets[:4]
+    with pytest.raises(DataError, match="pairs belong to 12 queries, but the data has 3; take them from data with the"):
+        RankingData.from_rows(small, qid=np.repeat([0, 1, 2], 6), pairs=data.pairs)
+    with pytest.raises(DataError, match="pairs belong to 12 queries, but the data has 3"):
+        data.replace(X=small, y=np.zeros(18), offsets=offsets, query_ids=data.query_ids[:3])
+    with pytest.raises(DataError, match="pairs belong to 1 queries, but the data has 12"):
+        data.with_pairs(data[:1].pairs)
+    with pytest.raises(DataError, match=r"pair \d+ has the rows \d+ and \d+, but its query has the rows 0 to 1; take"):
+        RankingData.from_rows(data.X[:24], qid=np.repeat(np.arange(12), 2), pairs=data.pairs)
+    pairs = data.pairs
+    short = PreferredPairs(pairs.better, pairs.worse[:-1], pairs.weight, pairs.starts)
+    with pytest.raises(DataError, match="the starts, rows and weights of pairs do not fit together"):
+        data.with_pairs(short)
+    assert RankingData.from_rows(data.X, qid=np.repeat(np.arange(12), 6), pairs=pairs).pairs.equals(pairs)
 
 
 def test_preferences_and_grades_do_not_mix(graded, data):

@@ -33,8 +33,18 @@ def test_the_losses_with_noise():
     assert str(loss("lambda(noise=0.5, draws=8, seed=3)")) == "lambda(noise=0.5, draws=8, seed=3)"
     with pytest.raises(ParameterError, match="draws of lambda must be an integer ≥ 1, was 0"):
         loss("lambda(draws=0)")
-    with pytest.raises(ParameterError, match="noise of lambda must be a number ≥ 0"):
-        loss("lambda(noise=-1)")
+    for text in ("-1", "1e7", "1e308"):
+        with pytest.raises(ParameterError, match=r"noise of lambda must be a number in \[0, 1e\+06\], was "):
+            loss(f"lambda(noise={text})")
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_the_most_noise_is_finite(text):
+    s, y, offsets = queries()
+    most = noisy(text, noise=1e6)
+    found = values_and_gradient(most.bind(y, offsets), offsets, s)
+    curved = gradient_and_curvature(most.bind_newton(y, offsets), offsets, s)
+    assert all(np.isfinite(each).all() for each in (*found, *curved))
 
 
 @pytest.mark.parametrize("text", NAMES)
@@ -134,6 +144,30 @@ def test_every_model_trains_on_it(make):
     assert np.array_equal(first.predict(data), again.predict(data))
     assert not np.allclose(first.predict(data), plain.predict(data))
     assert first.score(data) > gainful.metric("ndcg@10")(np.zeros(data.n_rows), data) + 0.03
+
+
+def test_noise_is_not_a_schedule():
+    assert (loss("lambda(noise=1)").staged, loss("lambda(noise=1)").scheduled) == (True, False)
+    assert (loss("reg-shf-sdcg").staged, loss("reg-shf-sdcg").scheduled) == (True, True)
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+def test_nets_with_noise_stop_early_and_may_keep_any_epoch(device):
+    data = gainful.make_artificial(40, n_docs=12, n_features=6, seed=2)
+    train, valid = gainful.split(data, (0.6, 0.4), seed=1)
+    model = NeuralRanker("lambda(noise=1)", hidden=(8,), epochs=60, early_stopping=2, learning_rate=0.1, device=device)
+    figures = [row["validation"] for row in model.fit(train, eval_set=valid).history_]
+    assert None not in figures
+    assert len(figures) == model.best_epoch_ + 2 < 30
+    assert model.best_epoch_ == 1 + int(np.argmax(figures))
+
+
+def test_linear_models_with_noise_run_all_iterations():
+    data = gainful.make_artificial(40, n_docs=12, n_features=6, seed=2)
+    model = LinearRanker(loss="lambda(noise=1)", max_iter=40).fit(data)
+    objectives = [row["objective"] for row in model.history_]
+    assert len(objectives) == 40
+    assert min(objectives) < objectives[-1]  # another noise, not a better point
 
 
 def test_preferences_take_no_noise():

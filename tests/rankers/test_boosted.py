@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import gainful
 from gainful import BoostedRanker, DataError, LambdaMART, ParameterError, RankingData
+from gainful.compute.query_loop import gradient_and_curvature
 
 QUICK = {"n_trees": 12, "n_leaves": 6, "n_jobs": 1}
 PLAIN = {"num_leaves": 6, "num_threads": 1, "verbosity": -1, "seed": 0, "deterministic": True, "force_row_wise": True}
@@ -84,11 +85,23 @@ def test_first_trees_may_fit_the_grades(parts):
     assert np.allclose(model.predict(test), theirs.predict(test.X), rtol=0, atol=1e-12)
 
 
-def test_a_flat_start_without_gradient_is_reported(rng):
-    n = 1_000  # every smooth rank is n/2, far below the cut-off
-    data = RankingData.from_rows(rng.normal(size=(n, 3)), rng.integers(0, 3, n), np.zeros(n))
-    with pytest.warns(ConvergenceWarning, match="next to no gradient where its trees start.*start_trees="):
-        BoostedRanker(loss="sdcg", step="gradient", **QUICK).fit(data)
+@pytest.mark.parametrize("step", ["auto", "newton", "gradient"])
+def test_a_flat_start_without_gradient_is_reported(step):
+    data = gainful.make_artificial(30, n_docs=400, n_features=8, seed=1)  # smooth ranks of 200, far below the cut-off
+    with pytest.warns(ConvergenceWarning, match="next to no gradient where its trees start.*start_trees=20"):
+        model = BoostedRanker(loss="sdcg", step=step, n_trees=30, n_jobs=1).fit(data)
+    assert np.isfinite(model.predict(data)).all()
+    with pytest.warns(ConvergenceWarning, match="even after start_trees=3; take a smoother form"):
+        BoostedRanker(loss="sdcg", step=step, n_trees=30, start_trees=3, n_jobs=1).fit(data)
+
+
+@pytest.mark.parametrize("text", ["ranknet(sigma=0.01)", "shf-sdcg(alpha=0.1)"])
+def test_newton_steps_on_a_gentle_loss_do_not_count_as_flat(text, parts):
+    train = parts[0]
+    model = BoostedRanker(loss=text, **QUICK).fit(train)  # a warning would fail here
+    fill = gainful.loss(text).bind_newton(train.y, train.offsets)
+    _, curvature = gradient_and_curvature(fill, train.offsets, np.zeros(train.n_rows))
+    assert model.gradient_scale_ == pytest.approx(1.0 / curvature.mean())
 
 
 @pytest.mark.parametrize("loss", list(gainful.LOSSES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LinearRegression
@@ -228,6 +229,24 @@ def test_comparison_and_search_work_on_preferences(train):
     assert tuned.best_value > 0.6
 
 
+def test_the_default_metric_of_comparison_search_and_evaluation_fits_the_data(train):
+    data = as_preferences(train)
+    found = gainful.compare("ranksvm", data, tune=2)
+    assert [m.name for m in found.metrics] == ["pair-accuracy"]
+    assert not found.failures
+    graded = gainful.compare("ranksvm", data, test=train.replace(query_ids=np.arange(1000, 1000 + train.n_queries)))
+    assert [m.name for m in graded.metrics] == ["ndcg@10", "ndcg@1", "ndcg@5", "map"]
+    tuned = gainful.tune("gbrank:n_trees=5", data, trials=2)
+    assert tuned.best_value == gainful.tune("gbrank:n_trees=5", data, trials=2, metric="pair-accuracy").best_value
+    model = gainful.ranker("ranksvm").fit(data)
+    assert gainful.evaluate(model, data) == {"pair-accuracy": model.score(data)}
+
+
+def test_a_search_by_a_metric_of_grades_is_refused_before_the_first_trial(train):
+    with pytest.raises(DataError, match="ndcg@5 needs grades, but the data has preferences; measure them by pair-acc"):
+        gainful.tune("ranksvm", as_preferences(train), metric="ndcg@5", progress=lambda event: pytest.fail("a trial"))
+
+
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
@@ -239,8 +258,23 @@ def test_every_ranker_learns_from_preferences_or_refuses_in_one_line(train):
     for name in gainful.RANKERS:
         if name in able:
             continue
-        with pytest.raises(DataError, match="needs grades, but the data has preferences; use one of linear, ranksvm"):
+        with pytest.raises(DataError, match="needs grades, but the data has preferences; use one of ranksvm, ranknet"):
             gainful.ranker(name).fit(data)
+
+
+def test_the_refusal_recommends_only_what_works_each_once(train):
+    with pytest.raises(DataError) as caught:
+        gainful.ranker("lambdamart").fit(as_preferences(train))
+    advice = str(caught.value).partition("use one of ")[2].partition(", or linear, boosted, neural")
+    assert advice[1]
+    assert "linear" not in advice[0] + advice[2]
+    recommended = advice[0].split(", ")
+    assert "rsrank with init='zeros'" in recommended
+    assert "rsrank-sparse with init='zeros'" in recommended
+    for one in recommended:
+        name, _, setting = one.partition(" with ")
+        params = {"init": "zeros"} if setting else {}
+        gainful.ranker(name, **params)._refuse_pairs(as_preferences(train))
 
 
 @pytest.mark.parametrize(
@@ -286,6 +320,16 @@ def test_pairs_are_given_once(train):
     blocks = ShardedData(LocalBlocks([train[:20], train[20:]]))
     with pytest.raises(ParameterError, match="X is in 2 parts, whose rows pairs cannot name"):
         gainful.RankSVM().fit(blocks, pairs=[(0, 1)])
+
+
+def test_pairs_in_place_of_grades_are_refused_with_the_way_to_give_them(train):
+    data, qid = as_preferences(train), np.repeat(np.arange(train.n_queries), train.counts)
+    words = r"had 2; preferences are given as pairs, and for eval_set as RankingData\.from_rows\(X, qid=…, pairs=…\)"
+    for pairs in ([(0, 1)], pd.DataFrame({"better": [0], "worse": [1], "weight": [2.0]})):
+        with pytest.raises(DataError, match=words):
+            gainful.RankSVM().fit(data, eval_set=(train.X, pairs, qid))
+        with pytest.raises(DataError, match=words):
+            gainful.RankSVM().fit(train.X, pairs, qid=qid)
 
 
 def test_a_checkpoint_knows_its_preferences(train, tmp_path):

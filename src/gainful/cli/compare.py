@@ -151,13 +151,15 @@ def compare(
     shares = parse_numbers(DEFAULT_SIZES if sizes is None else sizes, "--sizes")
     _refuse_useless_options(data, test, valid, folds, sizes)
     contestants = _contestants(rankers, losses, models, seconds)
+    usual = metrics is None and relevant is None  # those for grades, or the one for preferences
+    measures = parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)
     settings: dict[str, Any] = {
         "test": test,
         "valid": valid,
         "folds": folds,
         "sizes": shares,
         "time": time,
-        "metrics": [str(one) for one in parse_metrics(metrics or options.DEFAULT_METRICS, convention, relevant)],
+        "metrics": None if usual else [str(one) for one in measures],
         "convention": convention,
         "tests": parse_names(tests),
         "baseline": baseline,

@@ -55,7 +55,7 @@ def lists(
     rng = np.random.default_rng(seed)
     impression = 0
     for query in both:
-        best_of_a, best_of_b = (_best_first(run[query]) for run in (first, second))
+        best_of_a, best_of_b = _best_first(first[query]), _best_first(second[query])
         for _ in range(each):
             shown = interleave(best_of_a, best_of_b, method, length=length, seed=rng)
             impression += 1

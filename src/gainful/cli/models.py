@@ -245,6 +245,7 @@ def evaluate(
     from gainful.formats.files import refuse_unwritable
     from gainful.formats.scores import read_scores
     from gainful.metrics import headings
+    from gainful.rankers.base import usual_metric
 
     if per_query_csv is not None:
         refuse_unwritable(per_query_csv)
@@ -262,18 +263,18 @@ def evaluate(
     fitted = load_model(model) if kind not in KINDS and is_model(model) else None
     if kind in KINDS and cluster is not None:
         raise ParameterError(f"{kind}: is evaluated in this process; leave out --cluster")
-    rows: Dataset
-    if kind in KINDS:
-        rows = load_data(data, how)
-        scores, remarks = scores_of_system(str(model), rows)
+    whole = load_data(data, how) if kind in KINDS else None
+    rows: Dataset = open_data(data, how, fitted, cluster) if whole is None else whole
+    if metrics is None and rows.has_pairs:
+        names = headings([usual_metric(rows)])
+    if whole is not None:
+        scores, remarks = scores_of_system(str(model), whole)
         for line in remarks:
             say(f"note: {line}")
-        found = [one.per_query(scores, rows) for one in names]
-    else:
-        rows = open_data(data, how, fitted, cluster)
-    if fitted is not None:
+        found = [one.per_query(scores, whole) for one in names]
+    elif fitted is not None:
         found = values_of_model(fitted, rows, list(names))
-    elif kind not in KINDS:
+    else:
         found = values_of_scores(read_scores(model, rows.n_rows), rows, list(names))
     note = f"{rows.n_queries:,} queries, {rows.n_rows:,} documents"
     figures = _Figures(names, found, rows.query_ids, rows.query_weights, [note])

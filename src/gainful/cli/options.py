@@ -33,7 +33,8 @@ Metrics = Annotated[
     typer.Option(
         "--metrics",
         help="Comma-separated metrics; the first is the headline. With --qrels also trec, those that trec_eval prints.",
-        show_default=f"{DEFAULT_METRICS}; with --qrels map,ndcg@10,p@10,recall@1000,rprec,bpref,mrr,judged@10",
+        show_default=f"{DEFAULT_METRICS}; on preferences pair-accuracy; "
+        "with --qrels map,ndcg@10,p@10,recall@1000,rprec,bpref,mrr,judged@10",
     ),
 ]
 Convention = Annotated[

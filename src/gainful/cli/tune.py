@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gainful.tuning import TuneResult
 
 DEFAULT_TRIALS = 20
+DEFAULT_METRIC = "ndcg@10"
 
 
 def tune(
@@ -31,7 +32,13 @@ def tune(
     ] = None,
     seconds: Annotated[float | None, typer.Option(metavar="S", help="Start no trial after this many seconds.")] = None,
     search: options.Search = "random",
-    metric: Annotated[str, typer.Option(help="Metric to maximise on the validation data.")] = "ndcg@10",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric to maximise on the validation data.",
+            show_default=f"{DEFAULT_METRIC}; pair-accuracy on preferences",
+        ),
+    ] = None,
     convention: options.Convention = None,
     set: Annotated[
         list[str] | None,
@@ -69,7 +76,7 @@ def tune(
 
     fixed = parse_settings(ranker, set or [])
     model = make(ranker, **fixed)
-    measures = parse_metrics(metric, convention)
+    measures = parse_metrics(metric or DEFAULT_METRIC, convention)
     if len(measures) != 1:
         raise ParameterError.of("tune", "metric", "one metric", metric)
     if data.is_dir() and valid is not None:
@@ -86,7 +93,7 @@ def tune(
         "search": search,
         "trials": DEFAULT_TRIALS if trials is None and seconds is None else trials,
         "seconds": seconds,
-        "metric": measures[0],
+        "metric": None if metric is None and convention is None else measures[0],
         "refit": output is not None and ("all" if refit_all else True),
         "n_jobs": jobs,
         "prune": prune,

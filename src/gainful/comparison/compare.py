@@ -25,6 +25,7 @@ from gainful.errors import ParameterError, UnknownNameError, read_options_words,
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts, why_absent
 from gainful.metrics import Metric, metric, refuse_storing
+from gainful.metrics.conventions import PAIR_METRIC
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.training.monitor import Progress
@@ -67,7 +68,7 @@ def compare(
     test: Any = None,
     sizes: Sequence[float] = (0.6, 0.2, 0.2),
     time: Any = None,
-    metrics: str | Sequence[Any] = DEFAULT_METRICS,
+    metrics: str | Sequence[Any] | None = None,
     convention: str | None = None,
     tests: Sequence[str] = tuple(TESTS),
     baseline: str | None = None,
@@ -103,7 +104,8 @@ def compare(
         other times that :func:`gainful.split` takes. Training has the earliest queries and testing the latest; with
         ``folds``, they roll forward
     metrics : what :func:`gainful.metric` takes, functions included. The first one is the headline: it sorts the table,
-        differences are reported on it, and ``auto`` and blends given by name optimise it
+        differences are reported on it, and ``auto`` and blends given by name optimise it. By default
+        "ndcg@10,ndcg@1,ndcg@5,map", on preferences "pair-accuracy"
     convention : whose metric conventions to follow, see :func:`gainful.metric`
     tests : some of "wilcoxon", "t" and "randomization"; p-values are Holm-corrected over the rankers
     baseline : label of the ranker that the others are tested against; the first one by default
@@ -126,8 +128,7 @@ def compare(
     A ranker that fails is reported with its error and does not stop the others. Ctrl-C ends the comparison with what
     has finished.
     """
-    specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
-    measures = tuple(metric(m, convention=convention) for m in specs)
+    measures = metrics_of(metrics, convention)
     column = segments if isinstance(segments, str) else None
     choices = Choices(all_pairs, delta, segments if column is None else None)
     if store is not None:
@@ -155,6 +156,12 @@ def compare(
         for model in models.values():
             if isinstance(model, Baseline):
                 model.prepare(rows)
+    look = first_look(how["data"], how.get("valid"))
+    warn_about_data(*look)
+    if metrics is None and (look[0] if how.get("test") is None else how["test"]).has_pairs:
+        measures = (metric(PAIR_METRIC),)
+        plan = None if plan is None else replace(plan, metric=measures[0])
+    del look  # which may be parts of a folder, read again when their fold begins
     job = ComparisonJob(
         models,
         splits,
@@ -170,12 +177,19 @@ def compare(
         divided=divided,
         choices=choices,
     )
-    warn_about_data(*first_look(how["data"], how.get("valid")))
     try:
         job.run(progress)
     except KeyboardInterrupt:
         job.interrupted = True
     return job.result()
+
+
+def metrics_of(specs: str | Sequence[Any] | None, convention: str | None) -> tuple[Metric, ...]:
+    """The metrics named, or those for data with grades."""
+    if specs is None:
+        specs = DEFAULT_METRICS
+    named = split_outside_brackets(specs, ",") if isinstance(specs, str) else specs
+    return tuple(metric(one, convention=convention) for one in named)
 
 
 def tuning_plan(

@@ -19,7 +19,7 @@ from gainful.comparison.baselines import (
     baseline_from_text,
     checked_scores,
 )
-from gainful.comparison.compare import DEFAULT_METRICS
+from gainful.comparison.compare import metrics_of
 from gainful.comparison.contestants import as_system
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
@@ -29,8 +29,8 @@ from gainful.errors.keywords import explain_keywords
 from gainful.foreign.loading import is_model
 from gainful.formats.files import check_readable
 from gainful.inputs.parts import open_parts
-from gainful.metrics import headings, mean_over_queries, metric
-from gainful.parameters.constraints import split_outside_brackets
+from gainful.metrics import headings, mean_over_queries
+from gainful.rankers.base import usual_metric
 
 EXPECTED = "a trained ranker or estimator, scores, a function of X, a file, or text such as 'feature:bm25'"
 
@@ -40,7 +40,7 @@ def evaluate(
     model: Any,
     data: Any,
     *,
-    metrics: str | Sequence[Any] = DEFAULT_METRICS,
+    metrics: str | Sequence[Any] | None = None,
     convention: str | None = None,
     read_options: Mapping[str, Any] | None = None,
 ) -> dict[str, float]:
@@ -60,13 +60,14 @@ def evaluate(
     >>> gainful.evaluate("feature:1", data, metrics="ndcg@5")["ndcg@5"] == gainful.metric("ndcg@5")(data.X[:, 0], data)
     True
     """
-    specs = split_outside_brackets(metrics, ",") if isinstance(metrics, str) else metrics
-    names = headings([metric(one, convention=convention) for one in specs])
+    names = headings(metrics_of(metrics, convention))
     with read_options_words():
         rows = open_parts(data, needs_test=False, **(read_options or {}))["data"]
     if not isinstance(rows, RankingData):
         what = "a folder with its own division" if isinstance(data, (str, os.PathLike)) else type(data).__name__
         raise ParameterError.of("evaluate", "data", "a RankingData, a frame, or the path of a file", what)
+    if metrics is None and rows.has_pairs:
+        names = headings([usual_metric(rows)])
     scores, _ = scores_of_system(_in_order_of(rows, model) if rows is not data else model, rows)
     return {name: mean_over_queries(one.per_query(scores, rows), rows.query_weights) for one, name in names.items()}
 

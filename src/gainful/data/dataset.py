@@ -41,7 +41,7 @@ from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
 from gainful.data.categories import Categories, join_categories, recode
 from gainful.data.describe import Description, describe
 from gainful.data.frames import column_to_numpy, features_of, refuse_dask, without_codes
-from gainful.data.pairs import PreferredPairs, check_pairs, join_pairs
+from gainful.data.pairs import PreferredPairs, check_pairs, join_pairs, refuse_pairs_of_others
 from gainful.data.rows import (
     Array,
     FeatureFacts,
@@ -567,9 +567,15 @@ class RankingData(Dataset):
         return self.replace(X=wider)
 
     def replace(self, **fields: Any) -> RankingData:
-        """A copy with some fields replaced, unchecked; for code that respects the conventions itself."""
+        """A copy with some fields replaced; for code that respects the conventions itself.
+
+        Only preferences are checked: they must be those of the queries.
+        """
         mine = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return RankingData._build_unchecked(**(mine | fields))
+        data = RankingData._build_unchecked(**(mine | fields))
+        if data.pairs is not None and ("offsets" in fields or "pairs" in fields):
+            refuse_pairs_of_others(data.pairs, data.offsets)
+        return data
 
     # -- inspection ----------------------------------------------------------------------------------------------------
 

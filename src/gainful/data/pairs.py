@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,14 +107,13 @@ def join_pairs(parts: Sequence[PreferredPairs | None], rows: Sequence[int]) -> P
 
 def check_pairs(pairs: Any, offsets: Array, query_ids: Array, order: Array | None = None) -> PreferredPairs | None:
     """Pairs of input rows as pairs of grouped rows; ``order[i]`` is the input row of row i, if rows moved."""
-    if pairs is None or isinstance(pairs, PreferredPairs):
+    if pairs is None:
+        return None
+    if isinstance(pairs, PreferredPairs):
+        refuse_pairs_of_others(pairs, offsets)
         return pairs
-    better, worse, weight = _columns(pairs)
     n_rows = int(offsets[-1])
-    for rows in (better, worse):
-        bad = np.flatnonzero((rows < 0) | (rows >= n_rows))
-        if len(bad):
-            raise DataError(f"pair {bad[0]} has row {rows[bad[0]]}, but rows are numbered 0 to {n_rows - 1}")
+    better, worse, weight = _columns(pairs, n_rows)
     if order is not None:
         place = np.empty(n_rows, dtype=np.int64)
         place[order] = np.arange(n_rows)
@@ -121,6 +121,28 @@ def check_pairs(pairs: Any, offsets: Array, query_ids: Array, order: Array | Non
     given = np.arange(n_rows) if order is None else order
     refuse_bad_pairs(better, worse, weight, offsets, query_ids, lambda p: f"pair {p}", lambda row: f"row {given[row]}")
     return PreferredPairs.of_rows(better, worse, weight, offsets)
+
+
+def refuse_pairs_of_others(pairs: PreferredPairs, offsets: Array) -> None:
+    """Raise if the pairs are not those of queries with these offsets; kernels would read beyond the data."""
+    what_to_do = "take them from data with the same rows, or give pairs of row numbers"
+    if len(pairs.starts) != len(offsets):
+        raise DataError(
+            f"pairs belong to {len(pairs.starts) - 1:,} queries, but the data has {len(offsets) - 1:,}; {what_to_do}"
+        )
+    n_pairs = len(pairs)
+    rising = pairs.starts[0] == 0 and pairs.starts[-1] == n_pairs and (pairs.counts >= 0).all()
+    if not (rising and len(pairs.worse) == len(pairs.weight) == n_pairs):
+        raise DataError(f"the starts, rows and weights of pairs do not fit together; {what_to_do}")
+    low, high = (np.repeat(bounds, pairs.counts) for bounds in (offsets[:-1], offsets[1:]))
+    first, last = np.minimum(pairs.better, pairs.worse), np.maximum(pairs.better, pairs.worse)
+    outside = np.flatnonzero((first < low) | (last >= high))
+    if len(outside):
+        p = int(outside[0])
+        raise DataError(
+            f"pair {p} has the rows {pairs.better[p]} and {pairs.worse[p]}, but its query has the rows {low[p]} to "
+            f"{high[p] - 1}; {what_to_do}"
+        )
 
 
 def refuse_bad_pairs(
@@ -153,9 +175,14 @@ def refuse_bad_pairs(
         )
 
 
-def _columns(pairs: Any) -> tuple[Array, Array, Array]:
+def _columns(pairs: Any, n_rows: int) -> tuple[Array, Array, Array]:
     """Better row, worse row and weight of each pair."""
     refuse_dask(pairs, "pairs")
+    if isinstance(pairs, (str, os.PathLike)):
+        hint = "read a file of preferences with its data: gainful.read(DATA, pairs=FILE)"
+        raise ParameterError.of("fit", "pairs", EXPECTED, os.fspath(pairs), hint)
+    if isinstance(pairs, (Iterator, Set)):
+        raise ParameterError.of("fit", "pairs", EXPECTED, type(pairs).__name__, "pass list(pairs)")
     columns: list[Any]
     if is_frame(pairs) or isinstance(pairs, Mapping):
         names = [str(name) for name in (pairs if isinstance(pairs, Mapping) else column_names(pairs))]
@@ -170,18 +197,21 @@ def _columns(pairs: Any) -> tuple[Array, Array, Array]:
         if table.shape == (0,):
             table = np.empty((0, 2))
         if table.ndim != 2 or table.shape[1] not in (2, 3):
-            raise ParameterError.of("fit", "pairs", EXPECTED, f"of shape {table.shape}")
+            raise ParameterError(f"pairs of fit must be {EXPECTED}, was of shape {table.shape}")
         columns = list(table.T)
-    rows = [_row_numbers(column, name) for column, name in zip(columns, COLUMNS[:2], strict=False)]
+    rows = [_row_numbers(column, name, n_rows) for column, name in zip(columns, COLUMNS[:2], strict=False)]
     weight = number_column(columns[2], "weights of pairs", "weight") if len(columns) > 2 else np.ones(len(rows[0]))
     if not len(rows[0]) == len(rows[1]) == len(weight):
         raise DataError("the columns of pairs must have the same length")
     return rows[0], rows[1], weight
 
 
-def _row_numbers(column: Any, name: str) -> Array:
+def _row_numbers(column: Any, name: str, n_rows: int) -> Array:
     numbers = number_column(column, f"{name} rows of pairs", "row")
     bad = np.flatnonzero(~np.isfinite(numbers) | (numbers != np.floor(numbers)))
     if len(bad):
         raise DataError(f"pair {bad[0]} must have row numbers, but its {name} row was {numbers[bad[0]]:g}")
+    bad = np.flatnonzero((numbers < 0) | (numbers >= n_rows))  # before the cast, which 1e300 would not survive
+    if len(bad):
+        raise DataError(f"pair {bad[0]} has row {numbers[bad[0]]:.15g}, but rows are numbered 0 to {n_rows - 1}")
     return numbers.astype(np.int64)

@@ -202,7 +202,10 @@ def check_grades(y: Any, n_rows: int | None = None, first_row: int = 0) -> Array
     """Grades as finite, non-negative float64. ``first_row`` is the number of the first one, for the message."""
     grades = number_column(y, "grades", "grade")
     if grades.ndim != 1:
-        raise DataError(f"grades must have one dimension, had {grades.ndim}")
+        text = f"grades must have one dimension, had {grades.ndim}"
+        if grades.ndim == 2 and grades.shape[1] in (2, 3):
+            text += "; preferences are given as pairs, and for eval_set as RankingData.from_rows(X, qid=…, pairs=…)"
+        raise DataError(text)
     if n_rows is not None and len(grades) != n_rows:
         raise DataError(f"y has {len(grades)} grades for {n_rows} rows")
     bad = np.flatnonzero(~np.isfinite(grades) | (grades < 0))

@@ -139,8 +139,14 @@ class Loss:
         return self.entry.frozen or self.params.get(self.entry.frozen_by) is not None
 
     @property
+    def scheduled(self) -> bool:
+        """Whether it follows a schedule, so that its early iterations minimise something else than the last ones."""
+        return self.entry.staged
+
+    @property
     def staged(self) -> bool:
-        return self.entry.staged or bool(self.params.get("noise"))  # every iteration has noise of its own
+        """Whether its values change from one iteration to the next, by a schedule or because each has its own noise."""
+        return self.scheduled or bool(self.params.get("noise"))
 
     @property
     def weighs_documents(self) -> bool:

@@ -18,8 +18,9 @@ from gainful.parameters.constraints import Integer, Maybe, Real
 NDCG = "ndcg"
 SIGMA = Parameter(Real(low=0, open_low=True), 1.0)
 DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
+LARGEST_NOISE = 1e6  # a draw is at most 40 times that, which losses can hold
 NOISE = {
-    "noise": Parameter(Real(low=0), 0.0),  # size of Gumbel noise on the scores, over which the loss is averaged
+    "noise": Parameter(Real(low=0, high=LARGEST_NOISE), 0.0),  # size of Gumbel noise on the scores
     "draws": Parameter(Integer(low=1), 4),
     "seed": Parameter(Integer(low=0), 0),
 }

@@ -119,6 +119,11 @@ class Metric:
         """Whether it measures preferences."""
         return self.kind == PAIR_METRIC
 
+    def refuse_pairs(self) -> None:
+        """Raise unless it measures preferences."""
+        if not self.accepts_pairs:
+            raise DataError(f"{self.name} needs grades, but the data has preferences; measure them by {PAIR_METRIC}")
+
     # -- values --------------------------------------------------------------------------------------------------------
 
     @explain_keywords
@@ -179,8 +184,7 @@ class Metric:
 
     def _of_pairs(self, scores: Array, pairs: PreferredPairs) -> Array:
         """The weighted share of the preferences of each query that the scores respect; equal scores are half right."""
-        if not self.accepts_pairs:
-            raise DataError(f"{self.name} needs grades, but the data has preferences; measure them by {PAIR_METRIC}")
+        self.refuse_pairs()
         ours, theirs = scores[pairs.better], scores[pairs.worse]
         right = pairs.sums(pairs.weight * ((ours > theirs) + 0.5 * (ours == theirs)))
         total = pairs.sums(pairs.weight)

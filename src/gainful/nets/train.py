@@ -277,8 +277,8 @@ def train_net(
     """The weights of the best epoch on the validation data, or of the last one without such data.
 
     ``make`` builds the net from the number of features and the settings: :class:`Net`, or one that sees lists.
-    ``validate`` measures weights on the host; without it, validation data are scored on the device. A staged loss
-    reaches its final form only in the second half of its schedule, so only those epochs are measured.
+    ``validate`` measures weights on the host; without it, validation data are scored on the device. A loss
+    with a schedule reaches its final form only in the second half of it, so only those epochs are measured.
     """
     restoring = nullcontext if monitor.checkpoint is None else monitor.checkpoint.restoring
     found = None if monitor.checkpoint is None else monitor.checkpoint.state
@@ -303,7 +303,7 @@ def train_net(
             weights = net.arrays()
             if _ran_away(objective, weights, epoch, monitor):
                 break
-            judged = not loss.staged or epoch > 0.5 * settings.epochs
+            judged = not loss.scheduled or epoch > 0.5 * settings.epochs
             validation = _validation(net, inputs, monitor, validate, weights) if judged else None
             # The monitor decides the same way; but Ctrl-C may come from its callback, so decide before calling it.
             if validation is None or np.isnan(validation) or validation > monitor.best_value:

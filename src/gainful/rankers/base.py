@@ -69,6 +69,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
     accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
     accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
+    settings_for_pairs: ClassVar[Mapping[str, str]] = {}  # what must be set to learn from preferences
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
 
@@ -589,13 +590,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _refuse_pairs(self, data: Dataset) -> None:
         """Raise if this ranker cannot learn from preferences."""
         if not self._accepts_pairs():
-            from gainful.rankers.registry import RANKERS
-
-            able = ", ".join(name for name, entry in RANKERS.items() if entry.accepts_pairs)
             losses = ", ".join(name for name, entry in LOSSES.items() if entry.preferences is not None)
             raise DataError(
-                f"{self._name_for_errors()} needs grades, but the data has preferences; use one of {able}, or linear, "
-                f"boosted, neural or list-net with one of the losses {losses}"
+                f"{self._name_for_errors()} needs grades, but the data has preferences; use one of "
+                f"{', '.join(_rankers_for_pairs())}, or linear, boosted, neural or list-net with one of the losses "
+                f"{losses}"
             )
         if not data.is_local:
             raise DataError(
@@ -656,6 +655,21 @@ class LinearScores:
 def usual_metric(data: Dataset) -> Metric:
     """The metric by which a model is measured unless another is named."""
     return metric(PAIR_METRIC if data.has_pairs else USUAL_METRIC)
+
+
+def _rankers_for_pairs() -> list[str]:
+    """The rankers that learn from preferences whatever their loss, with what must be set."""
+    from gainful.rankers.registry import RANKERS
+
+    found = []
+    for name, entry in RANKERS.items():
+        if entry.accepts_pairs and name != "linear":
+            needs = [
+                wording(f"{one}={value!r}", f"--set {one}={value}")
+                for one, value in entry.cls.settings_for_pairs.items()
+            ]
+            found.append(f"{name} with {' and '.join(needs)}" if needs else name)
+    return found
 
 
 def _in_row_order(values: Array, order: Array) -> Array:

@@ -13,7 +13,7 @@ from gainful.data.dataset import Dataset
 from gainful.data.query_weights import pair_shares, query_shares
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, ParameterError, wording
 from gainful.linear.blockwise import BlockwiseRisk, linear_risk
 from gainful.linear.journal import Journal, record_risk
 from gainful.linear.scaling import SCALE, ScaledRisk, Scaling
@@ -115,7 +115,8 @@ class LossMinimizer(PathOverC, Ranker):
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
         if self.init == "regression":
-            raise DataError("init='regression' starts from the grades, but the data has preferences; use init='zeros'")
+            zeros = wording("init='zeros'", "--set init=zeros")
+            raise DataError(f"init='regression' starts from the grades, but the data has preferences; use {zeros}")
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 

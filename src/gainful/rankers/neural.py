@@ -55,8 +55,8 @@ class NeuralRanker(Ranker):
     learning_rate, weight_decay : of the optimizer; biases do not decay
     epochs : maximum number of passes over the training queries
     early_stopping : with ``eval_set``, stop after this many epochs without improvement; None never stops. The best
-        epoch on ``eval_set`` is kept in any case. Losses that change between epochs run all epochs and are validated
-        in the second half
+        epoch on ``eval_set`` is kept in any case. Losses with a schedule (reg-shf-sdcg) run all epochs and are
+        validated in the second half
     eval_metric : metric on ``eval_set``
     scale : "standard": subtract the mean of each feature and divide by its standard deviation, both over the training
         rows; None: features as given
@@ -134,7 +134,7 @@ class NeuralRanker(Ranker):
         chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
         inputs = self._inputs_of(data)
         monitor.total = self.epochs
-        if monitor.valid is not None and not chosen.staged:
+        if monitor.valid is not None and not chosen.scheduled:
             monitor.patience = self.early_stopping
         with limit_torch_threads(torch):
             weights = train_net(

@@ -16,7 +16,7 @@ from gainful.compute.randomness import seed_from
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.rows import Array
 from gainful.data.size import DataSize
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, ParameterError, wording
 from gainful.linear.frozen_risk import FrozenRisk
 from gainful.linear.scaling import SCALE, Scaling
 from gainful.linear.weighted_pairs import query_order, row_scores
@@ -99,6 +99,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
 
     weighs_documents: ClassVar[bool] = True
     accepts_pairs: ClassVar[bool] = True
+    settings_for_pairs: ClassVar[Mapping[str, str]] = {"init": "zeros"}
     space: ClassVar[Space] = {
         "l1": Range(1e-2, 10.0, log=True, why="from all features to a handful, on LETOR and on synthetic data"),
         "truncate_every": IntRange(1, 20, log=True, why="the paper's K"),
@@ -155,7 +156,8 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
         if isinstance(self.init, str) and self.init == "regression":
-            raise DataError("init='regression' starts from the grades, but the data has preferences; use init='zeros'")
+            zeros = wording("init='zeros'", "--set init=zeros")
+            raise DataError(f"init='regression' starts from the grades, but the data has preferences; use {zeros}")
 
     def _training_bytes(self, size: DataSize) -> float:
         chooses = (isinstance(self.l1, str) or np.size(self.l1) > 1) and not size.valid_rows

@@ -147,22 +147,31 @@ class GradientSize:
 
 
 def natural_scale(first: GradientSize) -> float:
-    """The factor that makes the root mean square of the first gradient 1, or the mean of the first curvature."""
-    if first.curvature is not None:
-        mean = first.curvature / first.n_rows
-        return 1.0 / mean if mean > 0.0 else 1.0
+    """The factor that makes the root mean square of the first gradient 1, or the mean of the first curvature.
+
+    Where the start is flat, the factor is bounded: gradients grow beyond all numbers once the scores leave it.
+    """
     size = math.sqrt(first.squares / first.n_rows)
     least = FLAT * first.n_queries / first.n_rows
-    if size < least and first.has_pairs:
-        what = (
-            "let the first trees learn the grades with start_trees="
-            if first.start_trees == 0
-            else f"even after start_trees={first.start_trees}; take a smoother form of the loss, or another loss"
-        )
-        warnings.warn(
-            f"the loss {first.loss} has next to no gradient where its trees start (root mean square {size:.1e}); "
-            + what,
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return 1.0 / max(size, least)
+    flat = size < least and first.has_pairs
+    if flat:
+        _warn_of_flat_start(first, size)
+    if first.curvature is None:
+        return 1.0 / max(size, least)
+    mean = first.curvature / first.n_rows
+    if flat:
+        mean = max(mean, FLAT * least)  # a loss of σ·s has a gradient of order σ and a curvature of order σ²
+    return 1.0 / mean if mean > 0.0 else 1.0
+
+
+def _warn_of_flat_start(first: GradientSize, size: float) -> None:
+    what = (
+        "let the first trees learn the grades with start_trees=20"
+        if first.start_trees == 0
+        else f"even after start_trees={first.start_trees}; take a smoother form of the loss, or another loss"
+    )
+    warnings.warn(
+        f"the loss {first.loss} has next to no gradient where its trees start (root mean square {size:.1e}); {what}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

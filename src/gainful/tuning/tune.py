@@ -19,8 +19,9 @@ from gainful.errors import GainfulError, ParameterError, UnknownNameError, read_
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
 from gainful.metrics import Metric, metric, refuse_storing
+from gainful.metrics.conventions import PAIR_METRIC
 from gainful.parameters.space import Dimension, Space
-from gainful.rankers.base import Ranker
+from gainful.rankers.base import USUAL_METRIC, Ranker
 from gainful.rankers.specs import ranker_from_spec, settings_of
 from gainful.training.monitor import Progress
 from gainful.tuning.result import TuneResult
@@ -45,7 +46,7 @@ def tune(
     search: str = "random",
     trials: int | None = 20,
     seconds: float | None = None,
-    metric: Any = "ndcg@10",
+    metric: Any = None,
     refit: bool | str = True,
     n_jobs: int = 1,
     prune: bool = True,
@@ -70,7 +71,7 @@ def tune(
     search : "random" (evenly spread draws), "grid", or "optuna" (TPE; needs the extra ``tune``)
     trials, seconds : budget; the search ends at whichever comes first. ``trials=None`` for seconds alone
     metric : what is compared on the validation data, a function too (see :func:`gainful.metric`); the ranker's early
-        stopping uses it as well
+        stopping uses it as well. By default "ndcg@10", on preferences "pair-accuracy"
     refit : train a final model with the best parameters on the training part, with the validation part as ``eval_set``;
         "all" to train on both parts together; False for no model
     n_jobs : trials run at once, in threads. A ranker without its own ``n_jobs`` uses one thread per trial
@@ -94,7 +95,7 @@ def tune(
             "out; train it instead"
         )
     plan = TuningPlan(
-        metric=_metric(metric),
+        metric=_metric(USUAL_METRIC if metric is None else metric),
         search=search,
         budget=Budget(trials, seconds, n_jobs, prune),
         refit=refit,
@@ -103,12 +104,17 @@ def tune(
     )
     if store is not None:
         refuse_storing([plan.metric], "store")
-    job = TuningJob(plan, label or name, model, space=space, fixed={*fixed, *set_by_name})
+    settings: dict[str, Any] = {"space": space, "fixed": {*fixed, *set_by_name}}
+    job = TuningJob(plan, label or name, model, **settings)
     with read_options_words():
         given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
-    warn_about_data(*first_look(**given))
+    if _look_for_pairs(*first_look(**given)):
+        if metric is None:
+            plan = replace(plan, metric=_metric(PAIR_METRIC))
+            job = TuningJob(plan, label or name, model, **settings)
+        plan.metric.refuse_pairs()
     job.run(parts, progress)
     found = job.result()
     if refit is not False and not found.interrupted:
@@ -423,6 +429,12 @@ def _settle(model: Ranker, found: TuneResult) -> Ranker:
     if length is not None and name is not None and now.get("early_stopping") is not None and now[name] is not None:
         model.set_params(**{name: min(int(length), now[name])})
     return model
+
+
+def _look_for_pairs(train: RankingData, valid: RankingData | None) -> bool:
+    """Check the data, and tell whether trials are measured on preferences."""
+    warn_about_data(train, valid)
+    return (train if valid is None else valid).has_pairs
 
 
 def _metric(spec: Any) -> Metric:
