@@ -174,3 +174,9 @@ def test_preferences_take_no_noise():
     preferred = RankingData.from_rows(np.eye(3), qid=[1, 1, 1], pairs=[(0, 1, 1.0)])
     with pytest.raises(ParameterError, match="needs grades for its noise, but the data has preferences; set noise=0"):
         loss("weighted-huber(noise=1)").bind_judgments(preferred)
+
+
+@pytest.mark.parametrize("wrong", ["seed=100000000000000000000000", "draws=1000000"])
+def test_settings_that_could_not_be_computed_are_refused(wrong):
+    with pytest.raises(gainful.ParameterError, match="lambda"):
+        gainful.loss(f"lambda(noise=1, {wrong})")

@@ -21,8 +21,8 @@ DEPTH = Parameter(Maybe(inner=Integer(low=1)), None)
 LARGEST_NOISE = 1e6  # a draw is at most 40 times that, which losses can hold
 NOISE = {
     "noise": Parameter(Real(low=0, high=LARGEST_NOISE), 0.0),  # size of Gumbel noise on the scores
-    "draws": Parameter(Integer(low=1), 4),
-    "seed": Parameter(Integer(low=0), 0),
+    "draws": Parameter(Integer(low=1, high=100_000), 4),
+    "seed": Parameter(Integer(low=0, high=2**32 - 1), 0),
 }
 
 
