@@ -31,7 +31,7 @@ def test_the_losses_with_noise():
         "lambda", "lambdaloss", "weighted-huber",
     }  # fmt: skip
     assert str(loss("lambda(noise=0.5, draws=8, seed=3)")) == "lambda(noise=0.5, draws=8, seed=3)"
-    with pytest.raises(ParameterError, match="draws of lambda must be an integer ≥ 1, was 0"):
+    with pytest.raises(ParameterError, match=r"draws of lambda must be an integer in \[1, 100000\], was 0"):
         loss("lambda(draws=0)")
     for text in ("-1", "1e7", "1e308"):
         with pytest.raises(ParameterError, match=r"noise of lambda must be a number in \[0, 1e\+06\], was "):
