@@ -110,7 +110,11 @@ def tune(
         given = {"valid": None, **open_parts(data, valid=valid, needs_test=False, **(read_options or {}))}
     parts, whole = training_parts(**given, n_folds=folds, seed=seed)
     check_refit(refit, parts, whole)
-    if _look_for_pairs(*first_look(**given)):
+    look = first_look(**given)
+    warn_about_data(*look)
+    has_pairs = (look[0] if look[1] is None else look[1]).has_pairs
+    del look  # which may be parts of a folder, read again when their fold begins
+    if has_pairs:
         if metric is None:
             plan = replace(plan, metric=_metric(PAIR_METRIC))
             job = TuningJob(plan, label or name, model, **settings)
@@ -429,12 +433,6 @@ def _settle(model: Ranker, found: TuneResult) -> Ranker:
     if length is not None and name is not None and now.get("early_stopping") is not None and now[name] is not None:
         model.set_params(**{name: min(int(length), now[name])})
     return model
-
-
-def _look_for_pairs(train: RankingData, valid: RankingData | None) -> bool:
-    """Check the data, and tell whether trials are measured on preferences."""
-    warn_about_data(train, valid)
-    return (train if valid is None else valid).has_pairs
 
 
 def _metric(spec: Any) -> Metric:
