@@ -140,3 +140,13 @@ def damage_json(text: bytes, rng: Random) -> bytes:
             inside[key] = pick(rng, VALUES)
         break
     return json.dumps(whole).encode()
+
+
+def damage_table(content: bytes, rng: Random, pieces: Sequence[bytes]) -> bytes:
+    """Damage text of one record per line: its bytes, numbers or lines, or pieces put in."""
+    draw = rng.random()
+    if draw < 0.4:
+        return damage_bytes(content, rng)
+    if draw < 0.75:
+        return insert_pieces(content, rng, pieces)
+    return damage_numbers(content, rng) if draw < 0.9 else damage_lines(content, rng)

@@ -8,7 +8,7 @@ from typing import Any
 
 import gainful
 from fuzz.cases import Input, Random, Target, Wholes
-from fuzz.damage import damage_bytes, damage_lines, damage_numbers, insert_pieces, pick
+from fuzz.damage import damage_table, pick
 
 PIECES = [b",", b'"', b"\n", b"\r\n", b"\r", b"-1", b"0", b"nan", b"inf", b"1e999", b"1_0", b"\xff", b"\0",
           b"\xef\xbb\xbf", b"query,better,worse\n", b"9" * 400, "٣".encode(), b"a,1,2\n" * 2000]  # fmt: skip
@@ -24,16 +24,7 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
             named = [f"d{query}-{place}" if ids else str(place) for place in (better, worse)]
             lines.append(",".join([f"q{query}", *named, *([repr(float(rng.random()))] if weighted else [])]))
     content = ("\n".join(lines) + pick(rng, ["", "\n", "\r\n"])).encode()
-    return Input(content if whole else _damage(rng, content), ".csv", {"sizes": sizes, "ids": ids})
-
-
-def _damage(rng: Random, content: bytes) -> bytes:
-    draw = rng.random()
-    if draw < 0.4:
-        return damage_bytes(content, rng)
-    if draw < 0.75:
-        return insert_pieces(content, rng, PIECES)
-    return damage_numbers(content, rng) if draw < 0.9 else damage_lines(content, rng)
+    return Input(content if whole else damage_table(content, rng, PIECES), ".csv", {"sizes": sizes, "ids": ids})
 
 
 def use(path: Path, options: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz import data_files
 from fuzz.cases import Input, Random, Target, Wholes
-from fuzz.damage import damage_bytes, damage_lines, damage_numbers, insert_pieces, pick
+from fuzz.damage import damage_table, pick
 
 PIECES = [b"0", b"-1", b" ", b"\n", b"\r\n", b"\n\n", b"nan", b"inf", b"1e999", b"1.5", b".", b"+", b"9" * 400, b"\xff",
           b"\0", b"\xef\xbb\xbf", b"1_0", "٣".encode(), b"#", b"1\n" * 5000, b"999999999999999"]  # fmt: skip
@@ -36,21 +36,12 @@ def make(rng: Random, _: Wholes, whole: bool) -> Input:
         numbers = [str(size) for size in sizes]
     content = ("\n".join(numbers) + pick(rng, ["", "\n", "\r\n"])).encode()
     if not whole:
-        content = _damage(rng, content)
+        content = damage_table(content, rng, PIECES)
     to = ".gnf" if kind == "init" else pick(rng, data_files.REWRITE_AS)  # no other format holds initial scores
     options: dict[str, Any] = {"way": pick(rng, data_files.WAYS), "to": to, "read": {}}
     options |= {"text": text, "suffix": suffix, "kind": kind, "sizes": sizes}
     options |= {"rows": n_rows, "queries": len(sizes)} if whole else {}
     return Input(content, f".{kind}", options)
-
-
-def _damage(rng: Random, content: bytes) -> bytes:
-    draw = rng.random()
-    if draw < 0.4:
-        return damage_bytes(content, rng)
-    if draw < 0.75:
-        return insert_pieces(content, rng, PIECES)
-    return damage_numbers(content, rng) if draw < 0.9 else damage_lines(content, rng)
 
 
 def use(path: Path, options: Mapping[str, Any]) -> None:

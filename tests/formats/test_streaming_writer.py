@@ -228,7 +228,7 @@ def write_large(path: Path, n_rows: int, *, interleaved: bool) -> int:
 
 def growth(folder: Path, name: str, work: str, *, interleaved: bool = False) -> tuple[int, int]:
     """Bytes by which a process grows at most, and the size of the matrix that goes through it."""
-    size = write_large(folder / f"large{name}", 80_000, interleaved=interleaved)
+    size = write_large(folder / f"large{name}", 94_000, interleaved=interleaved)
     write_large(folder / f"small{name}", 100, interleaved=interleaved)
     command = [sys.executable, "-c", MEASURE, *(str(folder / f) for f in (f"small{name}", f"large{name}", "out.gnf"))]
     done = subprocess.run([*command, work], check=True, capture_output=True, text=True)
@@ -248,5 +248,5 @@ def growth(folder: Path, name: str, work: str, *, interleaved: bool = False) -> 
 )
 def test_memory_is_bounded(tmp_path: Path, name: str, work: str, interleaved: bool) -> None:
     grown, size = growth(tmp_path, name, work, interleaved=interleaved)
-    assert size > 2.5 * ALLOWED
+    assert size > 3 * ALLOWED
     assert grown < ALLOWED
