@@ -4,6 +4,8 @@ from gainful.blending.auto import Auto as Auto
 from gainful.blending.blend import Blend as Blend
 from gainful.blending.distillation import distill as distill
 from gainful.blending.fusion import fuse as fuse
+from gainful.clicks.impressions import InterleavingOutcomes as InterleavingOutcomes
+from gainful.clicks.impressions import read_interleaved as read_interleaved
 from gainful.clicks.interleaving import Interleaved as Interleaved
 from gainful.clicks.interleaving import InterleavingResult as InterleavingResult
 from gainful.clicks.interleaving import analyse_interleaving as analyse_interleaving

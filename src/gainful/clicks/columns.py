@@ -14,7 +14,7 @@ from gainful.errors import DataError, ParameterError, UnknownNameError, option
 
 # role → well-known names, best first, in lower case. Those with dots are fields of nested objects.
 NAMES: dict[str, tuple[str, ...]] = {
-    "page": ("page", "page_id", "impression_id", "serp_id", "search_id"),
+    "page": ("page", "page_id", "impression", "impression_id", "serp_id", "search_id"),
     "session": ("session", "session_id", "sessionid"),
     "query": ("query", "user_query", "query_text", "search_term", "keyword", "qid", "query_id"),
     "position": ("position", "rank", "pos", "event_attributes.position.ordinal"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.clicks.columns import Named, Roles, as_roles, check_roles
+from gainful.clicks.columns import UBI_PAGE, Named, Roles, as_roles, check_roles
 from gainful.clicks.encoder import Codes, LogBuilder, ManyCodes
 from gainful.clicks.log import ClickLog, check_clicks
 from gainful.clicks.page_text import TEXT_FORMS, read_pages
@@ -246,6 +246,10 @@ class _Part:
             raise self._missing(role, int(np.argmax(places == words.index(""))))
         return words, places
 
+    def texts(self, role: str, *, required: bool = True) -> list[str]:
+        words, places = self.words(role, required=required)
+        return [words[i] for i in places.tolist()]
+
     def _missing(self, role: str, row: int) -> DataError:
         return DataError(f"the {role} of row {self.first + row} is missing (column {self.roles[role]!r})")
 
@@ -344,18 +348,44 @@ def _of_action(part: _Part, actions: tuple[str, ...]) -> Array:
 
 
 def _read_events(builder: LogBuilder, events: ClickTable, pages: Codes, clicks: _Clicks) -> None:
-    columns = dict(events.roles.columns)
-    if "page" not in columns and "query" in columns and columns["query"].lower() == "query_id":
-        columns["page"] = columns.pop("query")
-    absent = next((role for role in ("page", "document", "action") if role not in columns), None)
-    if absent is not None:
-        listed = ", ".join(events.names[:20])
-        raise DataError(f"no field of the events is the {absent}; name it with {option(absent)}; they have {listed}")
-    roles, row = Roles({role: columns[role] for role in ("page", "document", "action")}), 0
+    roles, row = _roles_of_events(events, ("page", "document", "action")), 0
     for part in events.parts():
         reader = _Part(part, roles, row)
         _keep_clicks(builder, reader.filter(_of_action(reader, CLICKS)), pages, clicks)
         row += part.num_rows
+
+
+def read_click_events(source: Any, given: Mapping[str, Named]) -> Iterator[tuple[str, str, str]]:
+    """Page, document and session of each click in a table of clicks; the session is "" where it is unknown.
+
+    A column ``clicked`` or ``action`` tells clicks from other rows; without either, every row is a click.
+    """
+    is_path = isinstance(source, (str, os.PathLike))
+    with _errors_of(source if is_path else None):
+        table = ClickTable.open(source, None, given, (), None)
+        roles, row = _roles_of_events(table, ("page", "document")), 0
+        for part in table.parts():
+            reader = _Part(part, roles, row)
+            row += part.num_rows
+            if "clicked" in roles:
+                reader = reader.filter(np.flatnonzero(check_clicks(reader.numbers("clicked"), reader.first)))
+            elif "action" in roles:
+                reader = reader.filter(_of_action(reader, CLICKS))
+            pages, documents = reader.texts("page"), reader.texts("document")
+            sessions = reader.texts("session", required=False) if "session" in roles else [""] * len(reader)
+            yield from zip(pages, documents, sessions, strict=True)
+
+
+def _roles_of_events(events: ClickTable, needed: Sequence[str]) -> Roles:
+    """The roles of a table of events, in which ``query_id`` names the page."""
+    columns = dict(events.roles.columns)
+    if "page" not in columns and "query" in columns and columns["query"].lower() == UBI_PAGE:
+        columns["page"] = columns.pop("query")
+    absent = next((role for role in needed if role not in columns), None)
+    if absent is not None:
+        listed = ", ".join(events.names[:20])
+        raise DataError(f"no field of the events is the {absent}; name it with {option(absent)}; they have {listed}")
+    return Roles(columns)
 
 
 def _add_hits(builder: LogBuilder, part: _Part, pages: Codes) -> None:
