@@ -22,6 +22,8 @@ from gainful.clicks.policies import ranking_probabilities as ranking_probabiliti
 from gainful.clicks.reading import read_clicks as read_clicks
 from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
 from gainful.clicks.registry import click_model as click_model
+from gainful.clicks.report import ClickReport as ClickReport
+from gainful.clicks.report import report_clicks as report_clicks
 from gainful.clicks.simulation import make_click_model as make_click_model
 from gainful.clicks.simulation import simulate_clicks as simulate_clicks
 from gainful.clicks.writing import write_clicks as write_clicks

@@ -60,6 +60,9 @@ class Pairs:
         """
         found = []
         for mine, theirs in ((self.query_ids, query_ids), (self.document_ids, document_ids)):
+            if np.array_equal(mine, theirs):
+                found.append(np.arange(len(mine)))
+                continue
             codes = {str(one): i for i, one in enumerate(mine.tolist())}
             found.append(np.array([codes.get(str(one), -1) for one in theirs.tolist()], dtype=np.int64))
         q, d = found[0][query], found[1][document]

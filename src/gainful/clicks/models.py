@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gainful.clicks.em import Beta, Estimates, Fitted, maximise
+from gainful.clicks.em import LEAST, Beta, Estimates, Fitted, maximise
 from gainful.clicks.index import PageIndex, Pairs
 from gainful.clicks.judging import Judgments, grade_pairs, wanted_pairs
 from gainful.clicks.log import ClickLog
@@ -133,6 +133,19 @@ class ClickModel:
         self._note(index, found.history, found.converged)
         return self
 
+    def refit(self, log: ClickLog) -> Self:
+        """A model like this one, fitted to another log: EM starts from the estimates here, so a similar log is fast."""
+        self._check_fitted()
+        self._check(log, "refit")
+        index, pairs = PageIndex.by_query(log)
+        place = self.pairs_.places(pairs.query_ids, pairs.document_ids, pairs.query, pairs.document)
+        known = {n: v[place] if n in self.pair_parameters else v for n, v in self.theta_.items()}
+        made = type(self)(**{name: getattr(self, name) for name in self.parameters})
+        found, priors = made._estimate(index, None, known)
+        made._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
+        made._note(index, found.history, found.converged)
+        return made
+
     def _note(self, index: PageIndex, history: list[float], converged: bool) -> None:
         """What the parameters say about pages, and how they were found."""
         self.n_iter_ = max(0, len(history) - 1)
@@ -142,8 +155,13 @@ class ClickModel:
         self.log_likelihood_ = float(index.row_weight @ chances) / index.total_weight
         self.examination_ = read_only(self._mean_examination(index))
 
-    def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
+    def _estimate(
+        self, index: PageIndex, progress: Any, known: Estimates | None = None
+    ) -> tuple[Fitted, dict[str, Beta]]:
         start, priors = self._start(index)
+        for name, values in (known or {}).items():
+            if name in start and len(values) == len(start[name]):  # a log of fewer positions has other slots
+                start[name] = np.clip(values, LEAST, 1.0 - LEAST) if priors[name].fixed is None else values
         steps = self.max_iter if self.iterates else 1
         tol = self.tol * index.total_weight
         return maximise(self._expect(index), start, priors, max_iter=steps, tol=tol, progress=progress), priors
