@@ -151,8 +151,10 @@ class ClickModel:
         self.n_iter_ = max(0, len(history) - 1)
         self.history_ = np.array(history)
         self.converged_ = converged
-        chances = _log_chances(self._probabilities(index, True), index.clicked)
-        self.log_likelihood_ = float(index.row_weight @ chances) / index.total_weight
+        total = 0.0
+        for part in index.parts():
+            total += float(part.row_weight @ _log_chances(self._probabilities(part, True), part.clicked))
+        self.log_likelihood_ = total / index.total_weight
         self.examination_ = read_only(self._mean_examination(index))
 
     def _estimate(
@@ -185,10 +187,12 @@ class ClickModel:
         return float(np.sqrt(mean * (1.0 - mean) / (self.smoothing + 1.0)))
 
     def _mean_examination(self, index: PageIndex) -> Array:
-        examined = self._examined(index, self.theta_)
-        place = np.minimum(index.position, self.depth)
-        shown = np.bincount(place, weights=index.row_weight)[1:]
-        seen = np.bincount(place, weights=index.row_weight * examined)[1:]
+        deepest = min(int(index.position.max()), self.depth)
+        shown, seen = np.zeros(deepest), np.zeros(deepest)
+        for part in index.parts():
+            place, weight = np.minimum(part.position, self.depth) - 1, part.row_weight
+            shown += np.bincount(place, weights=weight, minlength=deepest)
+            seen += np.bincount(place, weights=weight * self._examined(part, self.theta_), minlength=deepest)
         return np.asarray(np.divide(seen, shown, out=np.full(len(shown), np.nan), where=shown > 0))
 
     def _fits(self, name: str, size: int) -> bool:
@@ -309,9 +313,7 @@ def _perplexity_by_rank(log_chances: Array, position: Array) -> Array:
 
 def examined_rates(index: PageIndex, smoothing: float) -> tuple[Array, Beta]:
     """First estimates of attractiveness: clicks per impression at or above the last click; and the prior."""
-    weight = index.row_weight
-    clicks = np.bincount(index.pair, weights=weight * index.clicked, minlength=index.n_pairs)
-    seen = np.bincount(index.pair, weights=weight * index.surely_examined, minlength=index.n_pairs)
+    clicks, seen = index.sum_by_pair(lambda part: (part.clicked, part.surely_examined))
     mean = (clicks.sum() + 1.0) / (seen.sum() + 2.0)
     prior = Beta.of_mean(float(mean), smoothing)
     start = (clicks + prior.successes + 0.5) / (seen + smoothing + 1.0)
