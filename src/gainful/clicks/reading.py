@@ -188,7 +188,7 @@ class _Clicks:
 
 
 def _join(first: Array, second: Array) -> Array:
-    return (first << 31) | second
+    return (first.astype(np.int64) << 31) | second
 
 
 def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit) -> LogBuilder:
