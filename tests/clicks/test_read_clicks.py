@@ -210,7 +210,7 @@ def test_parts_are_joined(tmp_path, suffix, monkeypatch):
     ("name", "text", "message"),
     [
         ("log.csv", CSV.replace("shoes,2", "shoes,1e300"), r"the position of row 1 must be .*, was 1e\+300"),
-        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold numbers, holds 'maybe'"),
+        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold 0 or 1, holds 'maybe' in row 2"),
         ("log.csv", CSV.replace("2,b,1", "2,b,3"), "clicked of row 1 must be 0 or 1"),
         ("log.csv", CSV.replace("s1,red shoes,2", ",red shoes,2"), "the session of row 1 is missing"),
         ("log.csv", CSV.replace("clicked", "klicked"), r"no column is the clicked; name it with clicked=…"),
@@ -253,6 +253,25 @@ def test_wrong_arguments_are_refused(write, tmp_path):
 
 def test_the_names_are_public():
     assert gainful.read_clicks is read_clicks
+
+
+def test_dumps_of_opensearch_are_read_as_they_are(write):
+    def dumped(name, rows):
+        return write(name, "".join(json.dumps({"_index": "ubi", "_id": "1", "_source": row}) + "\n" for row in rows))
+
+    with pytest.warns(DataWarning, match="1 click on a document that was not shown"):
+        log = read_clicks(dumped("q.json", QUERIES), events=dumped("e.json", EVENTS))
+    assert pages_of(log) == [
+        ("laptop", ["A", "B", "C"], [1, 2, 3], [False, True, False]),
+        ("laptop", ["B", "A"], [1, 2], [False, False]),
+    ]
+
+
+def test_clicks_alone_do_not_say_what_was_shown(write):
+    clicks = [one for one in EVENTS if one["action_name"] == "click"]
+    path = write("e.jsonl", "".join(json.dumps(row) + "\n" for row in clicks))
+    with pytest.raises(FormatError, match=r"no event is an impression .* give this one with events=…"):
+        read_clicks(path)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import numpy as np
 from gainful.clicks.log import ClickLog, check_propensities
 from gainful.clicks.reward_models import predict_values
 from gainful.data.rows import Array, check_column
-from gainful.errors import DataError, DataWarning, ParameterError, plural, shorten
+from gainful.errors import DataError, DataWarning, ParameterError, option, plural, shorten, wording
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, check_parameters
 
 METHODS = ("ips", "clipped", "snips", "dr")
@@ -233,7 +233,8 @@ def _slots_of_log(log: ClickLog, policy: Policy, reward: Any, propensity: Any, a
     shown = log.propensity if propensity is None else check_column(propensity, n, "propensity")
     if shown is None:
         raise DataError(
-            "the click log has no propensity, the probability with which each document was shown; give propensity=…"
+            "the click log has no propensity, the probability with which each document was shown; name its column with "
+            f"{option('propensity')} when reading, or give it here ({wording('propensity=…', '--logged MODEL')})"
         )
     check_propensities(shown)
     target, every = _target(policy(log) if callable(policy) else policy, n, log.document, log.document_ids.tolist())
