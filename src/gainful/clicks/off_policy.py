@@ -234,7 +234,7 @@ def _slots_of_log(log: ClickLog, policy: Policy, reward: Any, propensity: Any, a
     if shown is None:
         raise DataError(
             "the click log has no propensity, the probability with which each document was shown; name its column with "
-            f"{option('propensity')} when reading, or give it here ({wording('propensity=…', '--logged MODEL')})"
+            f"{option('propensity')}, or give {wording('propensity=… here', '--logged MODEL')}"
         )
     check_propensities(shown)
     target, every = _target(policy(log) if callable(policy) else policy, n, log.document, log.document_ids.tolist())
