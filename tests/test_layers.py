@@ -40,6 +40,7 @@ LAYERS = [
     "exports",
     "integrations",
     "serve",
+    "demo",
     "cli",
     "__main__",
 ]

@@ -97,8 +97,8 @@ class SearchCorpus:
             "n_parameters": len(source.parameters or ()),
             "n_members": math.log1p(len(source.members)),
             **{f"is_{kind}": source.kind == kind for kind in KINDS},
-            "module_imports": math.log1p(self._uses["imports"].get(source.module, 0)),
-            "name_uses": math.log1p(self._count_uses(source)),
+            "module_imports": math.log1p(self.count_uses(source)[0]),
+            "name_uses": math.log1p(self.count_uses(source)[1]),
         }
         return Fields(
             name=own,
@@ -144,12 +144,17 @@ class SearchCorpus:
         """The terms of the first sentences of these documents."""
         return [term for d in documents for one in self._sentence_terms[d][:n_sentences] for term in one]
 
-    def _count_uses(self, source: LibraryObject) -> int:
+    def count_uses(self, source: LibraryObject) -> tuple[int, int]:
+        """How many files of the library import the object's module, and how many use the object.
+
+        A method counts wherever a method of that name is called: whose it is cannot be seen from the source.
+        """
+        imports = self._uses["imports"].get(source.module, 0)
         if source.kind == "module":
-            return self._uses["imports"].get(source.name, 0)
+            return imports, imports
         if source.kind == "method":
-            return self._uses["calls"].get(source.short_name, 0)
-        return self._uses["names"].get(source.name, 0)
+            return imports, self._uses["calls"].get(source.short_name, 0)
+        return imports, self._uses["names"].get(source.name, 0)
 
     # -- search --------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,9 @@ MOST_ALIKE = 0.6  # share of terms in common, of all terms in either (Jaccard's 
 MOST_CONTAINED = 0.8  # share of the query's terms that another sentence has
 
 
-def choose_queries(names: Sequence[str], texts: Sequence[Sequence[str]], terms: Sequence[Sequence[list[str]]]) -> dict[int, int]:
+def choose_queries(
+    names: Sequence[str], texts: Sequence[Sequence[str]], terms: Sequence[Sequence[list[str]]]
+) -> dict[int, int]:
     """Document → place of the sentence that is held out. ``texts`` and ``terms`` have the sentences of each document.
 
     The choice among the sentences that qualify depends on the name only.

@@ -16,7 +16,9 @@ STOP_WORDS = frozenset(
 _CAMEL = re.compile(r"([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)\s+(?=[A-Z`'\"(*<])")
-_SIGNATURE = re.compile(r"^[A-Za-z_][\w.]*\((?:[^()]|\([^()]*\))*\)(?:\s*->\s*[^\n:]*?(?=[.:]\s|\n|$))?\s*(?:[.:-]+\s)?")
+_SIGNATURE = re.compile(
+    r"^[A-Za-z_][\w.]*\((?:[^()]|\([^()]*\))*\)(?:\s*->\s*[^\n:]*?(?=[.:]\s|\n|$))?\s*(?:[.:-]+\s)?"
+)
 
 
 def terms(text: str) -> list[str]:
