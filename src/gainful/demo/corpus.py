@@ -65,6 +65,9 @@ class SearchCorpus:
             for d, (source, text) in enumerate(zip(objects, texts, strict=True))
         )
         self._uses = uses
+        self._sentence_terms = [
+            [one for s, one in enumerate(spoken) if s != chosen.get(d)] for d, spoken in enumerate(found)
+        ]
 
     @classmethod
     def gather(cls, modules: Sequence[str] | None = None) -> SearchCorpus:
@@ -136,10 +139,6 @@ class SearchCorpus:
             found.setdefault(one.source.parent, []).append(d)
         return found
 
-    @cached_property
-    def _sentence_terms(self) -> list[list[list[str]]]:
-        return [[terms(one) for one in document.sentences] for document in self.documents]
-
     def _terms_of(self, documents: Sequence[int], n_sentences: int) -> list[str]:
         """The terms of the first sentences of these documents."""
         return [term for d in documents for one in self._sentence_terms[d][:n_sentences] for term in one]
@@ -159,7 +158,7 @@ class SearchCorpus:
     # -- search --------------------------------------------------------------------------------------------------------
 
     def candidates(self, text: str, n: int = CANDIDATES, *, among: Array | None = None) -> Array:
-        """The n best documents by BM25 of all text, best first; of equals the first. Those without a match are left out."""
+        """The n best documents by BM25 of their own text, best first; those without a match are left out."""
         scores = self.maker.first_stage(text)
         if among is not None:
             scores = np.where(among, scores, 0.0)

@@ -81,9 +81,9 @@ class Experiment:
 
     def run(self, seconds: float, progress: Callable[[Any], object] | None = None) -> Comparison:
         """Train and test all rankers; ``auto`` gets the seconds, and is left out if they are 0."""
-        chosen = {BM25: self.bm25, PLAIN: "feature:bm25_all", **RANKERS} | (
-            {AUTO: f"auto:seconds={seconds:g}"} if seconds > 0 else {}
-        )
+        chosen: dict[str, Any] = {BM25: self.bm25, PLAIN: "feature:bm25_all", **RANKERS}
+        if seconds > 0:
+            chosen[AUTO] = f"auto:seconds={seconds:g}"
         return compare(chosen, self.parts, metrics=[HEADLINE, FIRST, TOP3], baseline=BM25, progress=progress)
 
     @cached_property
@@ -105,7 +105,8 @@ class Experiment:
 
     def examples(self, n_better: int = 2, n_worse: int = 1) -> list[Ranked]:
         """Test searches that read well: some where learning brings the right answer to the top, one where it harms."""
-        better, worse = [], []
+        better: list[Ranked] = []
+        worse: list[Ranked] = []
         for one in self._readable():
             before, after = one.place(one.bm25), one.place(one.learned)
             if after == 1 and 3 <= before <= 30 and len(better) < n_better:
@@ -181,10 +182,10 @@ def verdict(comparison: Comparison) -> str:
             f"{means[BM25]:.3f} over {test.n_queries:,} test searches (p {_p_text(p)})."
         )
     return (
-        f"The learned ranking ({best}) is {'better' if sign > 0 else 'worse'} than tuned BM25: it puts the right answer "
-        f"first in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}, and NDCG@10 is {means[best]:.3f} "
-        f"instead of {means[BM25]:.3f} ({test.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, p {_p_text(p)}, "
-        f"{test.n_queries:,} test searches that no ranking was trained on)."
+        f"The learned ranking ({best}) is {'better' if sign > 0 else 'worse'} than tuned BM25: it puts the right "
+        f"answer first in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}, and NDCG@10 is "
+        f"{means[best]:.3f} instead of {means[BM25]:.3f} ({test.difference:+.3f}, 95 % interval {low:+.3f} to "
+        f"{high:+.3f}, p {_p_text(p)}, {test.n_queries:,} test searches that no ranking was trained on)."
     )
 
 

@@ -94,6 +94,7 @@ class FeatureMaker:
         self.pairs = FieldIndex.of([one.pairs for one in documents])
         self.beginnings = FieldIndex.of([beginnings(one.all) for one in documents])
         self.name_beginnings = FieldIndex.of([beginnings(one.name) for one in documents])
+        self.sentences = [[frozenset(spoken) for spoken in one.sentences] for one in documents]
         self.figures: dict[str, Array] = {
             name: np.array([one.figures[name] for one in documents]) for name in documents[0].figures
         }
@@ -114,17 +115,18 @@ class FeatureMaker:
         begun = list(dict.fromkeys(beginnings(query)))
         columns["beginnings"] = self.beginnings.bm25(begun)[chosen]
         columns["name_beginnings"] = self.name_beginnings.bm25(begun)[chosen]
-        columns |= self._matches(query, [self.documents[d] for d in chosen])
+        columns |= self._matches(query, chosen)
         for i, name in enumerate(("class_support", "module_support")):
             columns[name] = support([self.documents[d].inside[i] for d in chosen], bm25)
         columns |= {name: values[chosen] for name, values in self.figures.items()}
         return np.column_stack([columns[name] for name in FEATURES])
 
-    def _matches(self, query: Sequence[str], documents: Sequence[Fields]) -> dict[str, Array]:
+    def _matches(self, query: Sequence[str], chosen: Array) -> dict[str, Array]:
         """Features that compare the query with the words and letters of each document."""
+        documents = [self.documents[d] for d in chosen]
         words, weights = set(query), {term: self.indexes["all"].idf(term) for term in query}
         found = {
-            "share_sentence": [best_sentence(one.sentences, weights) for one in documents],
+            "share_sentence": [best_sentence(self.sentences[d], weights) for d in chosen],
             "name_covered": [covered(one.name, words) for one in documents],
             "parent_covered": [covered(one.parent, words) for one in documents],
             "name_letters": [letters_covered(one.letters, query) for one in documents],
@@ -190,7 +192,7 @@ def letters_covered(letters: str, query: Sequence[str]) -> float:
     return sum(marked) / len(marked) if marked else 0.0
 
 
-def best_sentence(sentences: Sequence[Sequence[str]], weights: Mapping[str, float]) -> float:
+def best_sentence(sentences: Sequence[frozenset[str]], weights: Mapping[str, float]) -> float:
     """The largest share of the query's weight that one sentence has."""
     whole = sum(weights.values())
     shares = [sum(weight for term, weight in weights.items() if term in one) for one in sentences]

@@ -8,6 +8,8 @@ start threads or fail, and none of that may reach the program that asks.
 Without modules it takes all public ones. An object that can be reached by several names is listed once.
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import inspect
@@ -20,13 +22,16 @@ import sys
 import types
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
 
 # Modules that act when imported, that hold no documentation of their own, or that many installations lack.
 SKIPPED = {
     "__main__", "antigravity", "curses", "dbm.gnu", "dbm.ndbm", "distutils", "encodings", "ensurepip", "genericpath",
-    "idlelib", "lib2to3", "msilib", "nis", "ntpath", "nturl2path", "ossaudiodev", "posix", "posixpath", "pydoc_data", "readline",
-    "rlcompleter", "site", "spwd", "sre_compile", "sre_constants", "sre_parse", "test", "this", "tkinter", "turtle",
-    "turtledemo",
+    "idlelib", "lib2to3", "msilib", "nis", "ntpath", "nturl2path", "ossaudiodev", "posix", "posixpath", "pydoc_data",
+    "readline", "rlcompleter", "site", "spwd", "sre_compile", "sre_constants", "sre_parse", "test", "this", "tkinter",
+    "turtle", "turtledemo",
 }  # fmt: skip
 UNCOUNTED = SKIPPED | {"tests", "site-packages", "dist-packages"}  # folders whose sources do not say what is used
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
@@ -36,14 +41,14 @@ IMPORT = re.compile(r"^[ \t]*import[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.]+)*)", re.M
 FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)", re.MULTILINE)
 
 
-def is_skipped(name):
+def is_skipped(name: str) -> bool:
     parts = name.split(".")
     if any(part.startswith("_") and part != "__future__" for part in parts):
         return True
     return any(".".join(parts[: i + 1]) in SKIPPED for i in range(len(parts))) or bool({"test", "tests"} & set(parts))
 
 
-def module_names():
+def module_names() -> list[str]:
     """The public modules, with those inside packages, in alphabetical order."""
     found = {name for name in sys.stdlib_module_names if not is_skipped(name)} | {"os.path"}
     for name in sorted(found):
@@ -51,7 +56,7 @@ def module_names():
     return sorted(found)
 
 
-def submodule_names(package):
+def submodule_names(package: str) -> Iterator[str]:
     module = imported(package)
     for inner in pkgutil.iter_modules(getattr(module, "__path__", ())):
         name = f"{package}.{inner.name}"
@@ -62,7 +67,7 @@ def submodule_names(package):
             yield from submodule_names(name)
 
 
-def imported(name):
+def imported(name: str) -> ModuleType | None:
     """The module, or None if it cannot be had here."""
     if name in sys.modules:
         return sys.modules[name]
@@ -72,7 +77,7 @@ def imported(name):
         return None
 
 
-def exported(module):
+def exported(module: ModuleType) -> dict[str, Any]:
     """Name → object, of what the module offers its users."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
@@ -86,7 +91,7 @@ def exported(module):
     return found
 
 
-def goodness(value, module, attribute):
+def goodness(value: Any, module: str, attribute: str) -> tuple[Any, ...]:
     """The best name of an object comes first: a builtin's, then one in the package it is from, then the shortest."""
     home = getattr(value, "__module__", None)
     same = isinstance(home, str) and home.lstrip("_").split(".")[0] == module.split(".")[0]
@@ -94,23 +99,24 @@ def goodness(value, module, attribute):
     return (module != "builtins", not same, module.count("."), not own, module, attribute)
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     doc = getattr(value, "__doc__", None)
     return inspect.cleandoc(doc).strip() if isinstance(doc, str) else ""
 
 
-def parameters_of(value):
+def parameters_of(value: Any) -> list[str] | None:
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return None
-    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     return [marks.get(p.kind, "") + p.name for p in signature.parameters.values() if p.name not in ("self", "cls")]
 
 
-def code_names(value):
+def code_names(value: Any) -> list[str]:
     """The names that the code of a Python function uses, in alphabetical order; none for compiled functions."""
-    found, todo = set(), [getattr(inspect.unwrap(value), "__code__", None)]
+    found: set[str] = set()
+    todo = [getattr(inspect.unwrap(value), "__code__", None)]
     while todo:
         code = todo.pop()
         if code is not None:
@@ -119,7 +125,7 @@ def code_names(value):
     return sorted(name for name in found if not name.startswith("."))
 
 
-def methods_of(cls):
+def methods_of(cls: type) -> Iterator[tuple[str, Any]]:
     """Name → function, of the methods that the class itself defines."""
     for name, value in sorted(vars(cls).items()):
         inner = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
@@ -127,9 +133,10 @@ def methods_of(cls):
             yield name, inner
 
 
-def gather(names):
+def gather(names: Iterable[str]) -> list[dict[str, Any]]:
     """One entry per module, class, function and method with a docstring, ordered by name."""
-    places, modules = {}, {}
+    places: dict[int, tuple[tuple[Any, ...], Any]] = {}
+    modules: dict[str, ModuleType] = {}
     for name in names:
         module = imported(name)
         if module is None:
@@ -140,13 +147,14 @@ def gather(names):
                 place = goodness(value, name, attribute)
                 if id(value) not in places or place < places[id(value)][0]:
                     places[id(value)] = (place, value)
-    entries, seen = [], set()
-    members = {name: [] for name in modules}
+    entries: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    members: dict[str, list[str]] = {name: [] for name in modules}
     for (*_, module, attribute), value in sorted(places.values(), key=lambda one: one[0][-2:]):
         name = attribute if module == "builtins" else f"{module}.{attribute}"
         members[module].append(attribute)
         kind = "class" if isinstance(value, type) else "function"
-        methods = []
+        methods: list[str] = []
         for method, function in methods_of(value) if kind == "class" else ():
             methods.append(method)
             if id(function) not in seen:  # another name of the same method
@@ -154,14 +162,14 @@ def gather(names):
                 entries.append(entry(f"{name}.{method}", "method", module, name, function))
         entries.append(entry(name, kind, module, module, value, methods))
     entries += [entry(name, "module", name, "", module, members[name]) for name, module in modules.items()]
-    documented = {}
+    documented: dict[str, dict[str, Any]] = {}
     for one in entries:
         if one["doc"]:
             documented.setdefault(one["name"], one)  # a package may offer a class by the name of a module
     return [documented[name] for name in sorted(documented)]
 
 
-def entry(name, kind, module, parent, value, members=()):
+def entry(name: str, kind: str, module: str, parent: str, value: Any, members: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "name": name,
         "kind": kind,
@@ -174,9 +182,11 @@ def entry(name, kind, module, parent, value, members=()):
     }
 
 
-def count_uses():
+def count_uses() -> dict[str, Counter[str]]:
     """How many files of the standard library import each module, name each dotted name, and call each method."""
-    imports, names, calls = Counter(), Counter(), Counter()
+    imports: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
     root = os.path.dirname(os.__file__)
     for folder, inner, files in os.walk(root):
         inner[:] = sorted(one for one in inner if one not in UNCOUNTED)
@@ -187,8 +197,9 @@ def count_uses():
     return {"imports": imports, "names": names, "calls": calls}
 
 
-def count_uses_in(source, imports, names, calls):
-    used, named = set(), set(DOTTED.findall(source))
+def count_uses_in(source: str, imports: Counter[str], names: Counter[str], calls: Counter[str]) -> None:
+    used: set[str] = set()
+    named = set(DOTTED.findall(source))
     for line in IMPORT.findall(source):
         used.update(one.strip() for one in line.split(","))
     for module, what in FROM.findall(source):
@@ -200,7 +211,7 @@ def count_uses_in(source, imports, names, calls):
     calls.update(set(CALLED.findall(source)))
 
 
-def main(names):
+def main(names: Sequence[str]) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         entries = gather(sorted(names) if names else module_names())

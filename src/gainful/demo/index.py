@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class FieldIndex:
     postings: dict[str, tuple[Array, Array]]
     lengths: Array
     mean_length: float
+    _scores: dict[str, Array] = field(default_factory=dict, repr=False)  # BM25 by term, of the documents that have it
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> FieldIndex:
@@ -60,10 +61,15 @@ class FieldIndex:
         total = np.zeros(self.n_documents)
         for term in query:
             if term in self.postings:
-                docs, tf = self.postings[term]
-                norm = K1 * (1.0 - B + B * self.lengths[docs] / self.mean_length)
-                total[docs] += self.idf(term) * tf * (K1 + 1.0) / (tf + norm)
+                total[self.postings[term][0]] += self._bm25_of(term)
         return total
+
+    def _bm25_of(self, term: str) -> Array:
+        if term not in self._scores:
+            docs, tf = self.postings[term]
+            norm = K1 * (1.0 - B + B * self.lengths[docs] / self.mean_length)
+            self._scores[term] = self.idf(term) * tf * (K1 + 1.0) / (tf + norm)
+        return self._scores[term]
 
     def share(self, query: Sequence[str]) -> Array:
         """The share of the query's weight, by idf, that each document has."""
@@ -83,15 +89,6 @@ class FieldIndex:
                 total[self.postings[term][0]] += 1.0
         return total
 
-    def rarest(self, query: Sequence[str]) -> Array:
-        """The highest idf among the terms of the query that each document has, 0 without any."""
-        highest = np.zeros(self.n_documents)
-        for term in query:
-            if term in self.postings:
-                docs = self.postings[term][0]
-                highest[docs] = np.maximum(highest[docs], self.idf(term))
-        return highest
-
     def likelihood(self, query: Sequence[str]) -> Array:
         """Mean log-probability of the query's terms under each document, smoothed by the whole (Dirichlet's prior).
 
@@ -107,10 +104,7 @@ class FieldIndex:
             return total
         return total / len(known) - np.log((self.lengths + self.mean_length) / (2.0 * self.mean_length))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"lengths": self.lengths.astype(int).tolist(), "mean_length": self.mean_length}
-
 
 def neighbours(terms: Sequence[str]) -> list[str]:
     """Each two adjacent terms as one."""
-    return [f"{a} {b}" for a, b in zip(terms, terms[1:], strict=False)]
+    return [f"{a} {b}" for a, b in pairwise(terms)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 STOP_WORDS = frozenset(
     "a about above after all also am an and any are as at be because been before being below between both but by can "
@@ -11,13 +12,14 @@ STOP_WORDS = frozenset(
     "here hers him his how however i if in into is it its itself just like may me might more most must my no nor not "
     "now of off on once one only or other our out over own s same see self should since so some such t than that the "
     "their them then there these they this those through to too under until up upon us use used uses using very was we "
-    "were what when where whether which while who whom whose why will with within without would you your".split()
+    "were what when where whether which while who whom whose why will with within without would you your".split()  # noqa: SIM905: a list would take a page
 )
 _CAMEL = re.compile(r"([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)\s+(?=[A-Z`'\"(*<])")
 _SIGNATURE = re.compile(
-    r"^[A-Za-z_][\w.]*\((?:[^()]|\([^()]*\))*\)(?:\s*->\s*[^\n:]*?(?=[.:]\s|\n|$))?\s*(?:[.:-]+\s)?"
+    r"^[A-Za-z_][\w.]*\((?:[^()]|\([^()]*\))*\)"  # name(…), with at most one bracket inside
+    r"(?:\s*->\s*[^\n:]*?(?=[.:]\s|\n|$))?\s*(?:[.:-]+\s)?"  # -> what it returns
 )
 
 
@@ -27,6 +29,7 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in map(str.lower, words) if len(word) > 1 and word not in STOP_WORDS]
 
 
+@cache
 def stem(word: str) -> str:
     """The word without plural s, -ing, -ed and final e."""
     if len(word) > 4 and word.endswith("ies"):
