@@ -214,16 +214,16 @@ def count_uses_in(source: str, imports: Counter[str], names: Counter[str], calls
 def main(names: Sequence[str]) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        entries = gather(sorted(names) if names else module_names())
-        uses = count_uses()
+        missing = [name for name in names if imported(name) is None]
+        entries = [] if missing else gather(sorted(names) if names else module_names())
+        uses = {} if missing else count_uses()
     known = {one["name"] for one in entries}
     last = {one["name"].rpartition(".")[2] for one in entries if one["kind"] == "method"}
+    wanted = {"imports": known, "names": known, "calls": last}
     kept = {
-        "imports": {name: n for name, n in sorted(uses["imports"].items()) if name in known},
-        "names": {name: n for name, n in sorted(uses["names"].items()) if name in known},
-        "calls": {name: n for name, n in sorted(uses["calls"].items()) if name in last},
+        kind: {name: n for name, n in sorted(counts.items()) if name in wanted[kind]} for kind, counts in uses.items()
     }
-    text = json.dumps({"objects": entries, "uses": kept})
+    text = json.dumps({"objects": entries, "uses": kept, "missing": missing})
     os.write(1, b"\n")  # ends a line that a module may have begun behind Python's back
     with open(1, "w", encoding="utf-8", closefd=False) as stream:
         stream.write(text + "\n")

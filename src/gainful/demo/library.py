@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gainful.errors import GainfulError
+from gainful.errors import DataError, GainfulError
 
 SCRIPT = Path(__file__).with_name("gather.py")
 PATIENCE = 120.0  # seconds; two are usual
@@ -48,6 +48,9 @@ def gather_library(modules: Sequence[str] | None = None) -> tuple[list[LibraryOb
         raise GainfulError(
             f"the documentation of the standard library could not be gathered by {sys.executable}: {error}"
         ) from error
+    if found["missing"]:
+        name = found["missing"][0]
+        raise DataError(f"the standard library of this Python has no module {name!r} that can be imported")
     objects = [
         LibraryObject(
             **{

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-STOP_WORDS = frozenset(
+_COMMON = (
     "a about above after all also am an and any are as at be because been before being below between both but by can "
     "cannot could did do does doing down during each either else few for from further given had has have having he her "
     "here hers him his how however i if in into is it its itself just like may me might more most must my no nor not "
     "now of off on once one only or other our out over own s same see self should since so some such t than that the "
     "their them then there these they this those through to too under until up upon us use used uses using very was we "
-    "were what when where whether which while who whom whose why will with within without would you your".split()  # noqa: SIM905: a list would take a page
+    "were what when where whether which while who whom whose why will with within without would you your"
 )
+STOP_WORDS = frozenset(_COMMON.split())
 _CAMEL = re.compile(r"([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)\s+(?=[A-Z`'\"(*<])")

@@ -100,6 +100,7 @@ function describe(found) {
 }
 
 function begin() {
+  if (engine) return;
   engine = makeEngine(corpus);
   window.gainfulSearch = engine;
   answers = new Map(corpus.examples.map(([text, name]) => [text, name]));
