@@ -43,9 +43,9 @@ def test_the_verdict_says_what_the_tests_say(done):
     _, comparison = done
     best = next(label for label in comparison.by_mean if label not in (BM25, PLAIN))
     said = {sign: verdict(_with_verdict(comparison, best, sign)) for sign in (1, 0, -1)}
-    assert "is better than tuned BM25" in said[1]
-    assert "is worse than tuned BM25" in said[-1]
-    assert "No learned ranking is better than tuned BM25 beyond chance" in said[0]
+    assert f"({best}) beats tuned BM25" in said[1]
+    assert f"({best}) loses to tuned BM25" in said[-1]
+    assert "No learned ranking differs from tuned BM25 beyond chance" in said[0]
     for text in said.values():
         assert f"{comparison.mean(best, HEADLINE):.3f}" in text
         assert f"{comparison.mean(BM25, HEADLINE):.3f}" in text

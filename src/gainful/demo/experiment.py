@@ -155,7 +155,7 @@ class Experiment:
 
     def page(self, comparison: Comparison) -> str:
         examples = [one.target for one in self.examples(n_better=4)]
-        linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features"
+        linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
         return search_page(
             self.bm25, self.model, examples, verdict=verdict(comparison), about=self.about(), ranker=linear
         )
@@ -169,23 +169,22 @@ class Experiment:
 
 
 def verdict(comparison: Comparison) -> str:
-    """The result in one sentence for somebody who knows neither the rankers nor the statistics."""
+    """The result for somebody who knows neither the rankers nor the statistics: one sentence, then the figures."""
     best = next(label for label in comparison.by_mean if label not in (BM25, PLAIN))
     test, sign = comparison.paired_tests[best, HEADLINE], comparison.verdict(best, HEADLINE)
     first = {label: 100 * comparison.mean(label, FIRST) for label in (best, BM25)}
     means = {label: comparison.mean(label, HEADLINE) for label in (best, BM25)}
     low, high = test.interval
     p = test.p_holm[comparison.marking_test or ""]
+    figures = (
+        f"NDCG@10 is {means[best]:.3f} instead of {means[BM25]:.3f}: a difference of {test.difference:+.3f}, 95 % interval "
+        f"{low:+.3f} to {high:+.3f}, p {_p_text(p)}, over {test.n_queries:,} test searches that no ranking was trained on."
+    )
     if sign == 0:
-        return (
-            f"No learned ranking is better than tuned BM25 beyond chance: NDCG@10 {means[best]:.3f} ({best}) against "
-            f"{means[BM25]:.3f} over {test.n_queries:,} test searches (p {_p_text(p)})."
-        )
+        return f"No learned ranking differs from tuned BM25 beyond chance; the highest is {best}. {figures}"
     return (
-        f"The learned ranking ({best}) is {'better' if sign > 0 else 'worse'} than tuned BM25: it puts the right "
-        f"answer first in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}, and NDCG@10 is "
-        f"{means[best]:.3f} instead of {means[BM25]:.3f} ({test.difference:+.3f}, 95 % interval {low:+.3f} to "
-        f"{high:+.3f}, p {_p_text(p)}, {test.n_queries:,} test searches that no ranking was trained on)."
+        f"The learned ranking ({best}) {'beats' if sign > 0 else 'loses to'} tuned BM25: it puts the right answer first "
+        f"in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}. {figures}"
     )
 
 

@@ -33,10 +33,11 @@ function shareRows(rows) {
   return make("table", "", body);
 }
 
-function whyBm25(one, query) {
-  const rows = query.map((term, t) => [`“${term}”`, one.terms[t], one.terms[t].toFixed(2)]).filter(([, value]) => value > 0)
-    .sort((a, b) => b[1] - a[1]).slice(0, WORDS_SHOWN);
-  return [make("p", "", `BM25 score ${one.bm25.toFixed(2)}: what the largest query words add.`), shareRows(rows)];
+function whyBm25(one, found) {
+  const typed = new Map((found.text.match(/[A-Za-z0-9_]+/g) ?? []).reverse().flatMap((word) => engine.terms(word).map((term) => [term, word])));
+  const rows = found.query.map((term, t) => [`“${typed.get(term) ?? term}”`, one.terms[t], one.terms[t].toFixed(2)])
+    .filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]).slice(0, WORDS_SHOWN);
+  return [make("p", "", `BM25 score ${one.bm25.toFixed(2)}. What the words of the query add:`), shareRows(rows)];
 }
 
 function whyLearned(one) {
@@ -63,8 +64,8 @@ function result(one, list, found) {
   item.dataset.name = is.name;
   item.addEventListener("toggle", () => {
     if (!item.open || item.querySelector(".why")) return;
-    const why = make("div", "why", ...(list === "bm25" ? whyBm25(one, found.query) : whyLearned(one)));
-    why.append(make("p", "", `${is.kind}. ${is.sentences.slice(0, 4).join(" ")}`));
+    const why = make("div", "why", ...(list === "bm25" ? whyBm25(one, found) : whyLearned(one)));
+    why.append(make("p", "", `${is.kind}: ${is.sentences.slice(0, 4).join(" ")}`));
     if (is.heldOut) why.append(make("p", "", make("em", "", `Left out of the search, to test it: “${is.heldOut}”`)));
     item.append(why);
   });
@@ -111,9 +112,10 @@ function begin() {
     button.addEventListener("click", () => { box.value = text; show(); });
     examples.append(button);
   }
-  const asked = new URLSearchParams(location.hash.slice(1)).get("q");
-  box.value = asked ?? corpus.examples[0]?.[0] ?? "";
+  const asked = new URLSearchParams(location.hash.slice(1));  // search.html#q=words&open
+  box.value = asked.get("q") ?? corpus.examples[0]?.[0] ?? "";
   show();
+  if (asked.has("open")) main.querySelector("#learned details").open = true;
   let waiting;
   box.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(show, 60); });
   document.getElementById("form").addEventListener("submit", (event) => { event.preventDefault(); show(); });
