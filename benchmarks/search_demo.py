@@ -24,9 +24,8 @@ def main() -> None:
     n_rows = corpus.data().n_rows
     child = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = time.process_time() + child.ru_utime + child.ru_stime
-    print(
-        f"{len(corpus.documents):,} documents, {len(corpus.queries):,} queries, {n_rows:,} rows; {spent:.1f} s of one core"
-    )
+    counts = f"{len(corpus.documents):,} documents, {len(corpus.queries):,} queries, {n_rows:,} rows"
+    print(f"{counts}; {spent:.1f} s of one core")
     for seed in range(given.seeds):
         found = Experiment.prepare(corpus, seed)
         result = found.run(given.seconds)
@@ -43,8 +42,8 @@ def main() -> None:
         first, reciprocal = (places == 1).mean(axis=0), (1.0 / places).mean(axis=0)
         error = np.diff(1.0 / places).std() / np.sqrt(len(places))
         print(
-            f"among all documents, {len(ranked)} answers found: first {first[0]:.3f} by BM25, {first[1]:.3f} by {SHOWN}; "
-            f"reciprocal rank {reciprocal[0]:.4f}, {reciprocal[1]:.4f} (difference ± {error:.4f})"
+            f"among all documents, {len(ranked)} answers found: first {first[0]:.3f} by BM25, {first[1]:.3f} by "
+            f"{SHOWN}; reciprocal rank {reciprocal[0]:.4f}, {reciprocal[1]:.4f} (difference ± {error:.4f})"
         )
 
 

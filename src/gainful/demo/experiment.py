@@ -177,14 +177,15 @@ def verdict(comparison: Comparison) -> str:
     low, high = test.interval
     p = test.p_holm[comparison.marking_test or ""]
     figures = (
-        f"NDCG@10 is {means[best]:.3f} instead of {means[BM25]:.3f}: a difference of {test.difference:+.3f}, 95 % interval "
-        f"{low:+.3f} to {high:+.3f}, p {_p_text(p)}, over {test.n_queries:,} test searches that no ranking was trained on."
+        f"NDCG@10 is {means[best]:.3f} instead of {means[BM25]:.3f}: a difference of {test.difference:+.3f}, 95 % "
+        f"interval {low:+.3f} to {high:+.3f}, p {_p_text(p)}, over {test.n_queries:,} test searches that no ranking "
+        "was trained on."
     )
     if sign == 0:
         return f"No learned ranking differs from tuned BM25 beyond chance; the highest is {best}. {figures}"
     return (
-        f"The learned ranking ({best}) {'beats' if sign > 0 else 'loses to'} tuned BM25: it puts the right answer first "
-        f"in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}. {figures}"
+        f"The learned ranking ({best}) {'beats' if sign > 0 else 'loses to'} tuned BM25: it puts the right answer "
+        f"first in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}. {figures}"
     )
 
 
