@@ -69,6 +69,8 @@ def test_the_command_prints_a_verdict_and_writes_both_pages(done, tmp_path, monk
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "tuned BM25" in out
+    again = found.run(seconds=0).paired_tests[SHOWN, HEADLINE]  # the command divides the same way
+    assert f"in {again.wins} test searches, worse in {again.losses} and" in " ".join(out.split())
     assert (tmp_path / "made" / "report" / "report.html").exists()
     page = (tmp_path / "made" / "search.html").read_text(encoding="utf-8")
     assert "http://" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)

@@ -82,7 +82,7 @@ def show_result(found: Experiment, comparison: Comparison, out: Path, show: Call
     """Print the verdict, the figures and three searches, and write both pages."""
     from rich.text import Text
 
-    from gainful.demo.experiment import BM25, PLAIN, verdict
+    from gainful.demo.experiment import BM25, PLAIN, SHOWN, tally, verdict
 
     if BM25 not in comparison.labels or not set(comparison.labels) - {BM25, PLAIN}:
         return  # interrupted before there was anything to compare
@@ -91,6 +91,9 @@ def show_result(found: Experiment, comparison: Comparison, out: Path, show: Call
     show("")
     show(figures(comparison))
     show(Text("NDCG@10 rates the first ten results, from 0 to 1. BM25 is the usual search formula.", style="dim"))
+    if SHOWN in comparison.labels:
+        show("")
+        show(Text(f"{tally(comparison)} Examples, among all documents:"))
     for number, one in enumerate(found.examples(), 1):
         show("")
         show(example(found, one, number))

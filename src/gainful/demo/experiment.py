@@ -144,21 +144,23 @@ class Experiment:
     # -- words and files -----------------------------------------------------------------------------------------------
 
     def about(self) -> str:
-        """What is searched, and how it is judged, in three sentences."""
+        """What is searched, and how it is judged."""
+        n_held_out = f"{len(self.corpus.queries):,}"
         return (
             f"The documents are {len(self.corpus.documents):,} modules, classes, functions and methods of Python "
-            f"{platform.python_version()}. A search is one sentence of an object's documentation, which is left out of "
-            f"what is searched; that object is the right answer. Of {len(self.corpus.queries):,} such searches, "
-            f"{self.n_queries:,} have the right answer among the {CANDIDATES} candidates that both rank; "
-            f"{self.parts.test.n_queries:,} of these are kept apart for testing."
+            f"{platform.python_version()}. From {n_held_out} of them one sentence was taken out: it is a search, and its "
+            f"object is the right answer. In {self.n_queries:,} searches the right answer is among the {CANDIDATES} "
+            f"candidates, out of these {n_held_out}, that every ranking sorts; {self.parts.test.n_queries:,} of these "
+            "searches are kept apart for testing."
         )
 
     def page(self, comparison: Comparison) -> str:
         examples = [one.target for one in self.examples(n_better=4)]
         linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
-        return search_page(
-            self.bm25, self.model, examples, verdict=verdict(comparison), about=self.about(), ranker=linear
+        about = (
+            f"{self.about()} This page searches all documents, so that its places can differ from those of the test."
         )
+        return search_page(self.bm25, self.model, examples, verdict=verdict(comparison), about=about, ranker=linear)
 
     def write(self, comparison: Comparison, folder: Path) -> tuple[Path, Path]:
         """Write the search page and the report; return their paths."""
@@ -186,6 +188,15 @@ def verdict(comparison: Comparison) -> str:
     return (
         f"The learned ranking ({best}) {'beats' if sign > 0 else 'loses to'} tuned BM25: it puts the right answer "
         f"first in {first[best]:.0f} of 100 searches instead of {first[BM25]:.0f}. {figures}"
+    )
+
+
+def tally(comparison: Comparison) -> str:
+    """How often the ranking of the page is better than BM25, worse and the same."""
+    test = comparison.paired_tests[SHOWN, HEADLINE]
+    return (
+        f"By NDCG@10, {SHOWN} is better than tuned BM25 in {test.wins:,} test searches, worse in {test.losses:,} and the "
+        f"same in {test.ties:,}."
     )
 
 
