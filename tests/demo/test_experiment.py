@@ -62,15 +62,23 @@ def _with_verdict(comparison, label, sign):
     return changed
 
 
+def test_after_an_early_interrupt_nothing_is_written(done, tmp_path, capsys):
+    found, comparison = done
+    early = replace(comparison, labels=(BM25, PLAIN), interrupted=True)
+    command.show_result(found, early, tmp_path, print)
+    assert "stopped before" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_prints_a_verdict_and_writes_both_pages(done, tmp_path, monkeypatch, capsys):
-    found, _ = done
+    found, comparison = done
     monkeypatch.setattr(SearchCorpus, "gather", classmethod(lambda cls: found.corpus))
     assert run_command(["demo", "--out", str(tmp_path / "made"), "--seconds", "0", "--no-open"]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "tuned BM25" in out
-    again = found.run(seconds=0).paired_tests[SHOWN, HEADLINE]  # the command divides the same way
-    assert f"in {again.wins} test searches, worse in {again.losses} and" in " ".join(out.split())
+    test = comparison.paired_tests[SHOWN, HEADLINE]  # the command divides the same way
+    assert f"in {test.wins} test searches, worse in {test.losses} and" in " ".join(out.split())
     assert (tmp_path / "made" / "report" / "report.html").exists()
     page = (tmp_path / "made" / "search.html").read_text(encoding="utf-8")
     assert "http://" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)

@@ -82,18 +82,19 @@ def show_result(found: Experiment, comparison: Comparison, out: Path, show: Call
     """Print the verdict, the figures and three searches, and write both pages."""
     from rich.text import Text
 
-    from gainful.demo.experiment import BM25, PLAIN, SHOWN, tally, verdict
+    from gainful.cli.console import say
+    from gainful.demo.experiment import BM25, SHOWN, tally, verdict
 
-    if BM25 not in comparison.labels or not set(comparison.labels) - {BM25, PLAIN}:
-        return  # interrupted before there was anything to compare
+    if not {BM25, SHOWN} <= set(comparison.labels):
+        say("stopped before there was anything to show")
+        return
     show("")
     show(Text(verdict(comparison), style="bold"))
     show("")
     show(figures(comparison))
     show(Text("NDCG@10 rates the first ten results, from 0 to 1. BM25 is the usual search formula.", style="dim"))
-    if SHOWN in comparison.labels:
-        show("")
-        show(Text(f"{tally(comparison)} Examples, among all documents:"))
+    show("")
+    show(f"{tally(comparison)} Examples, among all documents:")
     for number, one in enumerate(found.examples(), 1):
         show("")
         show(example(found, one, number))

@@ -148,8 +148,8 @@ class Experiment:
         n_held_out = f"{len(self.corpus.queries):,}"
         return (
             f"The documents are {len(self.corpus.documents):,} modules, classes, functions and methods of Python "
-            f"{platform.python_version()}. From {n_held_out} of them one sentence was taken out: it is a search, and its "
-            f"object is the right answer. In {self.n_queries:,} searches the right answer is among the {CANDIDATES} "
+            f"{platform.python_version()}. From {n_held_out} of them one sentence was taken out: it is a search, and "
+            f"its object is the right answer. In {self.n_queries:,} searches the right answer is among the {CANDIDATES} "
             f"candidates, out of these {n_held_out}, that every ranking sorts; {self.parts.test.n_queries:,} of these "
             "searches are kept apart for testing."
         )
@@ -157,9 +157,7 @@ class Experiment:
     def page(self, comparison: Comparison) -> str:
         examples = [one.target for one in self.examples(n_better=4)]
         linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
-        about = (
-            f"{self.about()} This page searches all documents, so that its places can differ from those of the test."
-        )
+        about = f"{self.about()} This page searches all documents, so its places can differ from those of the test."
         return search_page(self.bm25, self.model, examples, verdict=verdict(comparison), about=about, ranker=linear)
 
     def write(self, comparison: Comparison, folder: Path) -> tuple[Path, Path]:
@@ -195,8 +193,8 @@ def tally(comparison: Comparison) -> str:
     """How often the ranking of the page is better than BM25, worse and the same."""
     test = comparison.paired_tests[SHOWN, HEADLINE]
     return (
-        f"By NDCG@10, {SHOWN} is better than tuned BM25 in {test.wins:,} test searches, worse in {test.losses:,} and the "
-        f"same in {test.ties:,}."
+        f"By NDCG@10, {SHOWN} is better than tuned BM25 in {test.wins:,} test searches, worse in {test.losses:,} and "
+        f"the same in {test.ties:,}."
     )
 
 
