@@ -34,7 +34,7 @@ def demo(
         typer.Option("--open/--no-open", help="Open the search page. Default: if there is a browser and a terminal."),
     ] = None,
 ) -> None:
-    """Build a search engine for Python's own documentation, and see a learned ranking beat BM25.
+    """Build a search engine for Python's own documentation, and compare learned rankings with BM25.
 
     Gathers the documentation of the standard library on this machine, trains rankers, tests them against tuned BM25 on
     searches that none of them has seen, and writes a page where you can search yourself. About a minute; no network.
