@@ -150,8 +150,8 @@ class Experiment:
             f"The documents are {len(self.corpus.documents):,} modules, classes, functions and methods of Python "
             f"{platform.python_version()}. From {n_held_out} of them one sentence was taken out: it is a search, and "
             f"its object is the right answer. In {self.n_queries:,} searches the right answer is among the "
-            f"{CANDIDATES} candidates, out of these {n_held_out}, that every ranking sorts; {self.parts.test.n_queries:,} of these "
-            "searches are kept apart for testing."
+            f"{CANDIDATES} candidates, out of these {n_held_out}, that every ranking sorts; "
+            f"{self.parts.test.n_queries:,} of these searches are kept apart for testing."
         )
 
     def page(self, comparison: Comparison) -> str:
