@@ -38,7 +38,6 @@ RANKERS = {
     "structured-svm-tight": "structured-svm-tight",
     "lambdamart": "lambdamart:n_leaves=7:learning_rate=0.07",  # small trees for few queries
 }
-AUTO = "auto"
 HEADLINE = "ndcg@10"
 FIRST, TOP3 = metric("p@1", relevant=ITSELF), metric("hit@3", relevant=ITSELF)
 MOST_LETTERS = 76  # of an example
@@ -83,7 +82,7 @@ class Experiment:
         """Train and test all rankers; ``auto`` gets the seconds, and is left out if they are 0."""
         chosen: dict[str, Any] = {BM25: self.bm25, PLAIN: "feature:bm25_all", **RANKERS}
         if seconds > 0:
-            chosen[AUTO] = f"auto:seconds={seconds:g}"
+            chosen[f"auto, {seconds:g} s"] = f"auto:seconds={seconds:g}"
         return compare(chosen, self.parts, metrics=[HEADLINE, FIRST, TOP3], baseline=BM25, progress=progress)
 
     @cached_property
@@ -157,7 +156,10 @@ class Experiment:
     def page(self, comparison: Comparison) -> str:
         examples = [one.target for one in self.examples(n_better=4)]
         linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
-        about = f"{self.about()} This page searches all documents, so its places can differ from those of the test."
+        about = (
+            f"{self.about()} NDCG@10 rates the first ten results, from 0 to 1. This page searches all documents, so its "
+            "places can differ from those of the test."
+        )
         return search_page(self.bm25, self.model, examples, verdict=verdict(comparison), about=about, ranker=linear)
 
     def write(self, comparison: Comparison, folder: Path) -> tuple[Path, Path]:
