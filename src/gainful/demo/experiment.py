@@ -157,8 +157,8 @@ class Experiment:
         examples = [one.target for one in self.examples(n_better=4)]
         linear = f"{SHOWN}: a weighted sum of {len(FEATURES)} features, NDCG@10 {comparison.mean(SHOWN, HEADLINE):.3f}"
         about = (
-            f"{self.about()} NDCG@10 rates the first ten results, from 0 to 1. This page searches all documents, so its "
-            "places can differ from those of the test."
+            f"{self.about()} NDCG@10 rates the first ten results, from 0 to 1. This page searches all documents, so "
+            "its places can differ from those of the test."
         )
         return search_page(self.bm25, self.model, examples, verdict=verdict(comparison), about=about, ranker=linear)
 
