@@ -30,6 +30,7 @@ LAYERS = [
     "nets",
     "linear",
     "trees",
+    "debiasing",
     "rankers",
     "foreign",
     "tuning",

@@ -42,6 +42,7 @@ from gainful.data.splits import Split as Split
 from gainful.data.splits import folds as folds
 from gainful.data.splits import split as split
 from gainful.data.synthetic import make_artificial as make_artificial
+from gainful.debiasing.settings import Debias as Debias
 from gainful.errors import ClusterError as ClusterError
 from gainful.errors import DataError as DataError
 from gainful.errors import DataWarning as DataWarning

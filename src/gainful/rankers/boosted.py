@@ -45,6 +45,12 @@ class LossTrees(TreeRanker):
     def _accepts_pairs(self) -> bool:
         return self._loss().accepts_pairs
 
+    def _binds_clicks(self) -> bool:
+        return True
+
+    def _fits_grades(self) -> bool:
+        return self._loss().entry.affine
+
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
         if self.start_trees > 0:

@@ -109,6 +109,12 @@ class LossMinimizer(PathOverC, Ranker):
     def _accepts_pairs(self) -> bool:
         return self._loss().accepts_pairs
 
+    def _binds_clicks(self) -> bool:
+        return True
+
+    def _fits_grades(self) -> bool:
+        return self._loss().entry.affine
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {self._loss()}"
 

@@ -110,6 +110,12 @@ class NeuralRanker(Ranker):
     def _accepts_pairs(self) -> bool:
         return loss(self.loss).accepts_pairs
 
+    def _binds_clicks(self) -> bool:
+        return True
+
+    def _fits_grades(self) -> bool:
+        return loss(self.loss).entry.affine
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {loss(self.loss)}"
 
