@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import ClickLog
+from gainful.clicks.pages import distinct_pages
 from gainful.data.rows import Array, chunks
 
 BLOCK_ROWS = 1 << 16  # of pages that are summed together; fixed, so that sums do not depend on the number of threads
@@ -95,10 +96,11 @@ class PageIndex:
     def by_query(cls, log: ClickLog) -> tuple[PageIndex, Pairs]:
         """The pages of a log to be fitted, sorted by query; equal pages are one page that counts several times."""
         pairs, pair = Pairs.of_log(log)
-        first, weight = _distinct_pages(log, pair)
+        content = (pair.astype(np.uint64) << np.uint64(1)) | log.clicked
+        first, group = distinct_pages(log.offsets, content, log.position)
         chosen = first[np.argsort(log.query[first], kind="stable")]
         weights = np.empty(log.n_pages)
-        weights[first] = weight
+        weights[first] = np.bincount(group)
         few = log.pages(chosen)
         rows = np.repeat(log.offsets[chosen] - few.offsets[:-1], few.counts) + np.arange(few.n_rows)
         return cls(few.offsets, weights[chosen], few.position, pair[rows], few.clicked, len(pairs)), pairs
@@ -152,34 +154,3 @@ class PageIndex:
     @cached_property
     def is_last_click(self) -> Array:
         return np.asarray(np.arange(len(self.clicked)) == np.repeat(self._last_click, np.diff(self.offsets)))
-
-
-def _distinct_pages(log: ClickLog, pair: Array) -> tuple[Array, Array]:
-    """The first of equal pages, and how many there are. Equal: the same pairs, positions and clicks."""
-    place = np.arange(log.n_rows) - np.repeat(log.offsets[:-1], log.counts)
-    content = (pair.astype(np.uint64) << np.uint64(1)) | log.clicked
-    mixed = _mix(content + _mix((log.position.astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
-    _, first, group, count = np.unique(
-        np.add.reduceat(mixed, log.offsets[:-1]), return_index=True, return_inverse=True, return_counts=True
-    )
-    if len(first) == log.n_pages:
-        return first, np.ones(len(first))
-    same = _are_equal(log, content, first[group])
-    strange = np.flatnonzero(~same)  # equal sums of different pages, which is next to impossible
-    count = count - np.bincount(group[strange], minlength=len(first))
-    return np.append(first, strange), np.append(count, np.ones(len(strange))).astype(np.float64)
-
-
-def _mix(x: Array) -> Array:
-    """The finishing step of splitmix64: every bit of the result depends on every bit of ``x``."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def _are_equal(log: ClickLog, content: Array, other: Array) -> Array:
-    """Whether each page equals the page ``other[page]``, row by row."""
-    same = log.counts == log.counts[other]
-    rows = np.repeat(np.where(same, log.offsets[other] - log.offsets[:-1], 0), log.counts) + np.arange(log.n_rows)
-    differs = (content[rows] != content) | (log.position[rows] != log.position)
-    return np.asarray(same & ~np.logical_or.reduceat(differs, log.offsets[:-1]))

@@ -281,3 +281,36 @@ def _mend_positions(page: Array, document: Array, place: Array, holes: str, coun
 def _add(counted: dict[str, int], name: str, n: int) -> None:
     if n:
         counted[name] = counted.get(name, 0) + n
+
+
+# -- equal pages -------------------------------------------------------------------------------------------------------
+
+
+def distinct_pages(offsets: Array, content: Array, position: Array) -> tuple[Array, Array]:
+    """The first of equal pages, and for each page which of these it equals.
+
+    Equal: the same ``content``, an unsigned number per row, in the same positions.
+    """
+    counts = np.diff(offsets)
+    place = np.arange(len(content)) - np.repeat(offsets[:-1], counts)
+    content = content.astype(np.uint64)
+    mixed = _mix(content + _mix((position.astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
+    sums = np.add.reduceat(mixed, offsets[:-1])
+    _, first, group = np.unique(sums, return_index=True, return_inverse=True)
+    if len(first) == len(counts):
+        return first, group
+    other = first[group]
+    same = counts == counts[other]
+    rows = np.repeat(np.where(same, offsets[other] - offsets[:-1], 0), counts) + np.arange(len(content))
+    differs = (content[rows] != content) | (position[rows] != position)
+    same &= ~np.logical_or.reduceat(differs, offsets[:-1])
+    strange = np.flatnonzero(~same)  # equal sums of different pages, which is next to impossible
+    group[strange] = len(first) + np.arange(len(strange))
+    return np.append(first, strange), group
+
+
+def _mix(x: Array) -> Array:
+    """The finishing step of splitmix64: every bit of the result depends on every bit of ``x``."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
