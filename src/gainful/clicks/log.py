@@ -284,7 +284,9 @@ class ClickLog:
         """The session id of each page."""
         return self.session if self.session_ids is None else self.session_ids[self.session]
 
-    def to_data(self, features: RankingData | None = None, *, propensity: Any = None, merge: bool = True) -> RankingData:
+    def to_data(
+        self, features: RankingData | None = None, *, propensity: Any = None, merge: bool = True
+    ) -> RankingData:
         """Ranking data to train on: clicks as grades, and what corrects them for the positions shown.
 
         Parameters

@@ -92,15 +92,15 @@ def _features(log: ClickLog, source: RankingData | None) -> tuple[Any, Array, An
     for row, (query, document) in enumerate(zip(source.qid.tolist(), documents.tolist(), strict=True)):
         known[str(query), str(document)] = row
     pairs = _pairs(log)
-    distinct, first, group = np.unique(pairs, return_index=True, return_inverse=True)
+    distinct, group = np.unique(pairs, return_inverse=True)
     width = len(log.document_ids)
     queries, shown = log.query_ids[distinct // width].tolist(), log.document_ids[distinct % width].tolist()
     found = np.array([known.get((str(q), str(d)), -1) for q, d in zip(queries, shown, strict=True)], dtype=np.int64)
     if (found < 0).all():
-        example = shorten(next(iter(known)))
+        ours, theirs = shorten((str(queries[0]), str(shown[0]))), shorten(next(iter(known)))
         raise DataError(
-            f"no document of the log has features; the log begins with {shorten((str(queries[0]), str(shown[0])))}, the "
-            f"features with {example} (query, document)"
+            f"no document of the log has features; the log begins with {ours}, the features with {theirs} (query, "
+            "document)"
         )
     return source.X, found[group], source.feature_names
 

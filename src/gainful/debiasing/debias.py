@@ -22,7 +22,7 @@ LISTS, COPIES, RATES = "lists", "copies", "rates"
 
 @dataclass(frozen=True)
 class Correction:
-    """What one training does to its clicks. ``propensities`` and ``unclicked`` are by position, from 1, where learned."""
+    """What one training does to its clicks. ``propensities`` and ``unclicked``, if learned, are by position, from 1."""
 
     how: Debias
     propensities: Array | None = None
@@ -111,8 +111,8 @@ def _check(data: Dataset, method: str) -> None:
         )
     if method in ("em", "pairwise") and data.highest_grade > 1.0:
         raise DataError(
-            f"{wording('debias', '--debias')} {method!r} needs to know how often a row was not clicked, but y goes up to "
-            f"{data.highest_grade:g}; give rates of clicks as y, and impressions as the weights of the rows"
+            f"{wording('debias', '--debias')} {method!r} needs to know how often a row was not clicked, but y goes up "
+            f"to {data.highest_grade:g}; give rates of clicks as y, and impressions as the weights of the rows"
         )
 
 

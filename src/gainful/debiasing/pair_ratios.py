@@ -1,8 +1,9 @@
 """Pairwise debiasing: a ratio for clicked and one for unclicked documents of each position.
 
-A pair of a clicked document in position k and an unclicked one in position l counts 1/(t⁺_k t⁻_l). The ratios are those of
-the losses that positions cause, relative to position 1, under a linear ranker for ``ranknet`` that is trained with the
-ratios found so far. (Hu, Wang, Peng and Li 2019, Unbiased LambdaMART: an unbiased pairwise learning-to-rank algorithm.)
+A pair of a clicked document in position k and an unclicked one in position l counts 1/(t⁺_k t⁻_l). The ratios are those
+of the losses that positions cause, relative to position 1, under a linear ranker for ``ranknet`` that is trained with
+the ratios found so far. (Hu, Wang, Peng and Li 2019, Unbiased LambdaMART: an unbiased pairwise learning-to-rank
+algorithm.)
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def _last_position(data: RankingData) -> int:
 def _losses_by_position(data: RankingData, shown: RankingData, w: Array, last: int) -> Array:
     """(2, last + 1): the losses of all pairs, summed by the position of the clicked and of the other document."""
     lists, s = ClickLists(data), linear_scores(data.X, w)
-    assert shown.positions is not None and lists.documents is not None
+    assert shown.positions is not None
+    assert lists.documents is not None
     other = lists.grades == 0.0
     clicked, rival = np.repeat(lists.clicked, lists.counts)[other], lists.rows[other]
     weights = lists.documents * other

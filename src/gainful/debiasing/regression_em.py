@@ -105,7 +105,7 @@ def _relevance(data: RankingData, w: Array, b: float) -> Array:
 
 
 def _infer(data: RankingData, w: Array, b: float, theta: Array) -> tuple[tuple[float, Array, Array], Array]:
-    """Log-likelihood, examinations and impressions by position; and the expected number of times each row was relevant."""
+    """Log-likelihood, examinations and impressions by position; and how often each row is expected to be relevant."""
     g, shown = _relevance(data, w, b), _impressions(data)
     assert data.positions is not None
     t = theta[data.positions]

@@ -1,8 +1,9 @@
 """Losses on clicks: one list for each clicked document, in which it alone is relevant.
 
-With v_i the clicks on document i over the probability that it was examined, the loss of a query is Σ_i v_i L(s; e_i) over
-Σ_i v_i: L is any loss on grades, and e_i the grades that are 1 for document i and 0 for all others. This is linear in the
-clicks whatever L is, so its expectation is the same sum with the true relevances in place of v.
+With v_i the clicks on document i over the probability that it was examined, the loss of a query is Σ_i v_i L(s; e_i)
+over Σ_i v_i, and the query counts Σ_i v_i. L is any loss on grades, and e_i has the grade 1 for document i and 0 for
+all others. The product of both is linear in the clicks whatever L is, so its expectation is the same sum with the true
+relevances in place of v.
 
 The lists of a query share its scores, so features are neither copied nor read again: scores are gathered into the lists
 before L is called, and gradients are summed over the lists afterwards.
@@ -23,8 +24,8 @@ from gainful.data.rows import Array, read_only, relative_weights, rows_of_querie
 class ClickLists:
     """The lists of some queries: list k has the rows ``rows[offsets[k]:offsets[k + 1]]`` of one query.
 
-    ``of_query[q]:of_query[q + 1]`` are the lists of query q, ``query[k]`` is the query of list k, ``clicked[k]`` the row
-    of its relevant document, and ``weight[k]`` what it counts.
+    ``of_query[q]:of_query[q + 1]`` are the lists of query q, ``query[k]`` is the query of list k, ``clicked[k]`` the
+    row of its relevant document, and ``weight[k]`` what it counts.
     """
 
     def __init__(self, data: RankingData):
@@ -41,7 +42,7 @@ class ClickLists:
     @cached_property
     def grades(self) -> Array:
         """1 for the clicked document of each list, 0 for the others."""
-        return (self.rows == np.repeat(self.clicked, self.counts)).astype(np.float64)
+        return np.asarray(self.rows == np.repeat(self.clicked, self.counts), dtype=np.float64)
 
     @cached_property
     def documents(self) -> Array | None:
@@ -113,9 +114,9 @@ class ClickNewtonFill(_OverLists):
 
 
 def list_per_click(data: RankingData) -> RankingData:
-    """The same as plain ranking data, with a copy of the query for each clicked document, for training without fills."""
+    """The same as ordinary ranking data: a copy of the query for each clicked document."""
     lists = ClickLists(data)
-    columns = {name: None for name in ("positions", "propensities", "click_weights", "rival_weights")}
+    columns = dict.fromkeys(("positions", "propensities", "click_weights", "rival_weights"))
     scores = data.init_scores
     return data.replace(
         X=data.X[lists.rows],

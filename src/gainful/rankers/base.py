@@ -554,8 +554,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         if how.method == "pairwise" and (self._fits_grades() or not self._weighs_documents()):
             raise DataError(
-                f"{self._name_for_errors()} cannot weigh the pairs of a click, which debias 'pairwise' needs; use 'ipw' "
-                "or 'em', or a ranker that weighs documents in pairs or lists, such as lambdamart or linear"
+                f"{self._name_for_errors()} cannot weigh the pairs of a click, which debias 'pairwise' needs; use "
+                "'ipw' or 'em', or a ranker that weighs documents in pairs or lists, such as lambdamart or linear"
             )
         return find_correction(data, how)
 
@@ -573,7 +573,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """The learned probability that each position is examined, from position 1 on, relative to the first."""
         found = getattr(self, "training_", {}).get("propensities")
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has learned no propensities; train it on clicks with positions")
+            name = type(self).__name__
+            raise AttributeError(f"{name} has learned no propensities; train it on clicks with positions")
         return np.array(found)
 
     def _validation_data(
