@@ -1,9 +1,9 @@
 """Pairwise debiasing: a ratio for clicked and one for unclicked documents of each position.
 
 A pair of a clicked document in position k and an unclicked one in position l counts 1/(t⁺_k t⁻_l). The ratios are those
-of the losses that positions cause, relative to position 1, under a linear ranker for ``ranknet`` that is trained with
-the ratios found so far. (Hu, Wang, Peng and Li 2019, Unbiased LambdaMART: an unbiased pairwise learning-to-rank
-algorithm.)
+of the mean losses that positions cause, relative to the first position, under a linear ranker for ``ranknet`` that is
+trained with the ratios found so far. (Hu, Wang, Peng and Li 2019, Unbiased LambdaMART: an unbiased pairwise
+learning-to-rank algorithm.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gainful.losses.click_lists import ClickLists
 from gainful.solvers.lbfgs import minimize_lbfgs
 
 ROUNDS = 5
-C = 100.0  # as for LinearRanker
+C = 1.0  # a weak fit, as early in boosting: a close one explains positions by features, and its losses feed that back
 LEAST = 1e-3  # of a ratio
 
 Weigh = Callable[[Dataset, Array, Array], Dataset]  # the data as lists of clicked documents, given both ratios
@@ -31,6 +31,7 @@ def learn_ratios(data: Dataset, weigh: Weigh) -> tuple[Array, Array]:
     """t⁺ and t⁻ by position, from 1 on."""
     last = max(data.map(_last_position))
     plus, minus = np.ones(last + 1), np.ones(last + 1)
+    shown = np.maximum(np.sum(data.map(_shown_by_position, last), axis=0), 1e-300)  # lists may be of any length
     scales, v = Scaling(data, "standard").scales, np.zeros(data.n_features)
     for _ in range(ROUNDS):
         lists = weigh(data, plus, minus)
@@ -38,7 +39,7 @@ def learn_ratios(data: Dataset, weigh: Weigh) -> tuple[Array, Array]:
         v = minimize_lbfgs(lambda v, risk=risk: risk.objective(v, C), v, tol=1e-3, max_iter=50).w  # type: ignore[misc]
         sums = np.sum(lists.map(_losses_by_position, data.source.data, v / scales, last), axis=0)
         # a list already counts by both ratios; each side is to count by that of the other side alone
-        plus, minus = (_relative(total * own) for total, own in zip(sums, (plus, minus), strict=True))
+        plus, minus = (_relative(total * own / shown) for total, own in zip(sums, (plus, minus), strict=True))
     return plus[1:], minus[1:]
 
 
@@ -57,6 +58,10 @@ def _relative(total: Array) -> Array:
 def _last_position(data: RankingData) -> int:
     assert data.positions is not None
     return int(data.positions.max())
+
+
+def _shown_by_position(data: RankingData, last: int) -> Array:
+    return np.bincount(data.positions, data.row_weights, minlength=last + 1)  # type: ignore[arg-type]
 
 
 def _losses_by_position(data: RankingData, shown: RankingData, w: Array, last: int) -> Array:
