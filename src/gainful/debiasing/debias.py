@@ -16,6 +16,7 @@ from gainful.debiasing.regression_em import learn_propensities
 from gainful.debiasing.settings import Debias
 from gainful.errors import DataError, wording
 from gainful.losses.click_lists import list_per_click
+from gainful.trees.row_chunks import in_chunks
 
 LISTS, COPIES, RATES = "lists", "copies", "rates"
 
@@ -85,7 +86,9 @@ def find_correction(data: Dataset, how: Debias) -> Correction:
     _check(data, method)
     if method in ("naive", "ipw"):
         return Correction(how)
-    plain = map_blocks(data.without_codes(), _without_missing) if data.has_missing else data.without_codes()
+    plain = in_chunks(data).without_codes()
+    if data.has_missing:
+        plain = map_blocks(plain, _without_missing)
     if method == "em":
         return Correction(how, learn_propensities(plain).propensities)
 
