@@ -119,16 +119,7 @@ def _check(data: Dataset, method: str) -> None:
         )
 
 
-def clicked_or_not(data: Dataset) -> Dataset:
-    """The data with the grades 0 and 1, for checks that look at grades."""
-    return map_blocks(data, _clicked_or_not)
-
-
 # -- tasks -------------------------------------------------------------------------------------------------------------
-
-
-def _clicked_or_not(data: RankingData) -> RankingData:
-    return data.replace(y=(data.y > 0.0).astype(np.float64), positions=None, propensities=None)
 
 
 def _n_clicks(data: RankingData) -> float:

@@ -20,7 +20,7 @@ from gainful.data.frames import features_of, refuse_dask, select_columns, withou
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
 from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, scan_features
 from gainful.data.size import DataSize
-from gainful.debiasing.debias import COPIES, LISTS, RATES, Correction, clicked_or_not, find_correction
+from gainful.debiasing.debias import COPIES, LISTS, RATES, Correction, find_correction
 from gainful.debiasing.settings import Debias
 from gainful.errors import (
     ClusterError,
@@ -158,11 +158,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         clicks = {"position": position, "propensity": propensity}
-        data = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs, clicks)
-        by_group, correction, looked_at = group is not None, self._find_correction(data, debias), None
-        if correction is not None:
-            looked_at = clicked_or_not(data)
-            data = correction.apply(data, self._form_of_clicks())
+        given = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs, clicks)
+        by_group, correction = group is not None, self._find_correction(given, debias)
+        data = given if correction is None else correction.apply(given, self._form_of_clicks())
         self._check_training_columns(data)
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
@@ -172,15 +170,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=progress,
             sets=sets,
         )
+        held = monitor.valid if sets is None else sets.first
         if monitor.valid is not None and monitor.valid.has_clicks:
-            monitor.valid = self._correct_validation(monitor.valid, correction)
+            monitor.valid = self._correct_validation(monitor.valid, correction, sets)
         if monitor.valid is not None and monitor.valid.has_pairs:
             monitor.metric = self._metric_of_pairs(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
-        warn_about_data(looked_at or data, monitor.valid if sets is None else sets.first)
+        warn_about_data(given, held)
         try:
             with memory_limit(max_bytes):  # for trainings inside this one
                 self._fit(data, monitor)
@@ -559,8 +558,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         return find_correction(data, how)
 
-    def _correct_validation(self, valid: Dataset, correction: Correction | None) -> Dataset:
+    def _correct_validation(self, valid: Dataset, correction: Correction | None, sets: NamedSets | None) -> Dataset:
         """Validation clicks as lists of clicked documents: the mean metric is the self-normalised estimate."""
+        if sets is not None:
+            raise DataError("several sets of validation data cannot have clicks; give one, or sets with grades")
         if correction is None:
             raise DataError(
                 f"{wording('eval_set', 'the validation data')} has clicks and the training data has grades; leave out "
