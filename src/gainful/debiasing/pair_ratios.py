@@ -72,7 +72,9 @@ def _losses_by_position(data: RankingData, shown: RankingData, w: Array, last: i
     other = lists.grades == 0.0
     clicked, rival = np.repeat(lists.clicked, lists.counts)[other], lists.rows[other]
     weights = lists.documents * other
-    totals = np.add.reduceat(weights, lists.offsets[:-1]) if len(lists.clicked) else np.empty(0)
+    if not len(lists.clicked):
+        return np.zeros((2, last + 1))
+    totals = np.add.reduceat(weights, lists.offsets[:-1])
     share = np.divide(lists.weight, totals, out=np.zeros(len(totals)), where=totals > 0.0)
     cost = np.logaddexp(0.0, s[rival] - s[clicked]) * (np.repeat(share, lists.counts) * weights)[other]
     sides = (clicked, rival)

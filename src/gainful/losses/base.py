@@ -18,7 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
-from gainful.losses.click_lists import ClickFill, ClickLists, ClickNewtonFill
+from gainful.losses.click_lists import ClickFill, ClickLists, ClickNewtonFill, NoLists
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
 from gainful.losses.preferences import PairFill, bind_preferences
@@ -214,7 +214,8 @@ class Loss:
             return self._bind_preferences(data)
         if data.click_weights is not None:
             lists = ClickLists(data)
-            return ClickFill(self.bind(lists.grades, lists.offsets, lists.relative_weights), lists, data.offsets)
+            bound: Any = self.bind(*lists.judgments) if len(lists.clicked) else NoLists()
+            return ClickFill(bound, lists, data.offsets)
         return self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
 
     def bind_newton_judgments(self, data: RankingData) -> NewtonFill | None:
@@ -223,8 +224,8 @@ class Loss:
             return None if self.entry.newton is None else self._bind_preferences(data).newton
         if data.click_weights is not None:
             lists = ClickLists(data)
-            inner = self.bind_newton(lists.grades, lists.offsets, lists.relative_weights)
-            return None if inner is None else ClickNewtonFill(inner, lists, data.offsets)
+            inner: Any = self.bind_newton(*lists.judgments) if len(lists.clicked) else NoLists()
+            return None if self.entry.newton is None else ClickNewtonFill(inner, lists, data.offsets)
         return self.bind_newton(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
 
     def _bind_preferences(self, data: RankingData) -> PairFill:

@@ -49,10 +49,21 @@ class ClickLists:
         """The weights of the documents in each list; None if all are 1."""
         return None if self._rivals is None else np.where(self.grades > 0.0, 1.0, self._rivals[self.rows])
 
-    @cached_property
-    def relative_weights(self) -> Array | None:
-        """The same, of mean 1 in each list."""
-        return None if self.documents is None else relative_weights(self.documents, self.offsets)
+    @property
+    def judgments(self) -> tuple[Array, Array, Array | None]:
+        """What a loss binds: grades, offsets, and the weights of the documents, of mean 1 in each list."""
+        weights = None if self.documents is None else relative_weights(self.documents, self.offsets)
+        return self.grades, self.offsets, weights
+
+
+class NoLists:
+    """The fill of a block without clicks, which is never called."""
+
+    def at(self, iteration: int, total: int) -> NoLists:
+        return self
+
+    def bind_frozen(self, scores: Array, threads: int | None = None) -> NoLists:
+        return self
 
 
 class _OverLists:
@@ -115,6 +126,9 @@ class ClickNewtonFill(_OverLists):
 
 def list_per_click(data: RankingData) -> RankingData:
     """The same as ordinary ranking data: a copy of the query for each clicked document."""
+    if not data.click_weights.any():  # type: ignore[union-attr]
+        data = data[:1]  # a block must have rows
+        return data.replace(query_weights=np.zeros(1), click_weights=None, rival_weights=None)
     lists = ClickLists(data)
     columns = dict.fromkeys(("positions", "propensities", "click_weights", "rival_weights"))
     scores = data.init_scores

@@ -25,6 +25,7 @@ from gainful.debiasing.settings import Debias
 from gainful.errors import (
     ClusterError,
     DataError,
+    DataWarning,
     GainfulError,
     InterruptedFitWarning,
     ParameterError,
@@ -180,6 +181,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
         warn_about_data(given, held)
+        idle = self._why_idle(data)
+        if idle is not None:
+            warnings.warn(idle, DataWarning, stacklevel=3)  # the caller of fit, behind its decorator
         try:
             with memory_limit(max_bytes):  # for trainings inside this one
                 self._fit(data, monitor)
@@ -267,6 +271,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{chosen.name} needs grades, but {wording('eval_set', 'the validation data')} has preferences; pass "
             f"{wording(python, command_line)}"
         )
+
+    def _why_idle(self, data: Dataset) -> str | None:
+        """Why training on this data can learn nothing, if so, besides what ``check_data`` finds for all rankers."""
+        return None
 
     def _validation_metric(self) -> Metric:
         """The metric on ``eval_set``."""
