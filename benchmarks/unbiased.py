@@ -36,6 +36,7 @@ METHODS = {
     "em": "em",
     "pairwise": "pairwise",
 }
+UNCLIPPED = "ipw(clip=0), true propensities"
 PEER = Path(__file__).parent / "peers" / "unbiased_xgboost.py"
 
 
@@ -82,7 +83,7 @@ def train_gainful(model: str, method: str | None) -> Callable[[gainful.RankingDa
     name, settings = MODELS[model]
 
     def run(clicks: gainful.RankingData, test: gainful.RankingData) -> np.ndarray:
-        debias = None if method is None else METHODS[method]
+        debias = None if method is None else METHODS.get(method, "ipw(clip=0)")
         return gainful.ranker(name, **settings).fit(clicks, debias=debias).predict(test)
 
     return run
@@ -112,10 +113,12 @@ def train_xgboost(python: str, clicks: gainful.RankingData, test: gainful.Rankin
         return np.load(f"{path}.scores.npy")
 
 
-def contestants(python: str | None) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
+def contestants(python: str | None, eta: float) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
     for model in MODELS:
         for method in METHODS:
             yield model, method, train_gainful(model, method)
+        if eta > 1.0:  # where many positions are examined less often than clip=0.01
+            yield model, UNCLIPPED, train_gainful(model, UNCLIPPED)
     yield "LightGBM", "naive", lambda a, b: train_lightgbm(a, b, position=False)
     yield "LightGBM", "position", lambda a, b: train_lightgbm(a, b, position=True)
     if python:
@@ -161,7 +164,7 @@ def main() -> None:
             for sessions in SESSIONS:
                 left = [
                     (model, method, fit)
-                    for model, method, fit in contestants(given.xgboost)
+                    for model, method, fit in contestants(given.xgboost, eta)
                     if (repeat, eta, sessions, model, method) not in done
                 ]
                 clicks = simulate(train, logging, eta, sessions, 1000 * repeat) if left else None
