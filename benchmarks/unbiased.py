@@ -1,11 +1,13 @@
 """Training on simulated clicks beside training on true grades: the tables of docs/clicks-training.md.
 
     python benchmarks/unbiased.py MQ2007_ROWS RESULTS.jsonl [--xgboost PYTHON] [--repeats 3]
+    python benchmarks/unbiased.py MQ2007_ROWS --clipping
 
 For each repeat: 60 % of the queries for training, 40 % for testing; a linear ranker trained on 1 % of the training
 queries shows all documents of random training queries to PBM users (examination r^−η, 10 % noise); rankers are trained
 on their clicks and tested by NDCG@10 on true grades. Every method gets the same aggregated clicks. XGBoost runs in the
-interpreter that --xgboost names. RESULTS is appended to; what it holds is not computed again.
+interpreter that --xgboost names. RESULTS is appended to; what it holds is not computed again. --clipping compares ways
+to lower the variance of small logs instead.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ METHODS = {
     "em": "em",
     "pairwise": "pairwise",
 }
+CLIPPING = (
+    "naive", "ipw(clip=0)", "ipw", "ipw(clip=0.1)", "ipw(self_normalise=true)", "em(clip=0.1)",
+    "em(self_normalise=true)",
+)  # fmt: skip
 UNCLIPPED = "ipw(clip=0), true propensities"
 PEER = Path(__file__).parent / "peers" / "unbiased_xgboost.py"
 
@@ -125,17 +131,49 @@ def contestants(python: str | None, eta: float) -> Iterator[tuple[str, str, Call
         yield "XGBoost", "lambdarank_unbiased", lambda a, b: train_xgboost(python, a, b)
 
 
+def parts_of(data: gainful.RankingData, repeat: int) -> tuple[gainful.RankingData, gainful.RankingData, Any]:
+    """Training and test queries, and the ranker that shows the pages."""
+    parts = np.random.default_rng(repeat).permutation(data.n_queries)
+    cut = int(0.6 * data.n_queries)
+    train, test = data[np.sort(parts[:cut])], data[np.sort(parts[cut:])]
+    few = train[np.random.default_rng(100 + repeat).choice(train.n_queries, train.n_queries // 100, replace=False)]
+    return train, test, gainful.ranker("ranknet").fit(few)
+
+
+def compare_clipping(data: gainful.RankingData, repeats: int) -> None:
+    """Linear rankers on small logs, by clipping and self-normalisation."""
+    name, settings = MODELS["linear"]
+    found: dict[str, dict[str, list[float]]] = {how: {} for how in CLIPPING}
+    for repeat in range(repeats):
+        train, test, logging = parts_of(data, repeat)
+        for eta in ETAS:
+            for sessions in SESSIONS[:2]:
+                clicks = simulate(train, logging, eta, sessions, 1000 * repeat)
+                for how, values in found.items():
+                    score = gainful.ranker(name, **settings).fit(clicks, debias=how).score(test)
+                    values.setdefault(f"η = {eta:g}, {sessions:,}", []).append(score)
+    print("| | " + " | ".join(found["naive"]) + " |")
+    for how, values in found.items():
+        print(f"| {how} | " + " | ".join(f"{np.mean(one):.4f}" for one in values.values()) + " |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data")
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="?")
+    parser.add_argument("--clipping", action="store_true")
     parser.add_argument("--xgboost")
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
-    known = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
-    done = {(r["repeat"], r["eta"], r["sessions"], r["model"], r["method"]) for r in known}
     data = gainful.read(given.data)
     warnings.simplefilter("ignore")
+    if given.clipping:
+        compare_clipping(data, given.repeats)
+        return
+    if given.results is None:
+        parser.error("name a file of RESULTS, or --clipping")
+    known = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    done = {(r["repeat"], r["eta"], r["sessions"], r["model"], r["method"]) for r in known}
     measure = gainful.metric("ndcg@10")
 
     def record(key: tuple[Any, ...], run: Callable[..., np.ndarray], clicks: Any, test: gainful.RankingData) -> None:
@@ -148,11 +186,7 @@ def main() -> None:
         print(row, flush=True)
 
     for repeat in range(given.repeats):
-        parts = np.random.default_rng(repeat).permutation(data.n_queries)
-        cut = int(0.6 * data.n_queries)
-        train, test = data[np.sort(parts[:cut])], data[np.sort(parts[cut:])]
-        few = train[np.random.default_rng(100 + repeat).choice(train.n_queries, train.n_queries // 100, replace=False)]
-        logging = gainful.ranker("ranknet").fit(few)
+        train, test, logging = parts_of(data, repeat)
         key = (repeat, 0.0, 0, "logging", "1 % of the queries")
         if key not in done:
             record(key, lambda ranker, test: ranker.predict(test), logging, test)
