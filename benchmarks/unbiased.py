@@ -209,6 +209,8 @@ def main() -> None:
 
 def print_table(rows: list[dict[str, Any]]) -> None:
     """Mean NDCG@10 and its standard error over the repeats, as Markdown."""
+    names = ("repeat", "eta", "sessions", "model", "method")
+    rows = list({tuple(row[name] for name in names): row for row in rows}.values())  # two runs may have overlapped
 
     def cell(chosen: list[dict[str, Any]]) -> str:
         values = np.array([row["ndcg"] for row in chosen])
