@@ -31,6 +31,7 @@ LAYERS = [
     "nets",
     "linear",
     "trees",
+    "debiasing",
     "rankers",
     "foreign",
     "tuning",
