@@ -136,7 +136,7 @@ def test_all_columns_follow_their_rows():
         assert log.document_ids[log.document[i]] == ROWS["document"][row]
         assert log.features[i].tolist() == X[row].tolist()
         assert log.propensity[i] == columns["propensity"][row]
-    data = log.to_data()
+    data = log.to_data(propensity=log.propensity)
     assert data.n_queries == 2
     assert data.y.tolist() == log.clicked.astype(float).tolist()
     assert data.feature_names == ("x", "y")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gainful
-from gainful import ClickLog
+from gainful import ClickLog, DataWarning
 from gainful.errors import DataError, ParameterError
 
 
@@ -76,3 +76,34 @@ def test_refusals(data):
         small_log().to_data(np.ones((6, 1)))
     with pytest.raises(DataError, match="propensity must have 6 entries"):
         small_log().to_data(FEATURES, propensity=[0.5])
+
+
+def test_rows_without_features_are_counted_in_a_warning():
+    only_a = gainful.RankingData.from_rows([[1.0]], [0], ["q"], doc_ids=["a"])
+    expected = "3 of 6 rows of the log, with 1 click, have no features .*; 0 pages of 3 and 0 queries of 1 are lost"
+    with pytest.warns(DataWarning, match=expected) as caught:
+        assert small_log().to_data(only_a).n_rows == 2
+    assert caught[0].filename == __file__
+    log = ClickLog.from_rows(session=[1, 2], query=["q", "r"], position=[1, 1], document=["a", "a"], clicked=[1, 1])
+    with pytest.warns(DataWarning, match="1 page of 2 and 1 query of 2 are lost"):
+        log.to_data(only_a)
+
+
+def test_features_need_ids_unless_users_were_simulated_on_them(data):
+    log = gainful.simulate_clicks(data, sessions=20, length=6, seed=3)
+    assert log.to_data(data).n_rows > 0
+    more = gainful.make_artificial(9, n_docs=6, n_features=3, seed=1)  # the log of other data, by row numbers too
+    with pytest.raises(DataError, match=r"the features have no document ids.*give the features .* \(doc_ids\)"):
+        gainful.simulate_clicks(more, sessions=100, length=6, seed=3).to_data(data)
+    twice = gainful.RankingData.from_rows([[1.0], [2.0]], [0, 0], ["q"] * 2, doc_ids=["a", "a"])
+    with pytest.raises(DataError, match="document 'a' of query 'q' twice"):
+        small_log().to_data(twice)
+
+
+def test_probabilities_of_showing_a_document_are_not_taken_silently():
+    log = small_log(propensity=[0.7, 0.3, 0.7, 0.3, 0.4, 0.6])
+    with pytest.warns(DataWarning, match="differ in position 1, from 0.4 to 0.7, .* propensity=False") as caught:
+        log.to_data(FEATURES)
+    assert caught[0].filename == __file__
+    assert log.to_data(FEATURES, propensity=False).has_positions
+    assert log.to_data(FEATURES, propensity=log.propensity).has_propensities

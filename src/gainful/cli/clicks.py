@@ -280,7 +280,7 @@ def data(
     memory_limit: options.MemoryLimit = None,
 ) -> None:
     """Turn a click log into data to train on: clicks, and where they happened."""
-    from gainful.cli.console import say
+    from gainful.cli.console import say, show_warnings_as_lines
     from gainful.cli.inputs import load_data, read_options
     from gainful.clicks.model_file import load_click_model
     from gainful.errors import ParameterError
@@ -293,9 +293,10 @@ def data(
     pages = _load_log(log, format, read, memory_limit)
     source = None if features is None else load_data(features, read_options(None, False, None, None), None)
     users = None if model is None else load_click_model(model)
-    found = pages.to_data(source, propensity=False if positions else users)
+    with show_warnings_as_lines():
+        found = pages.to_data(source, propensity=False if positions else users)
     write_data(found, output)
-    held = "propensities" if found.has_propensities else "positions"
+    held = "probabilities of examination" if found.has_propensities else "positions"
     say(f"{output}: {found.n_queries:,} lists, {found.n_rows:,} documents, with {held}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy as np
 from gainful.clicks.pages import distinct_pages
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, check_propensities
-from gainful.errors import DataError, ParameterError, shorten
+from gainful.errors import DataError, DataWarning, ParameterError, plural, shorten, wording
 
 if TYPE_CHECKING:
     from gainful.clicks.log import ClickLog
+
+SAME = 1e-6  # difference of propensities that is rounding
 
 
 def training_data(log: ClickLog, source: RankingData | None, propensity: Any, merge: bool) -> RankingData:
@@ -21,6 +24,8 @@ def training_data(log: ClickLog, source: RankingData | None, propensity: Any, me
     propensities = _propensities(log, propensity)
     kept = rows >= 0
     page = np.repeat(np.arange(log.n_pages), log.counts)
+    if not kept.all():
+        _warn_of_lost_rows(log, kept, page)
     if merge and (source is not None or _same_features(log)):
         if propensities is None:
             first, page_list = distinct_pages(log.offsets, _pairs(log), log.position)
@@ -85,12 +90,7 @@ def _features(log: ClickLog, source: RankingData | None) -> tuple[Any, Array, An
         return log.features, np.arange(log.n_rows), log.feature_names
     if not isinstance(source, RankingData):
         raise ParameterError.of("to_data", "features", "a RankingData", type(source).__name__)
-    documents = source.doc_ids
-    if documents is None:  # as simulated users name them
-        documents = np.arange(source.n_rows) if source.input_order is None else source.input_order
-    known: dict[tuple[str, str], int] = {}
-    for row, (query, document) in enumerate(zip(source.qid.tolist(), documents.tolist(), strict=True)):
-        known[str(query), str(document)] = row
+    known = _rows_by_pair(source)
     pairs = _pairs(log)
     distinct, group = np.unique(pairs, return_inverse=True)
     width = len(log.document_ids)
@@ -102,7 +102,42 @@ def _features(log: ClickLog, source: RankingData | None) -> tuple[Any, Array, An
             f"no document of the log has features; the log begins with {ours}, the features with {theirs} (query, "
             "document)"
         )
+    if source.doc_ids is None and (found < 0).any():
+        pair = int(np.argmin(found))
+        raise DataError(
+            f"the features have no document ids, and the log is not of their simulated users: it shows document "
+            f"{shorten(shown[pair])} for query {shorten(queries[pair])}, which is not a row of that query; "
+            f"give the features document ids {wording('(doc_ids)', '(such as a column doc_id)')}"
+        )
     return source.X, found[group], source.feature_names
+
+
+def _rows_by_pair(source: RankingData) -> dict[tuple[str, str], int]:
+    """The row of each query and document. Without ids, documents are row numbers, as simulated users name them."""
+    documents = source.doc_ids
+    if documents is None:
+        documents = np.arange(source.n_rows) if source.input_order is None else source.input_order
+    known: dict[tuple[str, str], int] = {}
+    for row, (query, document) in enumerate(zip(source.qid.tolist(), documents.tolist(), strict=True)):
+        if known.setdefault((str(query), str(document)), row) != row:
+            raise DataError(
+                f"the features have document {shorten(document)} of query {shorten(query)} twice; give every document "
+                "of a query one row"
+            )
+    return known
+
+
+def _warn_of_lost_rows(log: ClickLog, kept: Array, page: Array) -> None:
+    pages = np.unique(page[kept])
+    lost_pages, lost_queries = log.n_pages - len(pages), log.n_queries - len(np.unique(log.query[pages]))
+    lost = f"{plural(lost_pages, 'page')} of {log.n_pages:,} and {plural(lost_queries, 'query', 'queries')}"
+    clicks = plural(int(log.clicked[~kept].sum()), "click")
+    warnings.warn(
+        f"{int((~kept).sum()):,} of {log.n_rows:,} rows of the log, with {clicks}, have no features and are left out; "
+        f"{lost} of {log.n_queries:,} are lost altogether",
+        DataWarning,
+        stacklevel=4,  # the caller of to_data
+    )
 
 
 def _pairs(log: ClickLog) -> Array:
@@ -111,11 +146,31 @@ def _pairs(log: ClickLog) -> Array:
 
 
 def _propensities(log: ClickLog, given: Any) -> Array | None:
-    if given is None or given is False:
-        return log.propensity if given is None else None
+    if given is False:
+        return None
+    if given is None:
+        _warn_if_not_examination(log)
+        return log.propensity
     if hasattr(given, "propensities"):
         given = given.propensities(log)
     return check_propensities(given, log.n_rows)
+
+
+def _warn_if_not_examination(log: ClickLog) -> None:
+    """Warn if the log's propensities look like those of a policy: of showing a document, not of examining a position.
+
+    Examination of the first position depends on no document in any click model; the probability of showing one does.
+    """
+    first = None if log.propensity is None else log.propensity[log.position == 1]
+    if first is not None and len(first) and np.ptp(first) > SAME:
+        other = wording("propensity=False", "--positions")
+        warnings.warn(
+            f"the propensities of the log differ in position 1, from {first.min():.3g} to {first.max():.3g}, as "
+            "probabilities of showing a document do; training takes them as probabilities of examining it. If they are "
+            f"not, leave them out with {other}",
+            DataWarning,
+            stacklevel=5,  # the caller of to_data
+        )
 
 
 def _same_features(log: ClickLog) -> bool:
