@@ -125,6 +125,7 @@ def test_columns_follow_their_rows(clicks):
     [
         ({"position": [1, 2]}, DataError, "position must have 150 entries"),
         ({"position": np.full(150, 1.5)}, DataError, "position of row 0 must be a whole number from 1"),
+        ({"position": np.full(150, 1_000_001)}, DataError, "from 1 to 1,000,000, .* was 1000001"),
         ({"position": np.zeros(150)}, DataError, "is 0, which means not shown, but the row has a click"),
         ({"propensity": np.zeros(150)}, DataError, "propensity of row 0 must be a probability above 0"),
         ({"debias": "ipw"}, DataError, "the data has neither positions nor propensities"),

@@ -17,6 +17,7 @@ from gainful.errors import DataError
 
 Array = npt.NDArray[Any]
 CHUNK_VALUES = 1 << 20  # values of X processed at once, so that no temporary is as large as X
+DEEPEST = 1_000_000  # a larger position is a mistake, such as a time; what is learned of positions takes their room
 
 # -- grouping ----------------------------------------------------------------------------------------------------------
 
@@ -377,11 +378,11 @@ def check_positions(positions: Any, n_rows: int, clicks: Array, what: str = "pos
     if positions is None:
         return None
     array = check_column(positions, n_rows, what)
-    bad = np.flatnonzero(~((array >= 0) & (array == np.floor(array)) & (array < 2**31)))
+    bad = np.flatnonzero(~((array >= 0) & (array == np.floor(array)) & (array <= DEEPEST)))
     if len(bad):
         raise DataError(
-            f"{what} of row {first_row + bad[0]} must be a whole number from 1, or 0 if the document was not shown; "
-            f"was {array[bad[0]]:g}"
+            f"{what} of row {first_row + bad[0]} must be a whole number from 1 to {DEEPEST:,}, or 0 if the document was "
+            f"not shown; was {array[bad[0]]:.10g}"
         )
     odd = np.flatnonzero((array == 0) & (clicks > 0))
     if len(odd):
