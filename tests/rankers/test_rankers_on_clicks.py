@@ -9,7 +9,7 @@ import gainful
 from gainful import RankingData
 from gainful.data.blocks import LocalBlocks
 from gainful.data.sharded import ShardedData
-from gainful.errors import DataError, ParameterError
+from gainful.errors import DataError, MemoryLimitError, ParameterError
 from gainful.formats.convert import convert
 
 TREES = {"n_trees": 5, "n_leaves": 4, "min_docs_in_leaf": 0, "bins": "exact", "n_jobs": 1}
@@ -118,6 +118,18 @@ def test_columns_follow_their_rows(clicks):
     assert not some.equals(some.replace(positions=None))
     with pytest.raises(DataError, match="only one has positions or propensities"):
         RankingData.concatenate([data[:1], data[1:].replace(positions=None)])
+
+
+def test_pages_under_one_query_id_are_noticed_before_they_take_memory():
+    n = 20_000
+    X, y = np.arange(2.0 * n).reshape(n, 2) % 7, np.arange(n) % 5 == 0
+    data = RankingData.from_rows(X, y, np.zeros(n), position=np.arange(n) % 10 + 1)
+    with pytest.raises(MemoryLimitError, match=r"80,000,000 rows and need about 4.48 GB.* give each page a query id"):
+        gainful.ranker("ranknet").fit(data, max_bytes="1GB")
+    found = {finding.code: str(finding) for finding in gainful.check_data(data)}
+    assert "1 of 1 queries have two rows in the same position" in found["repeated-positions"]
+    pages = data.replace(offsets=np.arange(0, n + 1, 10), query_ids=np.arange(n // 10))
+    assert "repeated-positions" not in {finding.code for finding in gainful.check_data(pages)}
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,8 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
         findings = list(_query_findings(glance, data.has_pairs))
         findings += [] if data.has_clicks else _grade_findings(glance)  # rates of clicks may have any value
         findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
+    if data.has_positions and not data.has_propensities:
+        findings += _position_findings(data)
     if valid is not None:
         findings += _shared_query_findings(data, valid)
     return findings
@@ -276,6 +278,28 @@ def _query_findings(seen: _Glance, has_pairs: bool) -> Iterator[Finding]:
             f"{seen.n_single:,} of {seen.n_queries:,} queries have one row, and nothing can be learned from them",
             f"check {ids}",
         )
+
+
+def _position_findings(data: Dataset) -> Iterator[Finding]:
+    """Pages under one query id. With propensities they are fine: a document counts by all its positions."""
+    repeats = sum(data.map(_queries_with_repeated_positions))
+    if repeats:
+        yield Finding(
+            "repeated-positions",
+            f"{repeats:,} of {data.n_queries:,} queries have two rows in the same position, as if several pages were "
+            "one list",
+            f"give each page a query id of its own {wording('(qid)', '(--read qid=…)')}",
+        )
+
+
+def _queries_with_repeated_positions(data: RankingData) -> int:
+    assert data.positions is not None
+    shown = np.flatnonzero(data.positions)
+    query = np.repeat(np.arange(data.n_queries), data.counts)[shown]
+    order = np.lexsort((data.positions[shown], query))
+    query, position = query[order], data.positions[shown][order]
+    again = (query[1:] == query[:-1]) & (position[1:] == position[:-1])
+    return len(np.unique(query[1:][again]))
 
 
 def _grade_findings(seen: _Glance) -> Iterator[Finding]:

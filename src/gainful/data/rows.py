@@ -381,8 +381,8 @@ def check_positions(positions: Any, n_rows: int, clicks: Array, what: str = "pos
     bad = np.flatnonzero(~((array >= 0) & (array == np.floor(array)) & (array <= DEEPEST)))
     if len(bad):
         raise DataError(
-            f"{what} of row {first_row + bad[0]} must be a whole number from 1 to {DEEPEST:,}, or 0 if the document was "
-            f"not shown; was {array[bad[0]]:.10g}"
+            f"{what} of row {first_row + bad[0]} must be a whole number from 1 to {DEEPEST:,}, or 0 if the document "
+            f"was not shown; was {array[bad[0]]:.10g}"
         )
     odd = np.flatnonzero((array == 0) & (clicks > 0))
     if len(odd):

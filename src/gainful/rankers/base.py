@@ -41,7 +41,7 @@ from gainful.metrics.conventions import PAIR_METRIC
 from gainful.metrics.value import measure_blocks
 from gainful.parameters.constraints import DeclaredParameters, check_parameters, refuse_unknown_parameters
 from gainful.parameters.space import Space
-from gainful.rankers.memory import check_memory
+from gainful.rankers.memory import check_click_memory, check_memory
 from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
 from gainful.training.checkpoint import Checkpoint, data_facts
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
@@ -160,7 +160,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         clicks = {"position": position, "propensity": propensity}
         given = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs, clicks)
-        by_group, correction = group is not None, self._find_correction(given, debias)
+        by_group, correction = group is not None, self._find_correction(given, debias, max_bytes)
         data = given if correction is None else correction.apply(given, self._form_of_clicks())
         self._check_training_columns(data)
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
@@ -542,7 +542,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             return RATES
         return LISTS if self._binds_clicks() else COPIES
 
-    def _find_correction(self, data: Dataset, debias: Any) -> Correction | None:
+    def _find_correction(self, data: Dataset, debias: Any, max_bytes: int | str | None) -> Correction | None:
         """How to correct the clicks of the data; None if it has grades."""
         if not data.has_clicks:
             if debias is None:
@@ -564,6 +564,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 f"{self._name_for_errors()} cannot weigh the pairs of a click, which debias 'pairwise' needs; use "
                 "'ipw' or 'em', or a ranker that weighs documents in pairs or lists, such as lambdamart or linear"
             )
+        if self._form_of_clicks() != RATES:
+            check_click_memory(data, self._form_of_clicks() == COPIES, max_bytes)
         return find_correction(data, how)
 
     def _correct_validation(self, valid: Dataset, correction: Correction | None, sets: NamedSets | None) -> Dataset:

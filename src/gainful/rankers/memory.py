@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gainful.compute.memory import allowed_memory, size_text
-from gainful.data.dataset import Dataset
+from gainful.data.dataset import Dataset, RankingData
 from gainful.data.size import DataSize, data_size
 from gainful.errors import MemoryLimitError, MemoryWarning, wording
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 REFUSED, WARNED = 1.5, 0.7  # estimate over memory
 SMALL = 100e6  # bytes; below, libraries and compiled code decide
+LIST_ROW_BYTES = 56  # of a row in the list of a clicked document: its number, grade, score, gradient and share
 SIMPLE = "ranksvm"  # trains with a few numbers per row
 
 
@@ -43,6 +46,30 @@ def check_memory(ranker: Ranker, data: Dataset, valid: Dataset | None, max_bytes
         off = wording('max_bytes="off"', "--memory-limit off")
         raise MemoryLimitError(f"{text}; {off} skips this check")
     warnings.warn(f"{text}; if it takes more, the system may kill it", MemoryWarning, stacklevel=4)  # the caller of fit
+
+
+def check_click_memory(data: Dataset, copies: bool, max_bytes: int | str | None) -> None:
+    """Raise if the lists of clicked documents, not made yet, need clearly more memory than training may take.
+
+    A query with n documents, m of them clicked, has m lists of n rows. ``copies``: the lists have features, too.
+    """
+    free = allowed_memory(max_bytes)
+    if free is None or not data.is_local:
+        return
+    size, rows = data_size(data, None), sum(data.map(_n_list_rows))
+    needed = rows * (LIST_ROW_BYTES + copies * size.value_bytes * size.values / size.rows)
+    if needed <= max(SMALL, REFUSED * free):
+        return
+    off = wording('max_bytes="off"', "--memory-limit off")
+    raise MemoryLimitError(
+        f"the lists of all clicked documents have {rows:,.0f} rows and need about {size_text(needed)} of memory, and "
+        f"this process may take {size_text(free)}; if a query has several pages, give each page a query id of its own; "
+        f"{off} skips this check"
+    )
+
+
+def _n_list_rows(data: RankingData) -> float:
+    return float(np.add.reduceat(data.y > 0.0, data.offsets[:-1], dtype=np.float64) @ data.counts)
 
 
 def _name_of(ranker: Ranker) -> str:
