@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gainful
-from gainful import RankingData
+from gainful import DataWarning, RankingData
 from gainful.data.blocks import LocalBlocks
 from gainful.data.sharded import ShardedData
 from gainful.errors import DataError, MemoryLimitError, ParameterError
@@ -130,6 +130,33 @@ def test_pages_under_one_query_id_are_noticed_before_they_take_memory():
     assert "1 of 1 queries have two rows in the same position" in found["repeated-positions"]
     pages = data.replace(offsets=np.arange(0, n + 1, 10), query_ids=np.arange(n // 10))
     assert "repeated-positions" not in {finding.code for finding in gainful.check_data(pages)}
+
+
+def test_clicks_taken_as_grades_cause_a_warning(clicks):
+    data = RankingData.from_rows(**clicks)
+    train, valid, test = data[:20], data[20:25], data[25:]
+    grades = {"positions": None, "y": np.tile([2.0, 0, 1, 0, 0], 5)}
+    linear = gainful.ranker("regression")
+    for measure in (
+        lambda: gainful.compare([linear], train, valid=valid, test=test, tests=[]),
+        lambda: gainful.tune("ranknet", train, valid=valid, trials=1, refit=False),
+    ):
+        with pytest.warns(DataWarning, match="metrics take the clicks of the data as grades") as caught:
+            measure()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+    gainful.compare([linear], train, valid=valid, test=test.replace(**grades), tests=[])
+    with pytest.warns(DataWarning, match="eval_set has neither positions nor propensities") as caught:
+        gainful.ranker("ranknet").fit(train, eval_set=(valid.X, valid.y, valid.qid))
+    assert caught[0].filename == __file__
+    gainful.ranker("ranknet").fit(train, eval_set=(valid.X, grades["y"], valid.qid))
+
+
+@pytest.mark.parametrize("debias", ["em", "pairwise"])
+def test_pages_of_one_document_have_no_order(clicks, debias):
+    rows = clicks | {"qid": np.arange(150)}
+    with pytest.raises(DataError, match=r"no list with a click has .* give all documents of a page the same query id"):
+        gainful.ranker("ranknet").fit(**rows, debias=debias)
 
 
 @pytest.mark.parametrize(

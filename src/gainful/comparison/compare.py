@@ -18,7 +18,7 @@ from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.segments import take_segments_out
 from gainful.comparison.statistics import TESTS
 from gainful.compute.estimators import clone
-from gainful.data.checks import warn_about_data
+from gainful.data.checks import warn_about_clicks, warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
 from gainful.errors import ParameterError, UnknownNameError, read_options_words, wording
@@ -158,6 +158,7 @@ def compare(
                 model.prepare(rows)
     look = first_look(how["data"], how.get("valid"))
     warn_about_data(*look)
+    warn_about_clicks(splits[0].test)
     if metrics is None and (look[0] if how.get("test") is None else how["test"]).has_pairs:
         measures = (metric(PAIR_METRIC),)
         plan = None if plan is None else replace(plan, metric=measures[0])

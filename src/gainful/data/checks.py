@@ -126,6 +126,18 @@ def warn_about_data(data: Any, valid: Any = None, *, stacklevel: int = 3) -> Non
         warnings.warn(str(finding), finding.category, stacklevel=stacklevel + 1)
 
 
+def warn_about_clicks(measured: Dataset) -> None:
+    """Warn if metrics are about to take clicks as grades. Points to the caller as :func:`warn_about_data` does."""
+    if measured.has_clicks:
+        warnings.warn(
+            "metrics take the clicks of the data as grades, uncorrected, and favour the order in which documents were "
+            f"shown; measure on data with grades ({wording('test or valid', '--test or --valid')}), or estimate the "
+            f"value of a ranker with {wording('gainful.estimate_value', 'gainful clicks evaluate')}",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
 # -- what the checks look at -------------------------------------------------------------------------------------------
 
 

@@ -43,6 +43,17 @@ class Correction:
         tasks: dict[str, Callable[..., RankingData]] = {LISTS: _as_lists, COPIES: _as_copies, RATES: _as_rates}
         return map_blocks(data, tasks[form], self)
 
+    def apply_to_training(self, data: Dataset, form: str) -> Dataset:
+        """The same; raises if the clicks say nothing about an order."""
+        found = self.apply(data, form)
+        if found.query_weights is not None and not found.query_weights.any():
+            lacks = "two documents" if self.unclicked is None else "an unclicked document"
+            raise DataError(
+                f"no list with a click has {lacks}, so the clicks say nothing about an order; give all documents of a "
+                f"page the same query id {wording('(qid)', '(--read qid=…)')}"
+            )
+        return found
+
     def facts(self) -> dict[str, Any]:
         """What a model keeps of it."""
         found: dict[str, Any] = {"debias": str(self.how)}
@@ -93,7 +104,7 @@ def find_correction(data: Dataset, how: Debias) -> Correction:
         return Correction(how, learn_propensities(plain).propensities)
 
     def weigh(given: Dataset, plus: Array, minus: Array) -> Dataset:
-        return Correction(how, plus[1:], minus[1:]).apply(given, LISTS)
+        return Correction(how, plus[1:], minus[1:]).apply_to_training(given, LISTS)
 
     return Correction(how, *learn_ratios(plain, weigh))
 

@@ -143,7 +143,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             :class:`gainful.Debias`. By default "ipw" with ``propensity``, otherwise "em"
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
             or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
-            training stops; ``history_`` has the metric on each
+            training stops; ``history_`` has the metric on each. Its y are grades, also if the training data has clicks;
+            to validate on clicks, give a RankingData with positions or propensities
         eval_init_score : the initial scores of ``eval_set``, needed if there is ``init_score``; for several sets a
             mapping. The metric is that of these plus what the model adds
         progress : called after each iteration with a ``Progress``; returning True stops training
@@ -161,7 +162,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         clicks = {"position": position, "propensity": propensity}
         given = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs, clicks)
         by_group, correction = group is not None, self._find_correction(given, debias, max_bytes)
-        data = given if correction is None else correction.apply(given, self._form_of_clicks())
+        data = given if correction is None else correction.apply_to_training(given, self._form_of_clicks())
         self._check_training_columns(data)
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
@@ -174,6 +175,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         held = monitor.valid if sets is None else sets.first
         if monitor.valid is not None and monitor.valid.has_clicks:
             monitor.valid = self._correct_validation(monitor.valid, correction, sets)
+        elif monitor.valid is not None and correction is not None:
+            _warn_if_grades_may_be_clicks(monitor.valid)
         if monitor.valid is not None and monitor.valid.has_pairs:
             monitor.metric = self._metric_of_pairs(monitor.metric)
         if sets is not None and checkpoint is not None:
@@ -791,6 +794,17 @@ def _first_mixed_query(data: RankingData) -> Any:
 def _ranks_of(data: RankingData, model: Ranker) -> Array:
     """The ranks of one block."""
     return model.rank(data)
+
+
+def _warn_if_grades_may_be_clicks(valid: Dataset) -> None:
+    if valid.has_pairs or valid.highest_grade > 1.0:
+        return
+    warnings.warn(
+        f"the training data has clicks, and {wording('eval_set', 'the validation data')} has neither positions nor "
+        "propensities, so its 0 to 1 are taken as grades; if they are clicks, give their positions, too",
+        DataWarning,
+        stacklevel=4,  # the caller of fit, behind its decorator
+    )
 
 
 def _how_to_resume(checkpoint: Checkpoint | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gainful.compute.estimators import clone
-from gainful.data.checks import skip_checks, warn_about_data
+from gainful.data.checks import skip_checks, warn_about_clicks, warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
 from gainful.errors import GainfulError, ParameterError, UnknownNameError, read_options_words, wording
@@ -112,6 +112,8 @@ def tune(
     check_refit(refit, parts, whole)
     look = first_look(**given)
     warn_about_data(*look)
+    if parts[0].valid is not None:
+        warn_about_clicks(parts[0].valid)
     has_pairs = (look[0] if look[1] is None else look[1]).has_pairs
     del look  # which may be parts of a folder, read again when their fold begins
     if has_pairs:
