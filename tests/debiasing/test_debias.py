@@ -49,6 +49,23 @@ def test_rates_and_documents_that_were_not_shown():
     assert rates.row_weights.tolist() == [2.0, 0.0, 2.0, 1.0, 1.0]
 
 
+def test_lists_leave_out_documents_that_were_not_shown():
+    X, y = np.arange(14.0).reshape(7, 2), [1.0, 0, 0, 1, 0, 0, 0]
+    whole = RankingData.from_rows(
+        X, y, [7, 7, 7, 8, 8, 9, 9], position=[1, 0, 2, 1, 2, 0, 0], sample_weight=range(1, 8)
+    )
+    shown = [0, 2, 3, 4]
+    only = RankingData.from_rows(
+        X[shown], [1.0, 0, 1, 0], [7, 7, 8, 8], position=[1, 2, 1, 2], sample_weight=[1, 3, 4, 5]
+    )
+    for form in (LISTS, COPIES):
+        one, other = (Correction(Debias("em"), np.array([1.0, 0.5])).apply(data, form) for data in (whole, only))
+        assert one.equals(other)
+    for debias in ("em", "pairwise"):
+        one, other = (gainful.ranker("ranknet").fit(data, debias=debias) for data in (whole, only))
+        assert one.coef_.tolist() == other.coef_.tolist()
+
+
 def test_pairs_count_by_both_ratios():
     data = rows(position=[1, 2, 3, 1, 2])
     correction = Correction(Debias("pairwise"), np.array([1.0, 0.5, 0.25]), np.array([1.0, 2.0, 4.0]))

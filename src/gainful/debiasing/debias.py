@@ -97,7 +97,7 @@ def find_correction(data: Dataset, how: Debias) -> Correction:
     _check(data, method)
     if method in ("naive", "ipw"):
         return Correction(how)
-    plain = in_chunks(data).without_codes()
+    plain = map_blocks(in_chunks(data).without_codes(), _shown)
     if data.has_missing:
         plain = map_blocks(plain, _without_missing)
     if method == "em":
@@ -157,7 +157,27 @@ def _by_position(table: Array, data: RankingData) -> Array:
     return np.asarray(np.concatenate([[1.0], table])[place])
 
 
+def _shown(data: RankingData) -> RankingData:
+    """Without the documents that were not shown: nobody passed them over for the one clicked."""
+    if data.positions is None or data.positions.all() or not data.positions.any():  # a block must have rows
+        return data
+    rows = np.flatnonzero(data.positions)
+    counts = np.add.reduceat(data.positions > 0, data.offsets[:-1], dtype=np.int64)
+    weights = data.row_weights
+    kept = data.replace(
+        X=data.X[rows],
+        y=data.y[rows],
+        offsets=np.concatenate([[0], np.cumsum(counts[counts > 0])]),
+        query_ids=data.query_ids[counts > 0],
+        doc_ids=None if data.doc_ids is None else data.doc_ids[rows],
+        query_weights=None,
+        **(data.columns_of_rows(rows) | {"document_weights": None, "input_order": None}),
+    )
+    return kept if weights is None else kept.replace(**weight_fields(weights[rows], kept.offsets))
+
+
 def _as_lists(data: RankingData, correction: Correction) -> RankingData:
+    data = _shown(data)
     weights, rivals = correction.clicks_of(data), correction.rivals_of(data)
     if rivals is not None:  # a pair counts by both ratios
         sums, rest = np.add.reduceat(rivals, data.offsets[:-1]), np.maximum(data.counts - 1, 1)
