@@ -57,19 +57,20 @@ def epoch(name: str, data: RankingData, ranker: AttentionRanker, device: str, sl
     import torch
 
     from gainful.losses import loss
+    from gainful.nets.epochs import Epochs
     from gainful.nets.lists import Layout, ListNet
-    from gainful.nets.train import Batches, Inputs, _optimizer, run_epoch
+    from gainful.nets.train import Batches, Inputs, _optimizer
 
     settings = ranker._settings(device)
     net = ListNet(FEATURES, settings)
     inputs = Inputs(np.full(FEATURES, 0.5), np.full(FEATURES, 12.0**-0.5), "float32")
     layout = net.layout if slack is None else lambda counts: Layout(counts, net.device, slack)
     batches = Batches(loss(name), data, settings, inputs, net.weights[0].detach().ravel()[:0], layout)
-    optimizer, order = _optimizer(net, settings), np.random.default_rng(0)
+    run_epoch, order = Epochs(net, batches, _optimizer(net, settings)), np.random.default_rng(0)
 
     def run() -> None:
         with limit_torch_threads(torch):
-            run_epoch(net, batches, optimizer, order.permutation(len(batches)))  # ends with a copy to the host
+            run_epoch(order.permutation(len(batches)))  # ends with a copy to the host
 
     return run, batches
 

@@ -85,14 +85,16 @@ def net_settings(device: str, **changed: Any) -> Any:
 
 def epoch_of_net(name: str, data: RankingData, device: str) -> Callable[[], object]:
     from gainful.losses import loss
-    from gainful.nets.train import Batches, Inputs, Net, _optimizer, run_epoch
+    from gainful.nets.epochs import Epochs
+    from gainful.nets.train import Batches, Inputs, Net, _optimizer
 
     settings = net_settings(device)
     net = Net(FEATURES, settings)
     inputs = Inputs(np.full(FEATURES, 0.5), np.full(FEATURES, 12.0**-0.5), "float32")
     batches = Batches(loss(name), data, settings, inputs, net.weights[0].detach()[:0, 0])
     optimizer, order = _optimizer(net, settings), np.random.default_rng(0)
-    return lambda: run_epoch(net, batches, optimizer, order.permutation(len(batches)))
+    run_epoch = Epochs(net, batches, optimizer)
+    return lambda: run_epoch(order.permutation(len(batches)))
 
 
 def pass_of_linear(name: str, data: RankingData, device: str) -> tuple[Callable[[], object], int]:

@@ -131,7 +131,7 @@ def test_the_command(log, tmp_path, capsys):
 
 
 def test_mistakes_are_one_clear_line(log):
-    with pytest.raises(DataError, match="has 1 session, too few to hold 20% out; give a test log"):
+    with pytest.raises(DataError, match="has 1 session, too few to hold 20% out; give another log to test on"):
         gainful.report_clicks(log.pages([0]), ["pbm"])
     with pytest.raises(ParameterError, match="log of report_clicks must be a ClickLog"):
         gainful.report_clicks("log.csv")

@@ -137,6 +137,7 @@ def test_names_of_other_libraries_are_translated(name, told):
         ("init_model", "warm_start=True continues training from a model"),
         ("depth", "engine_params={'max_depth': …} passes it to LightGBM"),
         ("objective", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
+        ("loss", "boosted takes loss=…, such as 'lambda(metric=map)'"),
     ],
 )
 def test_parameters_that_are_keywords_of_fit(name, told):

@@ -15,8 +15,9 @@ import gainful
 from gainful import AttentionRanker, DataError, GainfulError, ParameterError, RankingData
 from gainful.data.query_weights import query_shares
 from gainful.losses import loss
+from gainful.nets.epochs import Epochs
 from gainful.nets.lists import CPU_SLACK, Layout, ListNet, ListNetSettings
-from gainful.nets.train import Batches, Inputs, run_epoch, scores_of
+from gainful.nets.train import Batches, Inputs, scores_of
 from gainful.rankers import scorers
 
 QUICK = {"epochs": 3, "hidden": (8,), "models": 2, "device": "cpu"}
@@ -133,7 +134,7 @@ def test_gradients_through_attention_by_finite_differences(name, device):
             each = net(torch.from_numpy(np.array(data.X)), layout=net.layout(data.counts)).numpy()
         return sum(float(query_shares(data) @ loss(name).of_queries(one, data.y, data.offsets)[0]) for one in each)
 
-    value = run_epoch(net, batches, Recorder(), np.arange(1))
+    value = Epochs(net, batches, Recorder())(np.arange(1))
     assert value == pytest.approx(objective() / 2, rel=1e-9)  # two models
     h, rng = 1e-6, np.random.default_rng(0)
     for weight, gradient in zip(net.weights, found, strict=True):

@@ -22,7 +22,8 @@ from gainful.linear.risk import LinearRisk
 from gainful.linear.tensor_risk import TensorLinearRisk
 from gainful.losses import LOSSES, loss
 from gainful.losses.tensors import FORMS
-from gainful.nets.train import Batches, Inputs, Net, NetSettings, run_epoch, scores_of
+from gainful.nets.epochs import Epochs
+from gainful.nets.train import Batches, Inputs, Net, NetSettings, scores_of
 from gainful.rankers import linear
 from gainful.rankers.scorers import NET_BLOCK, activate
 from gainful.solvers.certificate import ConvergenceWarning
@@ -83,7 +84,7 @@ def test_gradients_through_the_net_by_finite_differences(name, device):
             query_shares(data) @ loss(name).of_queries(scores_of(net, data.X, plain(data)), data.y, data.offsets)[0]
         )
 
-    assert run_epoch(net, batches, recorder, np.arange(len(batches))) == pytest.approx(objective(), rel=1e-9)
+    assert Epochs(net, batches, recorder)(np.arange(len(batches))) == pytest.approx(objective(), rel=1e-9)
     h = 1e-6
     for weight, gradient in zip(net.weights, recorder.seen, strict=True):
         flat, found = weight.detach().view(-1), np.empty(weight.numel())

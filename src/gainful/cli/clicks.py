@@ -371,7 +371,7 @@ def evaluate(
     if chances is not None:
         wanted: Any = {name: chances.get(str(name), 0.0) for name in pages.document_ids.tolist()}
     else:
-        wanted = _model_probabilities(pages, data, ranker, temperature)
+        wanted = _model_probabilities(pages, data, ranker, temperature, every=method == "dr")
     with show_warnings_as_lines():
         found = estimate_value(
             pages,
@@ -409,7 +409,9 @@ def _read_policy(path: Path) -> dict[str, float]:
     return {row["document"]: parse_csv_number(row, "probability", path, line) for line, row in rows}
 
 
-def _model_probabilities(pages: ClickLog, data: Path | None, model: Path | None, temperature: float) -> Any:
+def _model_probabilities(
+    pages: ClickLog, data: Path | None, model: Path | None, temperature: float, *, every: bool = False
+) -> Any:
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.clicks.policies import ranking_probabilities
 
@@ -417,4 +419,4 @@ def _model_probabilities(pages: ClickLog, data: Path | None, model: Path | None,
     assert model is not None
     loaded = load_model(model)
     rows = load_data(data, read_options(None, False, None, None), loaded)
-    return ranking_probabilities(pages, rows, loaded, temperature=temperature)
+    return ranking_probabilities(pages, rows, loaded, temperature=temperature, every=every)

@@ -16,7 +16,7 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="onnx, elasticsearch, opensearch, solr, json, lightgbm or xgboost.", show_default=False
+            "--to", help="onnx, elasticsearch, opensearch, solr, json, lightgbm, xgboost or c.", show_default=False
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],

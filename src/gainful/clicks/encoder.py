@@ -74,8 +74,9 @@ class ManyCodes:
         if self.are_numbers:
             numbers = np.concatenate(parts)
             if is_rising(numbers):
-                return np.arange(len(numbers)), numbers
-            return codes_by_first_appearance(numbers)
+                return np.arange(len(numbers), dtype=np.int32), numbers
+            codes, ids = codes_by_first_appearance(numbers)
+            return codes.astype(np.int32), ids
         found = pa.concat_arrays(parts).dictionary_encode()
         return found.indices.to_numpy(), string_array(found.dictionary.to_pylist())
 
@@ -152,7 +153,8 @@ class LogBuilder:
         self.page_is_session |= page is None
         runs = Runs.of_rows(session if page is None else page, session, query)
         for name, column in self.runs.items():
-            column.extend(getattr(runs, name))
+            if name != "page" or page is not None:
+                column.extend(getattr(runs, name))
         for name, part in (
             ("document", document),
             ("position", position_codes(position, before)),
@@ -191,9 +193,12 @@ class LogBuilder:
         session_ids = None
         if not self.numbered_sessions:
             final, session_ids = self.sessions.finish()
-            session = final[session]
+            session[:] = final[session]
+            del final
         if self.page_is_session:
-            page = (session.astype(np.int64) << 31) | query
+            page = session.astype(np.int64)
+            page <<= 31
+            page |= query
         made = {name: column.numpy() for name, column in self.columns.items()}
         return ClickLog.of_codes(
             runs=Runs(page, session, query, length),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, chunks, codes_by_first_appearance, is_rising
+from gainful.data.rows import Array, chunks, is_rising
 from gainful.errors import DataError, DataWarning, ParameterError, plural
 
 REPEATS = ("merge", "drop")
@@ -167,14 +167,14 @@ def assemble(
     check_policies(repeats, holes)
     rows = None if not more else np.arange(len(document), dtype=np.int32 if len(document) < MOST_INT32 else np.int64)
     runs = runs.joined()
-    if len(np.unique(runs.page)) < len(runs.page):
-        code = codes_by_first_appearance(runs.page)[0]  # pages stay in the order of the log
-        order = np.argsort(code, kind="stable")
+    order = _by_first_appearance(runs.page)
+    if order is not None:
         starts, sizes = (np.cumsum(runs.length) - runs.length)[order], runs.length[order]
+        runs = Runs(runs.page[order], runs.session[order], runs.query[order], sizes).joined()
+        del order
         document, clicked = gather(document, starts, sizes), gather(clicked, starts, sizes)
         position = None if position is None else gather(position, starts, sizes)
         rows = None if rows is None else gather(rows, starts, sizes)
-        runs = Runs(code[order], runs.session[order], runs.query[order], sizes).joined()
     counted = dict(counts or {})
     table = _Table(position, document, clicked, rows)
     sizes, kept_pages = table.mend(runs.length, (repeats, holes), counted)
@@ -185,7 +185,7 @@ def assemble(
         raise DataError("the click log has no rows with a position; it needs at least one")
     n = int(sizes.sum())
     return Pages(
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         session=runs.session[kept_pages].astype(np.int32),
         query=runs.query[kept_pages].astype(np.int32),
         position=_cut(table.position, n),
@@ -194,6 +194,21 @@ def assemble(
         more={name: column[_cut(table.rows, n)] for name, column in more.items()} if table.moved else dict(more),
         mended=mended,
     )
+
+
+def _by_first_appearance(page: Array) -> Array | None:
+    """The order that brings runs of one page together, with pages in the order of the log; None if they are."""
+    if is_rising(page):
+        return None
+    order = np.argsort(page, kind="stable")
+    grouped = page[order]
+    heads = np.concatenate([[0], np.flatnonzero(grouped[1:] != grouped[:-1]) + 1])
+    if len(heads) == len(page):
+        return None
+    del grouped
+    sizes = np.diff(np.append(heads, len(page)))
+    first = np.argsort(order[heads])
+    return gather(order, heads[first], sizes[first])
 
 
 class _Table:
@@ -210,7 +225,8 @@ class _Table:
     def mend(self, lengths: Array, policies: tuple[str, str], counted: dict[str, int]) -> tuple[Array, Array]:
         """The numbers of rows of the pages that are left, and the numbers of these pages."""
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        sizes, pages, at = [], [], 0
+        sizes, pages = np.empty(len(lengths), dtype=np.int32), np.empty(len(lengths), dtype=np.int32)
+        at = n_pages = 0
         for first, last in pairwise(chunks(offsets, 0, len(lengths), ROWS_AT_ONCE)):
             low, high = int(offsets[first]), int(offsets[last])
             page = np.repeat(np.arange(first, last), lengths[first:last])
@@ -226,10 +242,11 @@ class _Table:
                 _add(counted, "counted_from_zero", len(place))
             rows, page, place, click = _mend(page, rows, place, self.document, self.clicked, policies, counted)
             starts = _starts(page)
-            sizes.append(np.diff(np.append(starts, len(page))))
-            pages.append(page[starts])
+            among = slice(n_pages, n_pages + len(starts))
+            sizes[among], pages[among] = np.diff(np.append(starts, len(page))), page[starts]
+            n_pages += len(starts)
             at = self._move(at, rows, place, click)
-        return np.concatenate(sizes), np.concatenate(pages)
+        return sizes[:n_pages], pages[:n_pages]
 
     def _move(self, at: int, rows: Array, place: Array, click: Array) -> int:
         """Write rows to the places from ``at`` on, which are not behind them; returns the next place."""

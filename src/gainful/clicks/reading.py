@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.clicks.columns import UBI_PAGE, Named, Roles, as_roles, check_roles
+from gainful.clicks.columns import UBI_PAGE, Named, Roles, as_roles, check_roles, is_named
 from gainful.clicks.encoder import Codes, LogBuilder, ManyCodes
 from gainful.clicks.log import ClickLog, check_clicks
 from gainful.clicks.page_text import TEXT_FORMS, read_pages
@@ -188,7 +188,7 @@ class _Clicks:
 
 
 def _join(first: Array, second: Array) -> Array:
-    return (first << 31) | second
+    return (first.astype(np.int64) << 31) | second
 
 
 def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit) -> LogBuilder:
@@ -277,7 +277,13 @@ class _Part:
             return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False)) / 1e6
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             words, places = self.words(role, required=False)
-            return np.array([self._number(word, role) for word in words], dtype=np.float64)[places]
+            found = [self._number(word, role) for word in words]
+            if None in found:
+                at = found.index(None)
+                row = self.first + int(np.argmax(places == at))
+                expected = "times" if role == "time" else "0 or 1" if role == "clicked" else "numbers"
+                raise DataError(f"column {name!r} must hold {expected}, holds {shorten(words[at])} in row {row}")
+            return np.array(found, dtype=np.float64)[places]
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         try:
@@ -285,7 +291,9 @@ class _Part:
         except pa.ArrowException:
             raise DataError(f"column {name!r} must hold numbers, holds {column.type}") from None
 
-    def _number(self, word: str, role: str) -> float:
+    @staticmethod
+    def _number(word: str, role: str) -> float | None:
+        """The number in a text, NaN in an empty one; None if it holds something else."""
         if not word:
             return np.nan
         if word.lower() in TRUTH:
@@ -299,8 +307,7 @@ class _Part:
                 return float(np.datetime64(word.strip().removesuffix("Z"), "us").astype(np.int64)) / 1e6
             except ValueError:
                 pass
-        expected = "times" if role == "time" else "numbers"
-        raise DataError(f"column {self.roles[role]!r} must hold {expected}, holds {shorten(word)}")
+        return None
 
     def more(self) -> dict[str, Array]:
         found = {role: self.numbers(role) for role in ("propensity", "time", "dwell", "grade") if role in self.roles}
@@ -385,7 +392,7 @@ def read_click_events(source: Any, given: Mapping[str, Named]) -> Iterator[tuple
 def _roles_of_events(events: ClickTable, needed: Sequence[str]) -> Roles:
     """The roles of a table of events, in which ``query_id`` names the page."""
     columns = dict(events.roles.columns)
-    if "page" not in columns and "query" in columns and columns["query"].lower() == UBI_PAGE:
+    if "page" not in columns and is_named(columns.get("query"), UBI_PAGE):
         columns["page"] = columns.pop("query")
     absent = next((role for role in needed if role not in columns), None)
     if absent is not None:

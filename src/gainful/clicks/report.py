@@ -215,7 +215,8 @@ def _divide(log: ClickLog, held_out: float, rng: np.random.Generator) -> tuple[C
     n_held = round(held_out * len(sessions))
     if not 0 < n_held < len(sessions):
         raise DataError(
-            f"the log has {plural(len(sessions), 'session')}, too few to hold {held_out:.0%} out; give a test log"
+            f"the log has {plural(len(sessions), 'session')}, too few to hold {held_out:.0%} out; give another log to "
+            "test on"
         )
     held = np.isin(log.session, rng.permutation(sessions)[:n_held])
     return log.pages(~held), log.pages(held)

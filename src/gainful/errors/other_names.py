@@ -87,6 +87,8 @@ PASSED_ON = (
     "extra_trees", "path_smooth", "min_sum_hessian_in_leaf", "min_child_weight", "feature_fraction_bynode",
 )  # fmt: skip
 
+OWN_LOSS = "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…, such as 'lambda(metric=map)'"
+
 # Keywords and parameters of other libraries without a single counterpart here: the keyword or parameter that the advice
 # is about, and the advice. It applies only where that keyword or parameter exists.
 INSTEAD = {
@@ -107,8 +109,9 @@ INSTEAD = {
     "eval_at": ("eval_metric", "eval_metric='ndcg@10' names the metric and where it ends"),
     "group_weight": ("sample_weight", "sample_weight has one weight per row, equal within a query"),
     "pairs_weight": ("pairs", "pairs takes the weights of the pairs as its third column"),
-    "objective": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
-    "loss_function": ("n_trees", "each ranker has its own: lambdamart is lambdarank, boosted takes loss=…"),
+    "objective": ("n_trees", OWN_LOSS),
+    "loss_function": ("n_trees", OWN_LOSS),
+    "loss": ("n_trees", OWN_LOSS),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gainful.errors import ExportError, ParameterError, UnknownNameError, shorten, wording
-from gainful.exports import elasticsearch, lightgbm_model, onnx_graph, plain_json, solr, xgboost_model
+from gainful.exports import c_code, elasticsearch, lightgbm_model, onnx_graph, plain_json, solr, xgboost_model
 from gainful.exports.check import Comparison, compare_rows, data_rows, made_up_lists, made_up_rows, scores_of_model
 from gainful.exports.describe import Described, Mixture, describe
 from gainful.exports.engines import TITLES, parse_version
@@ -26,6 +26,7 @@ TARGETS: dict[str, Callable[[Described, Settings], Written]] = {
     "json": plain_json.write,
     "lightgbm": lightgbm_model.write,
     "xgboost": xgboost_model.write,
+    "c": c_code.write,
 }
 PLUGINS = ("elasticsearch", "opensearch")
 
@@ -72,7 +73,7 @@ def export(
     model : a fitted ranker, or a pipeline of scalers (linear models, nets) or an AdaptiveBinner (trees) and a ranker
     path : file to write; nothing is written if the check fails. For XGBoost its suffix chooses the form: .json or .ubj
     to : a name of ``gainful.exports.TARGETS``: "onnx", "elasticsearch", "opensearch", "solr", "json",
-        "lightgbm", "xgboost"
+        "lightgbm", "xgboost", "c"
     format : of trees for Elasticsearch and OpenSearch: "xgboost" or "ranklib"; by default the one that is right in
         ``engine_version``, or "xgboost"
     check_on : data to check as well, at most 10,000 rows: a RankingData, array or frame

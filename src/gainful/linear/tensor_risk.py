@@ -20,7 +20,8 @@ from gainful.data.rows import Array
 from gainful.errors import ParameterError
 from gainful.losses import Loss
 from gainful.nets.device import tensor_device
-from gainful.nets.train import batch_loss
+from gainful.nets.graphs import Graph
+from gainful.nets.train import HostLoss, batch_loss
 
 WIDE_SHARE = 0.5  # fraction of the free memory that X may take in float64
 BLOCK_BYTES = 1 << 25  # size of a widened block: small enough for the cache of a GPU
@@ -53,6 +54,12 @@ class TensorLinearRisk:
             self.query_weights, torch.as_tensor(np.array(data.counts), device=self.device)
         )
         self.n_features = data.n_features
+        self.w = torch.zeros(data.n_features, dtype=torch.float64, device=self.device)
+        self.graph: Graph[tuple[Tensor, Tensor]] | None = Graph() if self._records(loss) else None
+
+    def _records(self, loss: Loss) -> bool:
+        """Whether an evaluation is recorded as a CUDA graph: it is short, and starting its kernels takes as long."""
+        return self.device.type == "cuda" and not loss.staged and not isinstance(self.batch, HostLoss)
 
     def _has_room(self, data: RankingData) -> bool:
         if self.device.type == "cpu":
@@ -81,14 +88,20 @@ class TensorLinearRisk:
         return value, gradient
 
     def _at(self, w: Array) -> tuple[float, Array, Tensor]:
-        weights = torch.as_tensor(np.asarray(w, dtype=np.float64), device=self.device)
-        scores = torch.cat([block @ weights for block, _ in self._blocks()])
+        self.w.copy_(torch.from_numpy(np.array(w, dtype=np.float64)))
+        result, scores = self._compute() if self.graph is None else self.graph(self._compute)
+        found = result.cpu().numpy()
+        return float(found[0]), found[1:], scores
+
+    def _compute(self) -> tuple[Tensor, Tensor]:
+        """The value followed by the gradient, and the scores."""
+        scores = torch.cat([block @ self.w for block, _ in self._blocks()])
         values, slopes = self.batch(scores)
         slopes = slopes * self.row_weights
-        gradient = torch.zeros_like(weights)
+        gradient = torch.zeros_like(self.w)
         for block, rows in self._blocks():
             gradient += slopes[rows] @ block
-        return float(self.query_weights @ values), gradient.cpu().numpy(), scores
+        return torch.cat([(self.query_weights @ values)[None], gradient]), scores
 
     def _blocks(self) -> Iterator[tuple[Tensor, slice]]:
         """X in float64: at once if it is stored so, otherwise block by block."""

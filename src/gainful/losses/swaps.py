@@ -59,6 +59,22 @@ def short_text(measure: Metric) -> str:
     return measure.name if metric(measure.name) == measure else str(measure)
 
 
+def can_change(measure: Metric | str, y: Array, offsets: Array) -> bool:
+    """Whether swapping two documents changes the metric of some query, in some of its rankings."""
+    chosen, rows, ranks = metric(measure), ByGrade(y, offsets), np.diff(offsets)
+    if chosen.kind in SUMS:
+        gains, worth = gains_and_discounts(chosen, rows)
+    else:
+        places = Places(chosen, rows)
+        gains, worth = places.gains, np.arange(float(len(places.values)))
+        if chosen.kind in ("mrr", "hit"):  # only the first relevant document counts: it stands behind irrelevant ones
+            worth = places.values
+            ranks = 1 + ranks - np.add.reduceat(places.worth, offsets[:-1]).astype(np.int64)
+    first_ranks = 1 + int(np.argmax(np.append(worth[1:] != worth[0], True)))  # these are worth the same
+    differ = np.maximum.reduceat(gains, offsets[:-1]) > np.minimum.reduceat(gains, offsets[:-1])
+    return bool((differ & (ranks > first_ranks)).any())
+
+
 # -- sums of gains times discounts -------------------------------------------------------------------------------------
 
 

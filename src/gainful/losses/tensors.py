@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -116,6 +117,11 @@ OfDifference = Callable[[Tensor], tuple[Tensor, Tensor]]  # s_i − s_j → the 
 Weigh = Callable[[slice, slice], Tensor]
 
 
+def fuses(at: Tensor) -> bool:
+    """Whether pairs of this tensor's device can be computed in one pass."""
+    return at.is_cuda and find_spec("triton") is not None
+
+
 def over_pairs(t: Tensor, levels: Tensor, of: OfDifference, weigh: Weigh | None = None) -> tuple[Tensor, Tensor]:
     """Σ over the pairs, i of higher grade than j, of weight_ij · of(t_i − t_j), and its gradient with fixed weights."""
     values, gradient = t.new_zeros(len(t)), torch.zeros_like(t)
@@ -161,9 +167,14 @@ def _mean_of_pairs(kind: str, params: Mapping[str, Any], rows: ByGrade, bucket: 
     sigma = float(params.get("sigma", 1.0))
     of: OfDifference = {"hinge": hinge, "squared": squared_hinge}.get(kind, partial(logistic, sigma))
     share = 1.0 / bucket.number(_pair_counts(rows)).clamp(min=1.0)[bucket.queries]
+    sum_up: Form = partial(over_pairs, levels=bucket.levels, of=of)
+    if fuses(bucket.levels):
+        from gainful.losses.fused_pairs import FusedPairs
+
+        sum_up = FusedPairs(kind, bucket.levels, sigma=sigma)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
-        values, gradient = over_pairs(t, bucket.levels, of)
+        values, gradient = sum_up(t)
         return values * share, gradient * share[:, None]
 
     return form
@@ -187,6 +198,11 @@ def _weighted_pairs(kind: str, scale: float, params: Mapping[str, Any], rows: By
     of: OfDifference = modified_huber if kind == "huber" else partial(logistic, float(params["sigma"]))
     table = bucket.number(pairs.discounts[:n])
     worth = None if pairs.places is None else bucket.of(pairs.places.worth)
+    if worth is None and fuses(gains):
+        from gainful.losses.fused_pairs import FusedPairs
+
+        cost, sigma = "huber" if kind == "huber" else "logistic", float(params.get("sigma", 1.0))
+        return FusedPairs(cost, bucket.levels, sigma=sigma, gains=gains, discounts=table, gaps=gaps)
 
     def form(t: Tensor) -> tuple[Tensor, Tensor]:
         ranking = Ranking(t, bucket.levels, bucket.inside)

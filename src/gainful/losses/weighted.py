@@ -184,7 +184,7 @@ def rank_gaps(longest: int, mu: float) -> Array:
 
 
 def _settle_metric(params: dict[str, Any]) -> dict[str, Any]:
-    """The metric by its shortest text; ``k`` and a metric exclude each other."""
+    """The metric by its shortest text, ndcg@k by ``k``; ``k`` and a metric exclude each other."""
     if "metric" not in params:
         return params
     measure = metric(params["metric"])
@@ -193,6 +193,8 @@ def _settle_metric(params: dict[str, Any]) -> dict[str, Any]:
             f"k of the loss lambda is short for metric='ndcg@{params['k']}', and metric={str(params['metric'])!r} is "
             "given too; leave one of them out"
         )
+    if measure.k is not None and measure == metric(f"ndcg@{measure.k}"):
+        return params | {"metric": NDCG, "k": measure.k}
     return params | {"metric": short_text(measure)}
 
 

@@ -34,7 +34,9 @@ from gainful.data.rows import Array, read_only, rows_of_queries
 from gainful.errors import DataError
 from gainful.losses import Loss
 from gainful.losses.tensors import tensor_loss
+from gainful.nets.affine import affine
 from gainful.nets.device import tensor_device
+from gainful.nets.epochs import Epochs
 from gainful.nets.state import NetState
 from gainful.nets.steps import Group, Steps
 from gainful.solvers.certificate import ConvergenceWarning
@@ -112,10 +114,10 @@ class Net:
 
     def __call__(self, x: Tensor, train: bool = False, layout: None = None) -> Tensor:
         for W, b in zip(self.weights[:-2:2], self.weights[1:-2:2], strict=True):
-            x = self.activation(torch.addmm(b, x, W))
+            x = self.activation(affine(x, W, b))
             if train and self.dropout > 0.0:
                 x = x * self._mask(x)
-        return torch.addmm(self.weights[-1], x, self.weights[-2])[:, 0]
+        return affine(x, self.weights[-2], self.weights[-1])[:, 0]
 
     def _mask(self, x: Tensor) -> Tensor:
         drawn = torch.rand(x.shape, generator=self.generator, dtype=self.dtype, device=self.device)
@@ -245,6 +247,11 @@ class Batches:
     def __len__(self) -> int:
         return len(self.all)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether all that a step needs is on the device."""
+        return self.resident is not None and not any(isinstance(batch.loss, HostLoss) for batch in self.all)
+
     def x(self, place: int) -> Tensor:
         """The inputs of one batch."""
         return self._send(place) if self.resident is None else self.resident[place]
@@ -288,6 +295,7 @@ def train_net(
     net = make(data.n_features, settings)
     batches = Batches(loss, data, settings, inputs, net.weights[0].detach().ravel()[:0], net.layout)
     optimizer = _optimizer(net, settings)
+    run_epoch = Epochs(net, batches, optimizer, changes=loss.staged)
     order = np.random.default_rng([settings.seed, ORDER])
     state = NetState(net, optimizer, order, settings.seed, monitor)
     kept: list[Array] = net.arrays()
@@ -299,7 +307,7 @@ def train_net(
         for epoch in range(done + 1, settings.epochs + 1):
             for batch in batches.all:
                 batch.loss.stage(epoch, settings.epochs)
-            objective = run_epoch(net, batches, optimizer, order.permutation(len(batches)))
+            objective = run_epoch(order.permutation(len(batches)))
             weights = net.arrays()
             if _ran_away(objective, weights, epoch, monitor):
                 break
@@ -344,24 +352,6 @@ def _validation(
     return monitor.evaluate(scores_of(net, monitor.valid.X, inputs, monitor.valid.offsets))
 
 
-def run_epoch(net: Any, batches: Batches, optimizer: Any, order: Array) -> float:
-    """One step per batch; returns the mean loss of the queries, each before the step of its batch."""
-    total = torch.zeros((), dtype=torch.float64, device=net.device)
-    for place in order.tolist():
-        batch = batches.all[place]
-        scores = net(batches.x(place), train=True, layout=batch.layout)
-        slopes = torch.empty_like(scores)
-        each = scores.detach().view(-1, len(batch.row_weights))  # the models of an ensemble have a loss each
-        for own, slope in zip(each, slopes.view_as(each), strict=True):
-            values, slope[:] = batch.loss(own)
-            total += batches.share[place] * (values * batch.query_weights).sum() / len(each)
-        optimizer.zero_grad()
-        # The gradient by the scores, as that of a product: given directly, PyTorch would first import sympy, 0.4 s.
-        torch.autograd.backward(torch.dot(scores.ravel(), (slopes * batch.row_weights).ravel()))
-        optimizer.step()
-    return float(total)
-
-
 def scores_of(net: Any, X: Any, inputs: Inputs, offsets: Array | None = None) -> Array:
     """Scores of all rows, on the device of the net; of an ensemble their mean. A net that sees lists needs offsets."""
     scores = np.empty(X.shape[0])
@@ -375,8 +365,9 @@ def scores_of(net: Any, X: Any, inputs: Inputs, offsets: Array | None = None) ->
 def _optimizer(net: Any, settings: NetSettings) -> Steps:
     """Weight decay applies to the matrices only, not to biases."""
     dimensions = net.weights[0].ndim
-    groups = [
-        Group([weight for weight in net.weights if (weight.ndim == dimensions) is matrices], decay)
-        for matrices, decay in ((True, settings.weight_decay), (False, 0.0))
-    ]
+    matrices = [weight for weight in net.weights if weight.ndim == dimensions]
+    biases = [weight for weight in net.weights if weight.ndim != dimensions]
+    groups = [Group(matrices, settings.weight_decay), Group(biases, 0.0)]
+    if settings.weight_decay == 0.0:
+        groups = [Group(matrices + biases, 0.0)]
     return Steps(settings.optimizer, groups, settings.learning_rate)

@@ -23,6 +23,7 @@ from gainful.data.size import DataSize
 from gainful.errors import (
     ClusterError,
     DataError,
+    DataWarning,
     GainfulError,
     InterruptedFitWarning,
     ParameterError,
@@ -160,6 +161,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
         warn_about_data(data, monitor.valid if sets is None else sets.first)
+        idle = self._why_idle(data)
+        if idle is not None:
+            warnings.warn(idle, DataWarning, stacklevel=3)  # the caller of fit, behind its decorator
         try:
             with memory_limit(max_bytes):  # for trainings inside this one
                 self._fit(data, monitor)
@@ -247,6 +251,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             f"{chosen.name} needs grades, but {wording('eval_set', 'the validation data')} has preferences; pass "
             f"{wording(python, command_line)}"
         )
+
+    def _why_idle(self, data: Dataset) -> str | None:
+        """Why training on this data can learn nothing, if so, besides what ``check_data`` finds for all rankers."""
+        return None
 
     def _validation_metric(self) -> Metric:
         """The metric on ``eval_set``."""

@@ -9,16 +9,17 @@ from typing import Any
 
 from gainful.data.dataset import Dataset
 from gainful.errors import DataError, ParameterError
-from gainful.losses import Loss, LossSpec, loss, loss_text
+from gainful.losses import LossSpec, loss_text
 from gainful.parameters.constraints import Choice, Either, Integer, Real, parameter
 from gainful.rankers.trees import TreeRanker
+from gainful.rankers.with_loss import WithLoss
 from gainful.training.monitor import Monitor
 from gainful.trees.objective import LossObjective
 from gainful.trees.objective_factory import ObjectiveFactory, grades
 
 
 @dataclass(repr=False, eq=False)
-class LossTrees(TreeRanker):
+class LossTrees(WithLoss, TreeRanker):
     """Base of the tree rankers that minimise a registered loss; a subclass names it in ``_loss``."""
 
     _: KW_ONLY
@@ -33,25 +34,13 @@ class LossTrees(TreeRanker):
         0, Integer(low=0, help="first trees that fit the grades by squared error instead of the loss")
     )
 
-    def _loss(self) -> Loss:
-        raise TypeError(f"{type(self).__name__} must name the loss it minimises")
-
     def _step(self) -> str:
         return "gradient"
-
-    def _weighs_documents(self) -> bool:
-        return self._loss().weighs_documents
-
-    def _accepts_pairs(self) -> bool:
-        return self._loss().accepts_pairs
 
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
         if self.start_trees > 0:
             raise DataError("start_trees fit the grades, but the data has preferences; set start_trees=0")
-
-    def _name_for_errors(self) -> str:
-        return f"{type(self).__name__} with the loss {self._loss()}"
 
     def _fit(self, data: Dataset, monitor: Monitor) -> None:
         self.loss_ = self._loss()
@@ -114,9 +103,6 @@ class BoostedRanker(LossTrees):
         "lambda", LossSpec(help="what is minimised: a name, a loss or a function of scores and grades")
     )
     step: str = parameter("auto", Choice(of=("auto", "newton", "gradient"), help="what a leaf divides its gradient by"))
-
-    def _loss(self) -> Loss:
-        return loss(self.loss)
 
     def _step(self) -> str:
         return self.step

@@ -25,6 +25,7 @@ from gainful.parameters.space import Range, Space, Values
 from gainful.rankers.base import Ranker
 from gainful.rankers.paths import C_CONSTRAINT, PathOverC, PathState, validation_of
 from gainful.rankers.spaces import C_RANGE
+from gainful.rankers.with_loss import WithLoss
 from gainful.solvers.bundle import Bundle, minimize_bundle
 from gainful.solvers.lbfgs import minimize_lbfgs
 from gainful.solvers.momentum import descend_stages, minimize_momentum
@@ -76,7 +77,7 @@ class LossPath(PathState):
         return stop or iteration - self.best_at >= self.patience
 
 
-class LossMinimizer(PathOverC, Ranker):
+class LossMinimizer(WithLoss, PathOverC, Ranker):
     """Base of the linear rankers that minimise ½‖w‖² + C Σ_q ω_q L_q(X_q w). A subclass names the loss in ``_loss``.
 
     The values below apply unless a subclass makes them parameters.
@@ -96,21 +97,9 @@ class LossMinimizer(PathOverC, Ranker):
     early_stopping: int | None = None
     device: str = "cpu"
 
-    def _loss(self) -> Loss:
-        raise TypeError(f"{type(self).__name__} must define the loss it minimises")
-
     def _by_pairs(self) -> bool:
         """Whether a query counts by its number of pairs."""
         return False
-
-    def _weighs_documents(self) -> bool:
-        return self._loss().weighs_documents
-
-    def _accepts_pairs(self) -> bool:
-        return self._loss().accepts_pairs
-
-    def _name_for_errors(self) -> str:
-        return f"{type(self).__name__} with the loss {self._loss()}"
 
     def _refuse_pairs(self, data: Dataset) -> None:
         super()._refuse_pairs(data)
@@ -292,9 +281,6 @@ class LinearRanker(LossMinimizer):
     def _search_space(self) -> Space:
         idle = () if self._solver(self._loss()) == "gradient" else ("learning_rate",)
         return {name: dimension for name, dimension in self.space.items() if name not in idle}
-
-    def _loss(self) -> Loss:
-        return loss(self.loss)
 
     def _file_params(self) -> dict[str, Any]:
         params = super()._file_params()

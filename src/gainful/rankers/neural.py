@@ -25,6 +25,7 @@ from gainful.parameters.space import Space
 from gainful.rankers.base import Ranker, stored_array
 from gainful.rankers.scorers import Inputs, Net, Scorer, scores_of_lists
 from gainful.rankers.spaces import NET_SPACE
+from gainful.rankers.with_loss import WithLoss
 from gainful.training.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ LARGEST = 1e6  # of steps and factors: their products fit into float32
 
 
 @dataclass(repr=False, eq=False)
-class NeuralRanker(Ranker):
+class NeuralRanker(WithLoss, Ranker):
     """A net of fully connected layers with any loss: minimises Σ_q ω_q L_q(f(X_q)) over batches of queries.
 
     f(x) = W_L a(… a(W_1 z + b_1) …) + b_L with z = (x − shift_)/scale_. Training needs PyTorch (the extra ``neural``);
@@ -104,15 +105,6 @@ class NeuralRanker(Ranker):
         unused = () if len(self.hidden) else ("dropout",)  # needs hidden units
         return {name: dimension for name, dimension in self.space.items() if name not in unused}
 
-    def _weighs_documents(self) -> bool:
-        return loss(self.loss).weighs_documents
-
-    def _accepts_pairs(self) -> bool:
-        return loss(self.loss).accepts_pairs
-
-    def _name_for_errors(self) -> str:
-        return f"{type(self).__name__} with the loss {loss(self.loss)}"
-
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _training_bytes(self, size: DataSize) -> float:
@@ -131,7 +123,7 @@ class NeuralRanker(Ranker):
         from gainful.nets.train import Inputs as NetInputs
         from gainful.nets.train import train_net
 
-        chosen, device = loss(self.loss), chosen_device(type(self).__name__, self.device)
+        chosen, device = self._loss(), chosen_device(type(self).__name__, self.device)
         inputs = self._inputs_of(data)
         monitor.total = self.epochs
         if monitor.valid is not None and not chosen.scheduled:

@@ -27,6 +27,9 @@ TREE_SPACE: Space = MappingProxyType(
 SMOOTH_DCG_SPACE: Space = MappingProxyType(
     {
         "alpha": Range(1.0, 8.0, log=True, why="flat sigmoids see all pairs, steep ones only pairs about to swap"),
+        "least_spread": Values(
+            0.0, 0.05, 0.15, 0.5, why="clean data want 0; noisy data want the first trees to see all pairs"
+        ),
         "beta": Range(0.1, 1.0, log=True, why="a steep cut-off leaves a gradient to the few documents near it"),
         "k": Values(10, 20, 40, None, why="how far down the list a document still counts"),
         "regression": Range(0.03, 3.0, log=True, why="for reg-shf: the weight of the squared error on the grades"),

@@ -1,0 +1,43 @@
+"""What rankers that minimise a loss say about themselves: it all follows from the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gainful.data.dataset import Dataset, RankingData
+from gainful.errors import wording
+from gainful.losses import Loss, loss
+from gainful.losses.swaps import can_change
+
+
+class WithLoss:
+    """Mixin for rankers with a parameter ``loss``; those without one override ``_loss``."""
+
+    loss: Any
+
+    def _loss(self) -> Loss:
+        return loss(self.loss)
+
+    def _weighs_documents(self) -> bool:
+        return self._loss().weighs_documents
+
+    def _accepts_pairs(self) -> bool:
+        return self._loss().accepts_pairs
+
+    def _name_for_errors(self) -> str:
+        return f"{type(self).__name__} with the loss {self._loss()}"
+
+    def _why_idle(self, data: Dataset) -> str | None:
+        chosen = self._loss()
+        measure = chosen.params.get("metric")
+        if measure is None or data.has_pairs or any(data.map(_can_change, measure)):
+            return None
+        other = wording("loss='lambda(metric=ndcg@10)'", "--set 'loss=lambda(metric=ndcg@10)'")
+        return (
+            f"no swap of two documents changes {measure} on this data, so the loss {chosen} learns nothing; "
+            f"use another metric, such as {other}"
+        )
+
+
+def _can_change(block: RankingData, measure: str) -> bool:
+    return can_change(measure, block.y, block.offsets)
