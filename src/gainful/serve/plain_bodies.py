@@ -7,7 +7,7 @@ what is read there.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -17,9 +17,12 @@ from gainful.serve.body_kernels import take_lists
 from gainful.serve.schema import LONGEST_ID
 
 Taken = Literal["\x7f"]  # MARK of the kernels
-# msgspec would take 1.0 for a whole number, which ``schema`` refuses. So these have any type, and are checked below.
-Id = Any
-Count = Any
+Count = Any  # checked below
+if TYPE_CHECKING:
+    Id = str | int | None
+else:
+    # Where only whole numbers are expected, msgspec takes 1.0 for one, and ``schema`` does not.
+    Id = Annotated[str, msgspec.Meta(max_length=LONGEST_ID)] | int | float | None
 
 
 class Document(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -49,8 +52,7 @@ class RankRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
         return (
             len(ids) == n_rows
             and (self.queries is None or sum(max(1, len(group)) for group in groups) <= max_rows)
-            and all(map(_is_id, ids))
-            and all(_is_id(query.id) for query in queries)
+            and float not in {*map(type, ids), *(type(query.id) for query in queries)}
             and _is_count(self.top)
             and _is_count(self.top_features)
         )
@@ -87,10 +89,6 @@ def read_plain(kind: type[Plain], body: bytes, n_features: int, max_rows: int) -
     if not request.is_plain(n_rows, max_rows):
         return None
     return request, values[: n_rows * n_features].reshape(n_rows, n_features)
-
-
-def _is_id(value: Id) -> bool:
-    return value is None or type(value) is int or (type(value) is str and len(value) <= LONGEST_ID)
 
 
 def _is_count(value: Count) -> bool:

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
-from pydantic_core import to_json
 
 from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, chunks, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
+from gainful.rankers.base import LinearScores
 from gainful.serve import plain_bodies
 from gainful.serve.interleaving import Experiment, why_not_together
 from gainful.serve.model_slot import Served
@@ -49,12 +50,26 @@ class OnlyQuery(NamedTuple):
     id: None = None
 
 
+class Ranked(msgspec.Struct, gc=False):
+    """A document in the answer, as in ``schema.RankedDocument``."""
+
+    rank: int
+    id: str | int
+    place: int
+    score: float
+    explanation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
 Ranking = RankRequest | plain_bodies.RankRequest
 Groups = Sequence[Query | plain_bodies.Query | OnlyQuery]
 
 
 class OverTimeError(Exception):
     """The request is past its deadline."""
+
+
+class NotQuickError(Exception):
+    """The request takes more than a millisecond or so, too long for the event loop."""
 
 
 class TooManyRowsError(Exception):
@@ -66,6 +81,7 @@ class Job:
 
     def __init__(self, served: Served, deadline: float, max_rows: int, experiment: Experiment | None = None):
         self.served, self.deadline, self.max_rows, self.experiment = served, deadline, max_rows, experiment
+        self.is_quick = experiment is None and isinstance(served.model, LinearScores)
 
     def rank(self, body: bytes) -> Answer:
         """``POST /rank``"""
@@ -87,7 +103,7 @@ class Job:
             answer |= {name: value for name, value in ranked[0].items() if name != "id"}
         else:
             answer["queries"] = ranked
-        return to_json(answer), len(scores)
+        return msgspec.json.encode(answer), len(scores)
 
     def _interleave(
         self, experiment: Experiment, request: Ranking, queries: Groups, X: Array, orders: list[Array], body: bytes
@@ -123,16 +139,18 @@ class Job:
         answer: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
         if request.contributions:
             answer["explanations"] = self._explain(X, scores, request.top_features)
-        return to_json(answer), len(scores)
+        return msgspec.json.encode(answer), len(scores)
 
     def pair(self, body: bytes) -> Answer:
         """``POST /pair``"""
+        if self.is_quick:
+            raise NotQuickError
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         parts, scores = self._contributions(X), self._scores(X)
         words = getattr(self.served.model, "categories_", None)
         pair = pair_explanation(self.served.names, X, parts, scores, words)
-        return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
+        return msgspec.json.encode({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -172,9 +190,12 @@ class Job:
         """The request, if its features are all lists of numbers; features that take words are not."""
         self._check_time()
         model = self.served.model
-        if getattr(model, "categories_", None) is not None:
-            return None
-        return read_plain(kind, body, model.n_features_in_, self.max_rows)
+        plain = None
+        if getattr(model, "categories_", None) is None:
+            plain = read_plain(kind, body, model.n_features_in_, self.max_rows)
+        if self.is_quick and (plain is None or plain[0].contributions):
+            raise NotQuickError
+        return plain
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
         model, names = self.served.model, self.served.names
@@ -224,16 +245,17 @@ class Job:
 
     def _rank(
         self, documents: Sequence[AnyDocument], X: Array, scores: Array, order: Array, request: Ranking
-    ) -> list[dict[str, Any]]:
+    ) -> list[Ranked]:
         order = order[: request.top]
         places, values = order.tolist(), scores[order].tolist()
-        found: list[dict[str, Any]] = [
-            {"rank": r + 1, "id": _id_of(documents[i], i), "place": i, "score": values[r]} for r, i in enumerate(places)
+        found = [
+            Ranked(rank, _id_of(documents[i], i), i, value)
+            for rank, (i, value) in enumerate(zip(places, values, strict=True), 1)
         ]
         if request.contributions:
             explanations = self._explain(X[order], scores[order], request.top_features)
             for document, explanation in zip(found, explanations, strict=True):
-                document["explanation"] = explanation
+                document.explanation = explanation
         return found
 
     def _explain(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
