@@ -34,13 +34,13 @@ from gainful.serve.scoring import Answer, Job, NotQuickError, OverTimeError, Too
 from gainful.serve.settings import Settings
 
 REFUSALS = {
-    400: "The body is not JSON.",
+    400: "The body is not of its Content-Type.",
     401: "The token is missing or wrong.",
     403: "Not allowed here.",
     408: "The body took too long to arrive.",
     413: "The body has too many bytes or too many documents.",
-    415: "The body is not application/json.",
-    422: "The body is JSON, but the model cannot use it.",
+    415: "The Content-Type is none of those above.",
+    422: "The body can be read, but the model cannot use it.",
     503: "Too busy, or the request took too long; try again.",
 }
 POST_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 503)
@@ -50,6 +50,8 @@ QUICK_BODY = 256 << 10  # bytes, read and scored by a linear model within a mill
 
 Work = Callable[[Job, bytes], Answer]
 POSTS: dict[str, Work] = {"/rank": Job.rank, "/score": Job.score, "/pair": Job.pair}
+TAKE_MATRICES = (Job.rank, Job.score)
+JSON, NPY = b"application/json", b"application/x-npy"
 REFUSED = (HTTPException, GainfulError, TooManyRowsError)
 
 
@@ -97,8 +99,9 @@ class App:
         context, headers = scope["gainful"], dict(scope["headers"])
         deadline = context["start"] + self.settings.timeout
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != b"application/json":
-            raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
+        if kind != JSON and not (kind == NPY and work in TAKE_MATRICES):
+            also = f", or a matrix of features as {NPY.decode()}" if work in TAKE_MATRICES else ""
+            raise HTTPException(415, f"the body must be JSON, with the header Content-Type: application/json{also}")
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 body = await self._body(headers, receive)
@@ -107,7 +110,7 @@ class App:
             raise HTTPException(408, line, {"connection": "close"}) from None
         served = self.model_slot.current
         experiment = None if self.interleaver is None else self.interleaver.experiment(served, context["request"])
-        job = Job(served, deadline, self.settings.max_rows, experiment)
+        job = Job(served, deadline, self.settings.max_rows, experiment, kind == NPY)
         try:
             content, rows = self._compute_here(job, work, body) or await self._compute_in_thread(job, work, body)
         except (TimeoutError, OverTimeError):
@@ -121,7 +124,7 @@ class App:
     @staticmethod
     def _compute_here(job: Job, work: Work, body: bytes) -> Answer | None:
         """The answer to a request that costs less than waking a thread for it; None for others."""
-        if len(body) > QUICK_BODY or not job.is_quick:
+        if work not in TAKE_MATRICES or len(body) > QUICK_BODY or not job.is_quick:
             return None
         try:
             return work(job, body)
@@ -348,7 +351,7 @@ def _refusal(scope: Scope, error: Exception) -> tuple[int, str, dict[str, str]]:
         status, line = 413, str(error)
     else:
         line = " ".join(str(error).split())
-        status = 400 if isinstance(error, schema.NotJsonError) else 422
+        status = 400 if isinstance(error, schema.NotReadableError) else 422
     if status == 503:
         headers["retry-after"] = "1"
     scope["gainful"]["error"] = line
@@ -375,7 +378,10 @@ def _answers(model: type, statuses: tuple[int, ...]) -> dict[int | str, dict[str
 
 def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
     """What OpenAPI says about a route that reads its body itself: FastAPI would read it whole, however long."""
-    body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
+    body: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
+    if request is not schema.PairRequest:
+        matrix = {"type": "string", "format": "binary", "description": "A matrix of features, from numpy.save."}
+        body[NPY.decode()] = {"schema": matrix}
     return {
         "summary": summary,
         "responses": _answers(answer, POST_REFUSALS),

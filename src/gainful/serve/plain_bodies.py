@@ -16,7 +16,8 @@ from gainful.data.rows import Array
 from gainful.serve.body_kernels import take_lists
 from gainful.serve.schema import LONGEST_ID
 
-Taken = Literal["\x7f"]  # MARK of the kernels
+Taken = Literal["\x7f"]
+TAKEN: Taken = "\x7f"  # MARK of the kernels
 Count = Any  # checked below
 if TYPE_CHECKING:
     Id = str | int | None
@@ -42,6 +43,10 @@ class RankRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     contributions: bool = False
     top_features: Count = None
 
+    @classmethod
+    def of_rows(cls, n: int) -> RankRequest:
+        return cls(documents=[Document(TAKEN)] * n)
+
     def is_plain(self, n_rows: int, max_rows: int) -> bool:
         """Whether ``schema`` would take it, and all of the ``n_rows`` lists of numbers are features of documents."""
         if (self.documents is None) == (self.queries is None):
@@ -62,6 +67,10 @@ class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     rows: list[Taken]
     contributions: bool = False
     top_features: Count = None
+
+    @classmethod
+    def of_rows(cls, n: int) -> ScoreRequest:
+        return cls(rows=[TAKEN] * n)
 
     def is_plain(self, n_rows: int, max_rows: int) -> bool:
         """As for :class:`RankRequest`."""

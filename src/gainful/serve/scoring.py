@@ -23,6 +23,7 @@ from gainful.rankers.base import LinearScores
 from gainful.serve import plain_bodies
 from gainful.serve.interleaving import Experiment, why_not_together
 from gainful.serve.model_slot import Served
+from gainful.serve.npy_bodies import read_matrix
 from gainful.serve.plain_bodies import Plain, read_plain
 from gainful.serve.schema import (
     Document,
@@ -79,8 +80,16 @@ class TooManyRowsError(Exception):
 class Job:
     """The computation of one request: its model, its deadline, and its maximum number of rows."""
 
-    def __init__(self, served: Served, deadline: float, max_rows: int, experiment: Experiment | None = None):
+    def __init__(
+        self,
+        served: Served,
+        deadline: float,
+        max_rows: int,
+        experiment: Experiment | None = None,
+        is_npy: bool = False,
+    ):
         self.served, self.deadline, self.max_rows, self.experiment = served, deadline, max_rows, experiment
+        self.is_npy = is_npy  # the body is a matrix, not JSON
         self.is_quick = experiment is None and isinstance(served.model, LinearScores)
 
     def rank(self, body: bytes) -> Answer:
@@ -109,7 +118,7 @@ class Job:
         self, experiment: Experiment, request: Ranking, queries: Groups, X: Array, orders: list[Array], body: bytes
     ) -> tuple[list[Array], list[str | None]]:
         """The orders to show and their impression ids; the orders given if the second model cannot take part."""
-        second = Job(experiment.second, self.deadline, self.max_rows)
+        second = Job(experiment.second, self.deadline, self.max_rows, is_npy=self.is_npy)
         why = why_not_together(self.served, second.served)
         if why is None:
             try:
@@ -143,8 +152,6 @@ class Job:
 
     def pair(self, body: bytes) -> Answer:
         """``POST /pair``"""
-        if self.is_quick:
-            raise NotQuickError
         request = self._request(PairRequest, body)
         X = self._matrix([request.a, request.b], lambda i: "ab"[i])
         parts, scores = self._contributions(X), self._scores(X)
@@ -157,9 +164,7 @@ class Job:
     def _request(self, kind: type[Request], body: bytes) -> Request:
         self._check_time()
         given = read_json(body)
-        n = count_rows(given)
-        if n > self.max_rows:
-            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
+        self._check_count(count_rows(given))
         categories = getattr(self.served.model, "categories_", None)
         if categories is not None:
             given = encode_documents(given, categories, self.served.names)
@@ -190,8 +195,14 @@ class Job:
         """The request, if its features are all lists of numbers; features that take words are not."""
         self._check_time()
         model = self.served.model
-        plain = None
-        if getattr(model, "categories_", None) is None:
+        has_words, plain = getattr(model, "categories_", None) is not None, None
+        if self.is_npy:
+            if has_words:
+                raise DataError(f"features of {self.served.ranker} hold text, and a matrix cannot; send JSON")
+            X = read_matrix(body, model.n_features_in_, self.served.ranker)
+            self._check_count(len(X))
+            return kind.of_rows(len(X)), X
+        if not has_words:
             plain = read_plain(kind, body, model.n_features_in_, self.max_rows)
         if self.is_quick and (plain is None or plain[0].contributions):
             raise NotQuickError
@@ -278,6 +289,10 @@ class Job:
                 self._check_time()
                 parts[start : start + EXPLAINED_BLOCK] = model.contributions(X[start : start + EXPLAINED_BLOCK])
         return _require_finite(parts, "a contribution")
+
+    def _check_count(self, n: int) -> None:
+        if n > self.max_rows:
+            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
 
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
