@@ -30,6 +30,7 @@ from gainful.serve.middleware import Middleware, Receive, Scope, Send
 from gainful.serve.model_slot import ModelSlot, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, log_event
 from gainful.serve.page import page, routes_page
+from gainful.serve.plain_bodies import compile_reader
 from gainful.serve.scoring import Answer, Job, NotQuickError, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
 
@@ -60,6 +61,7 @@ class App:
 
     def __init__(self, model_path: str | Path, settings: Settings):
         self.settings = settings
+        compile_reader()  # no request should wait for it
         self.model_slot = ModelSlot(model_path)
         self.interleaver = None if settings.interleave is None else Interleaver(self.model_slot.current, settings)
         self.metrics = Metrics()

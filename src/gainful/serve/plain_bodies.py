@@ -102,3 +102,8 @@ def read_plain(kind: type[Plain], body: bytes, n_features: int, max_rows: int) -
 
 def _is_count(value: Count) -> bool:
     return value is None or (type(value) is int and value >= 1)
+
+
+def compile_reader() -> None:
+    """Compile what reads requests, or load it from disk if it was compiled before."""
+    read_plain(ScoreRequest, b'{"rows": [[0]]}', 1, 1)
