@@ -41,6 +41,7 @@ LAYERS = [
     "exports",
     "integrations",
     "serve",
+    "demo",
     "cli",
     "__main__",
 ]

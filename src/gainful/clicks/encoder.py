@@ -15,6 +15,7 @@ from gainful.errors import DataError
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 
 MOST_CODES = np.iinfo(np.int32).max
+ROW_BYTES, RUN_BYTES = 12, 64  # that a row, and a run of rows, take while the log is built
 
 
 class Codes:
@@ -136,6 +137,11 @@ class LogBuilder:
     @property
     def n_rows(self) -> int:
         return len(self.columns["document"])
+
+    @property
+    def bytes_needed(self) -> int:
+        """About what it takes to build the log of the rows so far."""
+        return ROW_BYTES * self.n_rows + RUN_BYTES * len(self.runs["length"])
 
     def add(
         self,

@@ -24,7 +24,6 @@ from gainful.formats.limits import MemoryLimit
 CLICKS = ("click", "item_click", "product_click", "result_click")  # actions of OpenSearch's events
 SHOWN = ("impression", "item_impression", "product_impression", "shown")
 PAGES_AT_ONCE = 1 << 14
-ROW_BYTES = 64  # that a row of the log takes while it is built
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
@@ -143,7 +142,7 @@ def _add_text(builder: LogBuilder, held: list[Any], n_pages: int, limit: MemoryL
     )
     builder.count("clicks_not_shown", sum(one.not_shown for one in held))
     builder.count("repeated_clicks", sum(one.repeated for one in held))
-    limit.check(ROW_BYTES * builder.n_rows, "the first part of the log", so_far=True)
+    limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     return n_pages + len(held)
 
 
@@ -205,7 +204,7 @@ def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit
         else:
             _add_rows(builder, reader)
         row += part.num_rows
-        limit.check(ROW_BYTES * builder.n_rows, "the first part of the log", so_far=True)
+        limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     if events is not None:
         _read_events(builder, events, clicks)
     elif "action" in roles and "clicked" not in roles and not builder.n_rows:
