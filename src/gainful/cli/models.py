@@ -415,7 +415,7 @@ def _fit_with_bar(
     name: str,
     checkpoint: Checkpoint | None,
 ) -> None:
-    from gainful.cli.console import progress_bars, progress_note, say
+    from gainful.cli.console import progress_bars, say
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -428,7 +428,7 @@ def _fit_with_bar(
         task = bars.add_task(name, total=None, note="")
 
         def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
+            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
             return False
 
         model.fit(data, eval_set=sets if len(sets) > 1 else first, progress=show, checkpoint=checkpoint)

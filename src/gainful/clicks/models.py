@@ -15,6 +15,7 @@ from gainful.clicks.judging import Judgments, grade_pairs, wanted_pairs
 from gainful.clicks.log import ClickLog
 from gainful.compute.estimators import NotFittedError
 from gainful.data.rows import Array, read_only
+from gainful.display import plots
 from gainful.errors import ParameterError
 from gainful.parameters.constraints import (
     DeclaredParameters,
@@ -265,6 +266,18 @@ class ClickModel:
         place = self.pairs_.places(query_ids, document_ids, query, document)
         relevance, error = self._relevance()
         return grade_pairs(query_ids[query], document_ids[document], relevance[place], error[place], grades)
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ``examination_``, how often each position is looked at; returns the axes. Needs the extra ``plot``."""
+        self._check_fitted()
+        places = np.arange(1, len(self.examination_) + 1)
+        shown = {self.name: (places.tolist(), self.examination_.tolist())}
+        ax = plots.curves(ax, shown, x="position", y="probability of examination", mark="o")
+        plots.count_along(ax)
+        ax.set_ylim(0.0, 1.05 * max(1.0, float(np.nanmax(self.examination_))))
+        return ax
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ from gainful.comparison.tables import (
     means_table,
     notes,
     percent,
+    problems,
 )
+from gainful.display import html
 from gainful.errors.terminal import make_console
 
 MARKS = {1: "▲", -1: "▼", 0: " "}
@@ -134,9 +136,23 @@ def plain_text(comparison: Comparison, width: int) -> str:
 
 
 def html_fragment(comparison: Comparison) -> str:
-    """The tables and their notes, without a surrounding page."""
-    tables = "".join(html_table(table) for table in tables_of(comparison))
-    return f"{tables}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
+    """The tables for a notebook, with what the marks mean and the cautions; other notes are folded."""
+    tables = (_fragment_table(table) for table in tables_of(comparison))
+    open_notes = {legend(comparison) if comparison.marking_test else "", *comparison.cautions, *problems(comparison)}
+    shown = [line for line in notes(comparison) if line in open_notes]
+    others = [line for line in notes(comparison) if line not in open_notes]
+    title = f"{len(comparison.labels)} {comparison.noun}s on {len(comparison.query_ids):,} test queries"
+    return html.frame(title, *tables, html.lines(shown), html.folded("Data, conventions, tests", html.lines(others)))
+
+
+def _fragment_table(table: Table) -> html.Markup:
+    rows = ([_fragment_cell(cell) for cell in row] for row in table.rows)
+    return html.table(table.head, rows, title=table.title)
+
+
+def _fragment_cell(cell: Cell) -> html.Markup:
+    text = html.bold(cell.text) if cell.best else html.escape(cell.text)
+    return html.Markup(text + _html_mark(cell))
 
 
 def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
@@ -166,10 +182,13 @@ def _html_row(row: tuple[Cell, ...]) -> str:
 def _html_cell(cell: Cell) -> str:
     kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
     classes = " ".join(kind for kind, on in kinds.items() if on)
-    words = {1: "significantly better", -1: "significantly worse"}
-    mark = f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
     attribute = f' class="{classes}"' if classes else ""
-    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{mark}</td>"
+    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{_html_mark(cell)}</td>"
+
+
+def _html_mark(cell: Cell) -> str:
+    words = {1: "significantly better", -1: "significantly worse"}
+    return f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
 
 
 def _value(cell: Cell) -> str:
