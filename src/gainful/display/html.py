@@ -49,10 +49,11 @@ def facts(rows: Iterable[tuple[Any, Any]]) -> Markup:
 def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, left: Iterable[int] = (0,), title: Any = "") -> Markup:
     """A table of figures; the columns ``left`` hold text."""
     sides = ["left" if j in set(left) else "right" for j in range(len(head))]
+    style = {"left": "text-align:left", "right": "text-align:right;white-space:nowrap"}
 
     def line(tag: str, cells: Sequence[Any]) -> str:
         styled = (
-            f'<{tag} style="text-align:{side}">{escape(cell)}</{tag}>' for side, cell in zip(sides, cells, strict=True)
+            f'<{tag} style="{style[side]}">{escape(cell)}</{tag}>' for side, cell in zip(sides, cells, strict=True)
         )
         return f"<tr>{''.join(styled)}</tr>"
 
