@@ -9,10 +9,10 @@ JOBS ?= 2
 N ?= 10
 SEED_OPTION := $(if $(SEED),--seed $(SEED))
 
-.PHONY: help demo setup test test-here test-cluster test-repeat test-slow test-lowest hostile lint types bench bench-peers bench-auto fuzz reproduce docs dist dist-check clean
+.PHONY: help demo setup test test-here test-cluster test-repeat test-slow test-lowest hostile lint types bench bench-peers bench-auto fuzz reproduce docs pictures dist dist-check clean
 
 help:
-	@echo "make demo    train rankers on artificial data and compare them (installs the core); DEMO=all for all"
+	@echo "make demo    a search engine for Python's documentation, ranked by BM25 and by learning (installs the core)"
 	@echo "make test    run all tests in random order (installs the development set); SEED=… for a known order"
 	@echo "make test-repeat  tests that start threads and tests that these could disturb, in one process, N=10 times"
 	@echo "make test-slow  tests of a cluster whose workers hang and are restarted, too"
@@ -24,15 +24,13 @@ help:
 	@echo "make fuzz    damaged files, arrays and requests: MINUTES=1, SEED=0; CASES=100 of each; FORMATS=arrow,csv"
 	@echo "make bench-auto  auto beside tuned boosters at equal time: DATA=DIR (real collections)"
 	@echo "make reproduce  the papers' tables again: DATA=DIR (LETOR 3.0's OHSUMED); SIZE=--full for the paper's size"
+	@echo "make pictures  the screenshots of the documentation again (needs Chromium)"
 	@echo "make docs    build the site into site/; open site/index.html, no server needed"
 	@echo "make dist    build wheel and sdist into dist/; make dist-check tries the wheel in an empty environment"
 	@echo "make clean   remove .venv and caches"
 
-DEMO ?= regression,ranksvm,listnet,structured-svm,structured-svm-tight,rankmm-1,rsrank-sparse,lambdamart,gbrank
-
 demo: $(VENV)/.core
-	$(BIN)/gainful compare --rankers $(DEMO)
-	@echo "gainful rankers lists all rankers; gainful compare DATA compares them on your data"
+	@$(BIN)/gainful demo $(DEMO)
 
 setup: $(VENV)/.dev
 
@@ -112,6 +110,11 @@ reproduce: $(VENV)/.dev
 	@test -n "$(DATA)" || { echo "say where OHSUMED is: make reproduce DATA=DIR (the folder with Fold1 … Fold5)" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce ohsumed --data "$(DATA)" --jobs $(JOBS) --results docs/results
 	OMP_NUM_THREADS=1 $(BIN)/gainful reproduce artificial $(SIZE) --results docs/results
+
+# Screenshots for the documentation, from the pages of a demo; they need Chromium.
+pictures: $(VENV)/.dev
+	$(BIN)/gainful demo --no-open
+	$(BIN)/python docs/_site/pictures.py gainful-demo docs/pictures
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cost_model import USUAL, Measurement, Points, along, exponent, predicted, sweep
-from gainful.comparison.report.plots import Frame, number
+from gainful.report.plots import Frame, number
 
 STYLE = (
     "text{font:10px system-ui,sans-serif;fill:#333}.name{font-weight:600}.grid{stroke:#ddd;stroke-width:.6}"

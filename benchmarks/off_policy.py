@@ -115,9 +115,15 @@ def cover_rankings(trials: int) -> None:
     share = chance["shown"].prod(axis=1)
     cases = {
         (assumption, method): Held(f"pages, {assumption}, {method}, bootstrap", truth)
-        for assumption in ("cascade", "list")
-        for method in ("ips", "snips")
+        for assumption, methods in (("cascade", ("ips", "snips", "dr")), ("list", ("ips", "snips")))
+        for method in methods
     }
+    strength = np.array([1.0, 1, 2, 3, 1])
+    left = np.ones((len(pages), 3, 5))  # documents that are not above
+    for k in range(1, 3):
+        for above in range(k):
+            left[np.arange(len(pages)), k, pages[:, above]] = 0.0
+    every = left * strength / (left @ strength)[:, :, None]
     for trial in range(trials):
         page = rng.choice(len(pages), size=PAGES, p=share / share.sum())
         draw = rng.random(PAGES)
@@ -125,7 +131,10 @@ def cover_rankings(trials: int) -> None:
         click = ((draw[:, None] < ends) & (draw[:, None] >= ends - rate[page])).astype(float)
         for (assumption, method), held in cases.items():
             how = {"propensity": chance["shown"][page], "assumption": assumption, "resamples": RESAMPLES}
-            held.add(gainful.estimate_value(click, chance["target"][page], method, seed=trial, **how))
+            policy = chance["target"][page]
+            if method == "dr":
+                policy, how["action"] = every[page], pages[page]
+            held.add(gainful.estimate_value(click, policy, method, seed=trial, **how))
     print("\n".join(held.line() for held in cases.values()))
 
 

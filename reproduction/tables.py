@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from gainful.comparison.render import MARKS, markdown_table, markdown_text, rich_table
-from gainful.comparison.tables import Cell, Table
+from gainful.comparison.render import markdown_table, markdown_text, rich_table
+from gainful.report.parts import MARKS, Cell, Table
 from reproduction.artificial import HEADLINE, ArtificialResult
 from reproduction.ohsumed import JUDGED, TESTED, Figure, OhsumedResult
 from reproduction.origin import origin

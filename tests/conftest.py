@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import gainful
+from browser import browse  # noqa: F401
 
 # A test is judged by what it computes, never by how long that took: the machine may be busy. The examples are the same
 # in every run, so that a change is blamed for what it breaks and for nothing else; --explore tries others, and more.

@@ -24,6 +24,7 @@ PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT 
 SHELL = ("", "sh")  # the languages that blocks with commands are given
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 NOT_RUN = {
+    "gainful demo": "takes a minute; tests/demo runs it on a few modules",
     "gainful reproduce": "needs the papers' data, or many minutes",
     "gainful serve": "runs until it is stopped; the tutorial's server is started below, tests/serve has the rest",
 }
@@ -69,6 +70,8 @@ def small_data(monkeypatch):
         return made(min(n_queries, MOST_ROWS // n_docs), n_docs=n_docs, **more)
 
     monkeypatch.setattr(gainful, "make_artificial", make_few)
+    search = gainful.make_search
+    monkeypatch.setattr(gainful, "make_search", lambda: search(["heapq", "shutil", "statistics", "textwrap"]))
 
 
 @pytest.fixture

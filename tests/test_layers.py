@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 LAYERS = [
     "errors",
     "display",
+    "report",
     "data",
     "compute",
     "metrics",
@@ -41,6 +42,7 @@ LAYERS = [
     "exports",
     "integrations",
     "serve",
+    "demo",
     "cli",
     "__main__",
 ]

@@ -7,7 +7,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Any
 
-from gainful.comparison.report.plots import Frame, number, ticks
+from gainful.report.plots import Frame, number, ticks
 from peers.contestants import GROUPS
 from peers.curves import Curve
 

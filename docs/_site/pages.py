@@ -32,7 +32,7 @@ SUBJECTS: Mapping[str, tuple[str, str]] = {
     "errors": ("Errors", "What goes wrong is said in one line."),
 }
 BY_MODULE = {
-    "data": ("data", "formats", "selection", "synthetic", "binning", "frames"),
+    "data": ("data", "demo", "formats", "selection", "synthetic", "binning", "frames"),
     "measuring": ("metrics", "losses"),
     "classes": ("rankers", "monitor"),
     "comparing": ("comparison", "tuning", "space", "costs"),

@@ -4,6 +4,8 @@ from gainful.blending.auto import Auto as Auto
 from gainful.blending.blend import Blend as Blend
 from gainful.blending.distillation import distill as distill
 from gainful.blending.fusion import fuse as fuse
+from gainful.clicks.impressions import InterleavingOutcomes as InterleavingOutcomes
+from gainful.clicks.impressions import read_interleaved as read_interleaved
 from gainful.clicks.interleaving import Interleaved as Interleaved
 from gainful.clicks.interleaving import InterleavingResult as InterleavingResult
 from gainful.clicks.interleaving import analyse_interleaving as analyse_interleaving
@@ -20,6 +22,8 @@ from gainful.clicks.policies import ranking_probabilities as ranking_probabiliti
 from gainful.clicks.reading import read_clicks as read_clicks
 from gainful.clicks.registry import CLICK_MODELS as CLICK_MODELS
 from gainful.clicks.registry import click_model as click_model
+from gainful.clicks.report import ClickReport as ClickReport
+from gainful.clicks.report import report_clicks as report_clicks
 from gainful.clicks.simulation import make_click_model as make_click_model
 from gainful.clicks.simulation import simulate_clicks as simulate_clicks
 from gainful.clicks.writing import write_clicks as write_clicks
@@ -42,6 +46,8 @@ from gainful.data.splits import Split as Split
 from gainful.data.splits import folds as folds
 from gainful.data.splits import split as split
 from gainful.data.synthetic import make_artificial as make_artificial
+from gainful.demo.corpus import SearchCorpus as SearchCorpus
+from gainful.demo.corpus import make_search as make_search
 from gainful.errors import ClusterError as ClusterError
 from gainful.errors import DataError as DataError
 from gainful.errors import DataWarning as DataWarning

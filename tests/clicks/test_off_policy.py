@@ -225,6 +225,68 @@ def test_rankings_are_unbiased_if_the_assumption_holds(assumption):
     assert abs(float(shown.prod(axis=1) @ wrong) - truth) > 0.01
 
 
+def every_document(strength, pages):
+    """Plackett and Luce: the probability of every document in each place, given those above."""
+    found = np.tile(strength, (*pages.shape, 1))
+    for k in range(1, pages.shape[1]):
+        for above in range(k):
+            found[np.arange(len(pages)), k, pages[:, above]] = 0.0
+    return found / found.sum(axis=2, keepdims=True)
+
+
+def users_who_stop(pages, chance):
+    """The expected clicks of users who stop at the first one."""
+    wanted = chance[pages]
+    return wanted * np.cumprod(np.column_stack([np.ones(len(pages)), 1 - wanted[:, :-1]]), axis=1)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_doubly_robust_cascade_is_unbiased_whatever_the_model(seed):
+    pages, rng = all_pages(4, 3), np.random.default_rng(seed)
+    shown, every = conditional(np.array([1.0, 2, 3, 4]), pages), every_document(np.array([4.0, 1, 2, 1]), pages)
+    wanted = np.take_along_axis(every, pages[:, :, None], axis=2)[:, :, 0]
+    assert wanted == pytest.approx(conditional(np.array([4.0, 1, 2, 1]), pages))
+    reward = users_who_stop(pages, np.array([0.1, 0.4, 0.7, 0.9]))
+    truth = float(wanted.prod(axis=1) @ reward.sum(axis=1))
+    model = rng.normal(size=(4, 4, 3, 4))  # a prediction depends on the documents above, here on the last one
+    mean = 0.0
+    for i, page in enumerate(pages):
+        above = np.array([0, page[0], page[1]])
+        predicted = model[above, 0, np.arange(3)]
+        how = {"propensity": shown[i : i + 1], "action": page[None], "assumption": "cascade"}
+        mean += shown[i].prod() * value_of(reward[i : i + 1], every[i : i + 1], "dr", reward_model=predicted, **how)
+    assert mean == pytest.approx(truth)
+
+
+def test_doubly_robust_cascade_by_hand():
+    every = np.array([[[0.5, 0.5], [0.0, 1.0]]])
+    predicted = np.array([[0.8, 0.4], [0.0, 0.3]])
+    how = {"propensity": np.array([[0.25, 0.5]]), "action": np.array([[0, 1]]), "assumption": "cascade"}
+    found = value_of(np.array([[1.0, 0.0]]), every, "dr", reward_model=predicted, **how)
+    # Weights 2 and 4: 2 (1 − 0.8) + 0.6, and 4 (0 − 0.3) + 2 · 0.3.
+    assert found == pytest.approx(0.4 + 0.6 - 1.2 + 0.6)
+
+
+def test_doubly_robust_cascade_varies_less_than_weights_alone():
+    data = gainful.make_artificial(3, n_docs=6, seed=1)
+    rng = np.random.default_rng(2)
+    old = rng.normal(size=data.n_rows)
+    new = old + 0.5 * data.y
+    log = gainful.simulate_clicks(data, "cascade", ranker=old, sessions=1200, length=3, temperature=1.0, seed=3)
+    shown = gainful.ranking_probabilities(log, data, old)
+    every = gainful.ranking_probabilities(log, data, new, every=True)
+    assert every.sum(axis=1) == pytest.approx(np.ones(log.n_rows))
+    assert every[np.arange(log.n_rows), log.document] == pytest.approx(gainful.ranking_probabilities(log, data, new))
+    how = {"assumption": "cascade", "propensity": shown, **QUIET}
+    plain, robust = (gainful.estimate_value(log, every, method, **how) for method in ("ips", "dr"))
+    assert robust.error < 0.8 * plain.error
+    assert robust.value == pytest.approx(plain.value, abs=3 * plain.error)
+    truth = gainful.simulate_clicks(data, "cascade", ranker=new, sessions=20_000, length=3, temperature=1.0, seed=4)
+    assert robust.value == pytest.approx(truth.n_clicks / truth.n_pages, abs=4 * robust.error)
+    again = gainful.estimate_value(log, every, "dr", reward_model=LinearRegression(), folds=2, **how)
+    assert again.error < plain.error
+
+
 def test_independent_slots_are_unbiased():
     """Each slot draws its own document; rewards depend on the document and the slot."""
     shown, wanted = np.array([[0.6, 0.4], [0.3, 0.7]]), np.array([[0.1, 0.9], [0.5, 0.5]])
@@ -300,8 +362,8 @@ def test_mistakes_are_one_clear_line():
         gainful.estimate_value(log, {"c": 1.0})
     with pytest.raises(ParameterError, match="needs the probability of every document"):
         gainful.estimate_value(log, [0.5] * 5, "dr")
-    with pytest.raises(ParameterError, match="independent for method='dr'"):
-        gainful.estimate_value(log, {"a": 1.0}, "dr", assumption="cascade")
+    with pytest.raises(ParameterError, match="independent or cascade for method='dr'"):
+        gainful.estimate_value(log, {"a": 1.0}, "dr", assumption="list")
     with pytest.raises(DataError, match=r"policy has the shape \(3,\), the rewards have \(2,\)"):
         gainful.estimate_value([1, 0], [0.1, 0.1, 0.1], propensity=[0.5, 0.5])
     with pytest.raises(DataError, match="propensity of row 1 must be a probability above 0"):

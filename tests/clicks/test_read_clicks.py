@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -208,7 +210,7 @@ def test_parts_are_joined(tmp_path, suffix, monkeypatch):
     ("name", "text", "message"),
     [
         ("log.csv", CSV.replace("shoes,2", "shoes,1e300"), r"the position of row 1 must be .*, was 1e\+300"),
-        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold numbers, holds 'maybe'"),
+        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold 0 or 1, holds 'maybe' in row 2"),
         ("log.csv", CSV.replace("2,b,1", "2,b,3"), "clicked of row 1 must be 0 or 1"),
         ("log.csv", CSV.replace("s1,red shoes,2", ",red shoes,2"), "the session of row 1 is missing"),
         ("log.csv", CSV.replace("clicked", "klicked"), r"no column is the clicked; name it with clicked=…"),
@@ -251,3 +253,86 @@ def test_wrong_arguments_are_refused(write, tmp_path):
 
 def test_the_names_are_public():
     assert gainful.read_clicks is read_clicks
+
+
+def test_dumps_of_opensearch_are_read_as_they_are(write):
+    def dumped(name, rows):
+        return write(name, "".join(json.dumps({"_index": "ubi", "_id": "1", "_source": row}) + "\n" for row in rows))
+
+    with pytest.warns(DataWarning, match="1 click on a document that was not shown"):
+        log = read_clicks(dumped("q.json", QUERIES), events=dumped("e.json", EVENTS))
+    assert pages_of(log) == [
+        ("laptop", ["A", "B", "C"], [1, 2, 3], [False, True, False]),
+        ("laptop", ["B", "A"], [1, 2], [False, False]),
+    ]
+
+
+def test_clicks_alone_do_not_say_what_was_shown(write):
+    clicks = [one for one in EVENTS if one["action_name"] == "click"]
+    path = write("e.jsonl", "".join(json.dumps(row) + "\n" for row in clicks))
+    with pytest.raises(FormatError, match=r"no event is an impression .* give this one with events=…"):
+        read_clicks(path)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def many_pages(n):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "session": np.repeat(np.arange(n), 10),
+            "query": np.repeat(rng.integers(0, 50, n), 10),
+            "position": np.tile(np.arange(1, 11), n),
+            "document": rng.random((n, 30)).argsort(axis=1)[:, :10].ravel(),
+            "clicked": rng.integers(0, 2, 10 * n),
+        }
+    )
+
+
+def test_reading_takes_little_more_memory_than_the_log(tmp_path, monkeypatch):
+    """Parts are short here, so that what grows with the log shows: tracemalloc counts 1.6 times what is kept."""
+    for name in ("pages.ROWS_AT_ONCE", "reading.ROWS_AT_ONCE", "tables.PART_ROWS"):
+        monkeypatch.setattr(f"gainful.clicks.{name}", 1 << 12)
+    frame = many_pages(20_000)
+    frame.to_parquet(tmp_path / "log.parquet")
+    read_clicks(many_pages(10))
+    tracemalloc.start()
+    log = read_clicks(tmp_path / "log.parquet")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    kept = sum(value.nbytes for value in vars(log).values() if isinstance(value, np.ndarray))
+    assert peak < 1.8 * kept
+    assert log.n_pages == 20_000
+
+
+def test_rows_of_a_page_may_be_anywhere(monkeypatch):
+    """Shuffled, in short parts, with features and times: the same pages."""
+    frame = many_pages(300).assign(x=np.arange(3000.0), time=np.arange(3000.0))
+    whole = read_clicks(frame, features=["x"])
+    monkeypatch.setattr("gainful.clicks.pages.ROWS_AT_ONCE", 64)
+    monkeypatch.setattr("gainful.clicks.tables.PART_ROWS", 100)
+    for order in (np.arange(3000), np.random.default_rng(1).permutation(3000)):
+        log = read_clicks(frame.iloc[order], features=["x"])
+        by_session = np.argsort(log.session_names, kind="stable")
+        again = log.pages(by_session)
+        for name in ("document", "position", "clicked", "time", "features"):
+            column = getattr(again, name) if name != "document" else again.document_ids[again.document]
+            same = getattr(whole, name) if name != "document" else whole.document_ids[whole.document]
+            assert np.array_equal(column, same), name
+    mixed = frame.assign(session=["s" + str(one) for one in frame.session])  # ids that are texts from here on
+    mixed.loc[:499, "session"] = frame.session[:500].astype(str)
+    found = read_clicks(mixed)
+    assert found.session_ids[[0, 49, 50]].tolist() == ["0", "49", "s50"]
+
+
+def test_the_benchmark_of_memory_runs(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    import click_memory
+
+    (tmp_path / "small").mkdir()
+    click_memory.write_log(tmp_path / "small", 20, "ubi")
+    click_memory.write_log(tmp_path, 200, "ubi")
+    found = click_memory.measure(tmp_path, "ubi", steps=1)
+    assert (found["pages"], found["rows"]) == (200, 2000)
+    assert found["kept"] > 0

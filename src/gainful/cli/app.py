@@ -13,6 +13,7 @@ from gainful.cli import (
     compare,
     convert_model,
     data,
+    demo,
     distill,
     experiments,
     explain,
@@ -53,6 +54,7 @@ def options(
     pass
 
 
+app.command("demo")(demo.demo)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("train")(models.train)

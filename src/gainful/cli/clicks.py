@@ -1,4 +1,4 @@
-"""``gainful clicks info``, ``fit``, ``judge``, ``simulate`` and ``evaluate``."""
+"""``gainful clicks info``, ``fit``, ``report``, ``judge``, ``simulate`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gainful.clicks.models import ClickModel
 
 app = typer.Typer(
-    no_args_is_help=True, help="Learn from clicks: describe logs, fit click models, judge, simulate, value."
+    no_args_is_help=True, help="Learn from clicks: describe logs, fit click models, report, judge, simulate, value."
 )
 
 Log = Annotated[
@@ -161,6 +161,51 @@ def _fit_facts(fitted: ClickModel, held: ClickLog) -> dict[str, Any]:
         "pairs": len(fitted.pairs_),
         **more,
     }
+
+
+@app.command("report")
+def report(
+    log: Log,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.", show_default=False)],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Click model to fit. Repeatable. Default: rank-ctr, pbm, cascade, dcm, dbn and ubm.",
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option("--test", metavar="LOG", help="Evaluate on this log. Default: sessions held out of LOG."),
+    ] = None,
+    held_out: Annotated[float, typer.Option("--held-out", help="Share of the sessions to hold out.")] = 0.2,
+    resamples: Annotated[
+        int, typer.Option("--resamples", help="Fits to resampled sessions, for intervals of examination; 0 for none.")
+    ] = 20,
+    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the sessions held out and of the resamples.")] = 0,
+    format: LogFormat = None,
+    read: LogRead = None,
+    memory_limit: options.MemoryLimit = None,
+) -> None:
+    """Write a page about a click log: clicks by position, examination, perplexity, calibration."""
+    from gainful.cli.console import say, status
+    from gainful.clicks.registry import click_model
+    from gainful.clicks.report import MODELS, report_clicks
+    from gainful.formats.files import refuse_unwritable
+
+    names = tuple(dict.fromkeys(model or MODELS))
+    for name in names:
+        click_model(name)  # refuse an unknown one before reading
+    refuse_unwritable(output)
+    pages = _load_log(log, format, read, memory_limit)
+    held = None if test is None else _load_log(test, format, read, memory_limit)
+    with status("fitting click models"):
+        found = report_clicks(pages, names, test=held, held_out=held_out, resamples=resamples, level=level, seed=seed)
+    found.to_html(output)
+    best = "" if found.best is None else f"; best model {found.best.name}"
+    say(f"{output}: {found.facts['pages']:,} pages, {found.facts['clicks']:,} clicks{best}")
 
 
 @app.command("judge")
@@ -326,7 +371,7 @@ def evaluate(
     if chances is not None:
         wanted: Any = {name: chances.get(str(name), 0.0) for name in pages.document_ids.tolist()}
     else:
-        wanted = _model_probabilities(pages, data, ranker, temperature)
+        wanted = _model_probabilities(pages, data, ranker, temperature, every=method == "dr")
     with show_warnings_as_lines():
         found = estimate_value(
             pages,
@@ -364,7 +409,9 @@ def _read_policy(path: Path) -> dict[str, float]:
     return {row["document"]: parse_csv_number(row, "probability", path, line) for line, row in rows}
 
 
-def _model_probabilities(pages: ClickLog, data: Path | None, model: Path | None, temperature: float) -> Any:
+def _model_probabilities(
+    pages: ClickLog, data: Path | None, model: Path | None, temperature: float, *, every: bool = False
+) -> Any:
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.clicks.policies import ranking_probabilities
 
@@ -372,4 +419,4 @@ def _model_probabilities(pages: ClickLog, data: Path | None, model: Path | None,
     assert model is not None
     loaded = load_model(model)
     rows = load_data(data, read_options(None, False, None, None), loaded)
-    return ranking_probabilities(pages, rows, loaded, temperature=temperature)
+    return ranking_probabilities(pages, rows, loaded, temperature=temperature, every=every)

@@ -10,7 +10,7 @@ import typer
 from gainful.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 app = typer.Typer(no_args_is_help=True, help="Interleave two rankings: make lists, analyse clicks, plan the size.")
 
@@ -78,32 +78,37 @@ def analyse(
     log: Annotated[
         Path,
         typer.Argument(
-            help="CSV file: impression, credit, clicked, and session if there are several per user.",
+            help="CSV file: impression, credit, clicked, and session if there are several per user. With --clicks, the "
+            "impressions that gainful serve --interleave logged.",
             show_default=False,
         ),
     ],
+    clicks: Annotated[
+        Path | None,
+        typer.Option(
+            "--clicks",
+            help="Clicks on logged impressions: a table or JSON Lines with impression, document and, if there are "
+            "several impressions per user, session.",
+        ),
+    ] = None,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--read",
+            metavar="NAME=COLUMN",
+            help="Column of --clicks, such as document=sku or page=query_id. Repeatable.",
+        ),
+    ] = None,
     test: Annotated[str, typer.Option("--test", help="Test: sign or t.")] = "sign",
     level: Annotated[float, typer.Option("--level", help="Level of intervals; 1 − level of the test.")] = 0.95,
     json: options.Json = False,
 ) -> None:
     """Say whether A or B is better, from clicks on interleaved lists."""
     from gainful.cli.console import key_value_table, print_json, stdout
-    from gainful.cli.inputs import parse_csv_number, read_csv_rows
     from gainful.clicks.interleaving import analyse_interleaving
-    from gainful.errors import FormatError
 
-    outcomes: dict[str, float] = {}
-    sessions: dict[str, str] = {}
-    for line, row in read_csv_rows(log, COLUMNS):
-        clicked = parse_csv_number(row, "clicked", log, line)
-        if clicked not in (0.0, 1.0):
-            raise FormatError(f"clicked must be 0 or 1, was {clicked:g}", path=log, line=line)
-        key = row["impression"]
-        outcomes[key] = outcomes.get(key, 0.0) + clicked * parse_csv_number(row, "credit", log, line)
-        sessions[key] = row.get("session", key)
-    if not outcomes:
-        raise FormatError("there are no rows", path=log)
-    found = analyse_interleaving(list(outcomes.values()), session=list(sessions.values()), test=test, level=level)
+    outcomes, sessions = _outcomes_of_rows(log) if clicks is None else _outcomes_of_clicks(log, clicks, read)
+    found = analyse_interleaving(outcomes, session=sessions, test=test, level=level)
     if json:
         print_json(found.to_dict())
         return
@@ -115,6 +120,45 @@ def analyse(
         ("mean outcome", f"{found.mean:.4f} ({found.low:.4f} to {found.high:.4f})"),
     ]
     stdout().print(key_value_table(rows))
+
+
+def _outcomes_of_clicks(log: Path, clicks: Path, read: list[str] | None) -> tuple[Sequence[float], list[str]]:
+    """Outcome and session of each impression that a server logged."""
+    from gainful.cli.console import say, warn
+    from gainful.cli.inputs import parse_format_options
+    from gainful.clicks.impressions import COLUMN_ROLES, read_interleaved
+    from gainful.errors import UnknownNameError
+
+    columns = parse_format_options(read)
+    for name in columns:
+        if name not in COLUMN_ROLES:
+            raise UnknownNameError.among("column of clicks", name, COLUMN_ROLES)
+    found = read_interleaved(log, clicks, **columns)
+    say(f"{log}: {len(found.impressions):,} impressions, {found.clicks:,} clicks on them")
+    for line in found.lines():
+        warn(line)
+    return found.outcomes.tolist(), found.session
+
+
+def _outcomes_of_rows(log: Path) -> tuple[Sequence[float], list[str]]:
+    """Outcome and session of each impression in a CSV file with a row per document shown."""
+    from gainful.cli.inputs import parse_csv_number, read_csv_rows
+    from gainful.errors import FormatError, ParameterError
+
+    if log.suffix in (".jsonl", ".ndjson"):
+        raise ParameterError(f"{log} lists what was shown; give the clicks on it with --clicks FILE")
+    outcomes: dict[str, float] = {}
+    sessions: dict[str, str] = {}
+    for line, row in read_csv_rows(log, COLUMNS):
+        clicked = parse_csv_number(row, "clicked", log, line)
+        if clicked not in (0.0, 1.0):
+            raise FormatError(f"clicked must be 0 or 1, was {clicked:g}", path=log, line=line)
+        key = row["impression"]
+        outcomes[key] = outcomes.get(key, 0.0) + clicked * parse_csv_number(row, "credit", log, line)
+        sessions[key] = row.get("session", key)
+    if not outcomes:
+        raise FormatError("there are no rows", path=log)
+    return list(outcomes.values()), list(sessions.values())
 
 
 @app.command("size")

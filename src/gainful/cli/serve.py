@@ -37,6 +37,20 @@ def serve(
         float, typer.Option(metavar="SECONDS", help="Time for running requests to finish at shutdown.")
     ] = 30.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    interleave: Annotated[
+        Path | None,
+        typer.Option(metavar="OTHER", help="Second model; rankings interleave both. Needs --impressions."),
+    ] = None,
+    impressions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File to append interleaved lists to, for interleave analyse."),
+    ] = None,
+    interleave_method: Annotated[
+        str, typer.Option(metavar="NAME", help="team-draft, probabilistic or optimised.")
+    ] = "team-draft",
+    interleave_length: Annotated[
+        int, typer.Option(metavar="N", help="Documents interleaved; those below are in the order of MODEL.")
+    ] = 10,
 ) -> None:
     """Serve a model over HTTP: ranking, scores, explanations, a web page. Loads a new model file while it runs."""
     from gainful.errors import ParameterError
@@ -59,5 +73,9 @@ def serve(
         watch=watch,
         grace=grace,
         log_level=log_level,
+        interleave=interleave,
+        impressions=impressions,
+        interleave_method=interleave_method,
+        interleave_length=interleave_length,
     )
     run_server(model, settings)

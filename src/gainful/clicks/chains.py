@@ -119,9 +119,7 @@ class _Chain(_Reading):
 
     def _start_stop(self, index: PageIndex) -> tuple[Array, Beta]:
         """First estimates: the share of clicks that were the last; and the prior."""
-        weight, n = index.row_weight, index.n_pairs
-        clicks = np.bincount(index.pair, weights=weight * index.clicked, minlength=n)
-        last = np.bincount(index.pair, weights=weight * (index.clicked & index.is_last_click), minlength=n)
+        clicks, last = index.sum_by_pair(lambda part: (part.clicked, part.clicked & part.is_last_click))
         mean = (last.sum() + 1.0) / (clicks.sum() + 2.0)
         prior = Beta.of_mean(float(mean), self.smoothing)
         return (last + prior.successes + 0.5) / (clicks + self.smoothing + 1.0), prior

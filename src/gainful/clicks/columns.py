@@ -14,7 +14,7 @@ from gainful.errors import DataError, ParameterError, UnknownNameError, option
 
 # role → well-known names, best first, in lower case. Those with dots are fields of nested objects.
 NAMES: dict[str, tuple[str, ...]] = {
-    "page": ("page", "page_id", "impression_id", "serp_id", "search_id"),
+    "page": ("page", "page_id", "impression", "impression_id", "serp_id", "search_id"),
     "session": ("session", "session_id", "sessionid"),
     "query": ("query", "user_query", "query_text", "search_term", "keyword", "qid", "query_id"),
     "position": ("position", "rank", "pos", "event_attributes.position.ordinal"),
@@ -30,6 +30,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "grade": ("grade", "label", "relevance"),
     "hits": ("query_response_hit_ids",),
 }  # fmt: skip
+EXPORTED = "_source."  # documents that were dumped from OpenSearch lie in this field
 UBI_PAGE = "query_id"  # OpenSearch's User Behavior Insights: a query_id per search, and the text in user_query
 PERSONAL = ("user", "user_id", "userid", "client_id", "ip", "email", "visitor_id", "customer_id", "device_id")
 
@@ -56,7 +57,7 @@ class Roles:
 
 def find_roles(names: Sequence[str], given: Mapping[str, Named], features: Sequence[str]) -> Roles:
     """The roles of the columns with these names; ``given`` has what the caller says, False for "there is none"."""
-    lower = {name.lower(): name for name in reversed(names)}
+    lower = {name.lower().removeprefix(EXPORTED): name for name in reversed(names)}
     columns: dict[str, str] = {}
     for role, known in NAMES.items():
         named = given.get(role)
@@ -79,9 +80,14 @@ def find_roles(names: Sequence[str], given: Mapping[str, Named], features: Seque
 
 def _follow_ubi(columns: dict[str, str], lower: Mapping[str, str], given: Mapping[str, Named]) -> None:
     """In OpenSearch's logs, ``query_id`` names the page."""
-    is_ubi = columns.get("query", "").lower() == "user_query"
+    is_ubi = "action" in columns or is_named(columns.get("query"), "user_query")
     if is_ubi and UBI_PAGE in lower and "page" not in columns and given.get("page") is None:
         columns["page"] = lower[UBI_PAGE]
+
+
+def is_named(column: str | None, name: str) -> bool:
+    """Whether a column has this well-known name."""
+    return column is not None and column.lower().removeprefix(EXPORTED) == name
 
 
 def check_roles(roles: Roles, names: Sequence[str], has_events: bool) -> None:

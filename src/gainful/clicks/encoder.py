@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import NUMBERS, ClickLog
-from gainful.data.rows import Array
+from gainful.clicks.pages import Runs, position_codes
+from gainful.data.rows import Array, codes_by_first_appearance, is_rising
 from gainful.errors import DataError
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 
 MOST_CODES = np.iinfo(np.int32).max
+ROW_BYTES, RUN_BYTES = 12, 64  # that a row, and a run of rows, take while the log is built
 
 
 class Codes:
@@ -39,11 +41,12 @@ class Codes:
 
 
 class ManyCodes:
-    """The same for ids of which there may be nearly as many as rows: kept by Arrow, and joined at the end."""
+    """The same for ids of which there may be nearly as many as rows: kept as numbers or by Arrow, joined at the end."""
 
     def __init__(self, what: str) -> None:
         self.what, self.n = what, 0
-        self.parts: list[Any] = []
+        self.parts: list[Any] = []  # int64 arrays of NumPy as long as all ids are whole numbers, else texts of Arrow
+        self.are_numbers = True
 
     def encode(self, words: Sequence[str], places: Array) -> Array:
         """Codes that :meth:`finish` turns into final ones."""
@@ -54,25 +57,42 @@ class ManyCodes:
         self.n += len(words)
         if self.n > MOST_CODES:
             raise DataError(f"the log has more than {MOST_CODES:,} different {self.what} ids")
-        self.parts.append(pa.array(words, type=pa.large_string()))
+        texts = pa.array(words, type=pa.large_string())
+        numbers = _canonical_numbers(texts) if self.are_numbers else None
+        if self.are_numbers and numbers is None:
+            self.parts = [pa.array(one).cast(pa.large_string()) for one in self.parts]
+            self.are_numbers = False
+        self.parts.append(texts if numbers is None else numbers)
         return codes
 
     def finish(self) -> tuple[Array, Array]:
         """The final code of each code so far, and the ids."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        found = pa.concat_arrays(self.parts).dictionary_encode()
-        self.parts = []
-        names = found.dictionary
-        try:
-            numbers = names.cast(pa.int64())
-            if pc.all(pc.equal(numbers.cast(pa.large_string()), names)).as_py():  # canonical ones
-                names = numbers
-        except pa.ArrowInvalid:
-            pass
-        ids = names.to_numpy(zero_copy_only=False)
-        return found.indices.to_numpy(), ids if ids.dtype.kind == "i" else string_array(ids.tolist())
+        parts, self.parts = self.parts, []
+        if not parts:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        if self.are_numbers:
+            numbers = np.concatenate(parts)
+            if is_rising(numbers):
+                return np.arange(len(numbers), dtype=np.int32), numbers
+            codes, ids = codes_by_first_appearance(numbers)
+            return codes.astype(np.int32), ids
+        found = pa.concat_arrays(parts).dictionary_encode()
+        return found.indices.to_numpy(), string_array(found.dictionary.to_pylist())
+
+
+def _canonical_numbers(texts: Any) -> Array | None:
+    """The whole numbers that texts of Arrow are the usual form of, or None."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        numbers = texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    same = pc.all(pc.equal(numbers.cast(pa.large_string()), texts)).as_py()
+    return np.array(numbers) if same is not False else None
 
 
 class Column:
@@ -96,16 +116,19 @@ class Column:
 
 
 class LogBuilder:
-    """Rows of a log, added in parts; :meth:`build` makes the log."""
+    """Rows of a log, added in parts; :meth:`build` makes the log.
+
+    What the rows of a page share is kept once per run of neighbouring rows.
+    """
 
     def __init__(self, feature_names: Sequence[str] = ()) -> None:
-        self.sessions, self.queries, self.documents = ManyCodes("session"), Codes("query"), Codes("document")
-        self.columns = {name: Column("i") for name in ("session", "query", "document")}
-        self.columns |= {"position": Column("f"), "clicked": Column("B", 0)}
-        self.page = Column("i")
+        self.sessions, self.pages = ManyCodes("session"), ManyCodes("page")
+        self.queries, self.documents = Codes("query"), Codes("document")
+        self.runs = {"page": Column("q"), "session": Column("i"), "query": Column("i"), "length": Column("i")}
+        self.columns = {"document": Column("i"), "position": Column("i"), "clicked": Column("B", 0)}
         self.numbers = {name: Column("d") for name in NUMBERS}
         self.feature_names = tuple(feature_names)
-        self.features: list[Array] = []
+        self.features = Column("f")
         self.counts: dict[str, int] = {}
         self.numbered_sessions = False
         self.page_is_session = False  # a page is a session and a query; else it has an id
@@ -113,30 +136,54 @@ class LogBuilder:
 
     @property
     def n_rows(self) -> int:
-        return len(self.columns["query"])
+        return len(self.columns["document"])
 
-    def add(self, more: dict[str, Array], *, page: Array | None, **columns: Array) -> None:
-        """Add rows: all of ``session``, ``query``, ``document``, ``position``, ``clicked``.
+    @property
+    def bytes_needed(self) -> int:
+        """About what it takes to build the log of the rows so far."""
+        return ROW_BYTES * self.n_rows + RUN_BYTES * len(self.runs["length"])
 
-        Without ``page``, rows of one session and query are one page.
-        """
+    def add(
+        self,
+        more: dict[str, Array],
+        *,
+        page: Array | None,
+        session: Array,
+        query: Array,
+        document: Array,
+        position: Array,
+        clicked: Array,
+    ) -> None:
+        """Add rows. Without ``page``, rows of one session and query are one page."""
         before = self.n_rows
-        if page is None:
-            self.page_is_session = True
-        else:
-            self.page.extend(page)
-        for name, column in self.columns.items():
-            column.extend(columns[name])
+        self.page_is_session |= page is None
+        runs = Runs.of_rows(session if page is None else page, session, query)
+        for name, column in self.runs.items():
+            if name != "page" or page is not None:
+                column.extend(getattr(runs, name))
+        for name, part in (
+            ("document", document),
+            ("position", position_codes(position, before)),
+            ("clicked", clicked),
+        ):
+            self.columns[name].extend(part)
         for name, part in more.items():
             if name != "features":
                 self.numbers[name].fill_to(before)
                 self.numbers[name].extend(part)
         if self.feature_names:
-            self.features.append(np.asarray(more["features"], dtype=np.float32))
+            self.features.extend(more["features"])
 
     def count(self, name: str, n: int) -> None:
         if n:
             self.counts[name] = self.counts.get(name, 0) + n
+
+    def finish_pages(self) -> Array:
+        """Give pages their final codes; returns the final code of each code so far."""
+        final = self.pages.finish()[0]
+        page = self.runs["page"].numpy()
+        page[:] = final[page]
+        return final
 
     def build(self, *, repeats: str, holes: str) -> ClickLog:
         if not self.n_rows:
@@ -146,23 +193,24 @@ class LogBuilder:
             if len(column):
                 column.fill_to(self.n_rows)
                 more[name] = column.numpy()
-        if self.features:
-            more["features"] = np.concatenate(self.features)
-        made = {name: column.numpy() for name, column in self.columns.items()}
-        made["clicked"] = made["clicked"].view(bool)
+        if self.feature_names:
+            more["features"] = self.features.numpy().reshape(self.n_rows, len(self.feature_names))
+        page, session, query, length = (column.numpy() for column in self.runs.values())
         session_ids = None
         if not self.numbered_sessions:
             final, session_ids = self.sessions.finish()
-            made["session"] = final[made["session"]]
-        made["page"] = self.page.numpy()
+            session[:] = final[session]
+            del final
         if self.page_is_session:
-            made["page"] = made["session"].astype(np.int64)
-            made["page"] <<= 31
-            made["page"] |= made["query"]
-        if not self.has_positions:
-            made["position"] = _order_in_page(made["page"])
+            page = session.astype(np.int64)
+            page <<= 31
+            page |= query
+        made = {name: column.numpy() for name, column in self.columns.items()}
         return ClickLog.of_codes(
-            **made,
+            runs=Runs(page, session, query, length),
+            document=made["document"],
+            position=made["position"] if self.has_positions else None,
+            clicked=made["clicked"].view(bool),
             session_ids=session_ids,
             query_ids=self.queries.names(),
             document_ids=self.documents.names(),
@@ -172,13 +220,3 @@ class LogBuilder:
             holes=holes,
             counts=self.counts,
         )
-
-
-def _order_in_page(page: Array) -> Array:
-    """1, 2, … in the order of the rows of each page."""
-    order = np.argsort(page, kind="stable")
-    grouped = page[order]
-    starts = np.concatenate([[0], np.flatnonzero(grouped[1:] != grouped[:-1]) + 1])
-    position = np.empty(len(page))
-    position[order] = np.arange(len(page)) - np.repeat(starts, np.diff(np.append(starts, len(page)))) + 1
-    return position

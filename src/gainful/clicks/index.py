@@ -5,7 +5,7 @@ Pairs are numbered by query, so that a run of pages has a narrow range of pairs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import ClickLog
+from gainful.clicks.pages import gather
 from gainful.data.rows import Array, chunks
 
+PART_ROWS = 1 << 20  # of a log that are looked at together
 BLOCK_ROWS = 1 << 16  # of pages that are summed together; fixed, so that sums do not depend on the number of threads
 
 
@@ -35,10 +37,18 @@ class Pairs:
     def of_log(cls, log: ClickLog) -> tuple[Pairs, Array]:
         """The pairs of a log, and the pair of each of its rows."""
         width = len(log.document_ids)
-        keys = np.repeat(log.query.astype(np.int64) * width, log.counts) + log.document
-        known, place = np.unique(keys, return_inverse=True)
+        cuts = list(pairwise(chunks(log.offsets, 0, log.n_pages, PART_ROWS)))
+
+        def keys(first: int, last: int) -> Array:
+            query = np.repeat(log.query[first:last].astype(np.int64) * width, log.counts[first:last])
+            return np.asarray(query + log.document[log.offsets[first] : log.offsets[last]])
+
+        known = _union(keys(*cut) for cut in cuts)
+        place = np.empty(log.n_rows, dtype=np.int32)
+        for first, last in cuts:
+            place[log.offsets[first] : log.offsets[last]] = np.searchsorted(known, keys(first, last))
         made = cls((known // width).astype(np.int32), (known % width).astype(np.int32), log.query_ids, log.document_ids)
-        return made, place.astype(np.int32)
+        return made, place
 
     @classmethod
     def of_names(cls, queries: Iterable[Any], documents: Iterable[Any]) -> Pairs:
@@ -60,6 +70,9 @@ class Pairs:
         """
         found = []
         for mine, theirs in ((self.query_ids, query_ids), (self.document_ids, document_ids)):
+            if np.array_equal(mine, theirs):
+                found.append(np.arange(len(mine)))
+                continue
             codes = {str(one): i for i, one in enumerate(mine.tolist())}
             found.append(np.array([codes.get(str(one), -1) for one in theirs.tolist()], dtype=np.int64))
         q, d = found[0][query], found[1][document]
@@ -70,6 +83,17 @@ class Pairs:
         hit = place < len(known)
         hit[hit] = known[place[hit]] == keys[hit]
         return np.where(hit, place, len(known)).astype(np.int32)
+
+
+def _union(parts: Iterable[Array]) -> Array:
+    """The distinct values of all parts, sorted. They are joined when as many new ones wait as are known."""
+    known, waiting, n = np.empty(0, dtype=np.int64), [], 0
+    for part in parts:
+        waiting.append(np.unique(part))
+        n += len(waiting[-1])
+        if n > len(known):
+            known, waiting, n = np.unique(np.concatenate([known, *waiting])), [], 0
+    return np.unique(np.concatenate([known, *waiting])) if waiting else known
 
 
 def _as_array(names: list[Any]) -> Array:
@@ -99,9 +123,10 @@ class PageIndex:
         chosen = first[np.argsort(log.query[first], kind="stable")]
         weights = np.empty(log.n_pages)
         weights[first] = weight
-        few = log.pages(chosen)
-        rows = np.repeat(log.offsets[chosen] - few.offsets[:-1], few.counts) + np.arange(few.n_rows)
-        return cls(few.offsets, weights[chosen], few.position, pair[rows], few.clicked, len(pairs)), pairs
+        starts, sizes = log.offsets[chosen], log.counts[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        position, clicked = gather(log.position, starts, sizes), gather(log.clicked, starts, sizes)
+        return cls(offsets, weights[chosen], position, gather(pair, starts, sizes), clicked, len(pairs)), pairs
 
     @classmethod
     def of_known(cls, log: ClickLog, pairs: Pairs) -> PageIndex:
@@ -126,6 +151,31 @@ class PageIndex:
         """Runs of pages, of about as many rows each."""
         cuts = chunks(self.offsets, 0, self.n_pages, BLOCK_ROWS)
         return list(pairwise(cuts))
+
+    def parts(self) -> Iterator[PageIndex]:
+        """Runs of pages as indexes of their own: what is computed for each row then takes little memory."""
+        for first, last in pairwise(chunks(self.offsets, 0, self.n_pages, PART_ROWS)):
+            rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+            yield PageIndex(
+                self.offsets[first : last + 1] - self.offsets[first],
+                self.weight[first:last],
+                self.position[rows],
+                self.pair[rows],
+                self.clicked[rows],
+                self.n_pairs,
+            )
+
+    def sum_by_pair(self, values: Callable[[PageIndex], Sequence[Array]]) -> list[Array]:
+        """Weighted sums over the rows of each pair, of what ``values`` gives for the rows of a part."""
+        totals: list[Array] = []
+        for part in self.parts():
+            low, n = part.pair_range(0, part.n_pages)
+            for i, column in enumerate(values(part)):
+                if len(totals) <= i:
+                    totals.append(np.zeros(self.n_pairs))
+                sums = np.bincount(part.pair - low, weights=part.row_weight * column, minlength=n)
+                totals[i][low : low + n] += sums
+        return totals
 
     def pair_range(self, first: int, last: int) -> tuple[int, int]:
         """The lowest pair of a run of pages, and the number of pairs from there on."""
@@ -156,15 +206,18 @@ class PageIndex:
 
 def _distinct_pages(log: ClickLog, pair: Array) -> tuple[Array, Array]:
     """The first of equal pages, and how many there are. Equal: the same pairs, positions and clicks."""
-    place = np.arange(log.n_rows) - np.repeat(log.offsets[:-1], log.counts)
-    content = (pair.astype(np.uint64) << np.uint64(1)) | log.clicked
-    mixed = _mix(content + _mix((log.position.astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
-    _, first, group, count = np.unique(
-        np.add.reduceat(mixed, log.offsets[:-1]), return_index=True, return_inverse=True, return_counts=True
-    )
+    sums = np.empty(log.n_pages, dtype=np.uint64)
+    for low, high in pairwise(chunks(log.offsets, 0, log.n_pages, PART_ROWS)):
+        starts, counts = log.offsets[low:high], log.counts[low:high]
+        rows = slice(int(starts[0]), int(log.offsets[high]))
+        place = np.arange(rows.start, rows.stop) - np.repeat(starts, counts)
+        content = (pair[rows].astype(np.uint64) << np.uint64(1)) | log.clicked[rows]
+        mixed = _mix(content + _mix((log.position[rows].astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
+        sums[low:high] = np.add.reduceat(mixed, starts - rows.start)
+    _, first, group, count = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)
     if len(first) == log.n_pages:
         return first, np.ones(len(first))
-    same = _are_equal(log, content, first[group])
+    same = _are_equal(log, pair, first[group])
     strange = np.flatnonzero(~same)  # equal sums of different pages, which is next to impossible
     count = count - np.bincount(group[strange], minlength=len(first))
     return np.append(first, strange), np.append(count, np.ones(len(strange))).astype(np.float64)
@@ -177,9 +230,15 @@ def _mix(x: Array) -> Array:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _are_equal(log: ClickLog, content: Array, other: Array) -> Array:
+def _are_equal(log: ClickLog, pair: Array, other: Array) -> Array:
     """Whether each page equals the page ``other[page]``, row by row."""
-    same = log.counts == log.counts[other]
-    rows = np.repeat(np.where(same, log.offsets[other] - log.offsets[:-1], 0), log.counts) + np.arange(log.n_rows)
-    differs = (content[rows] != content) | (log.position[rows] != log.position)
-    return np.asarray(same & ~np.logical_or.reduceat(differs, log.offsets[:-1]))
+    same = np.asarray(log.counts == log.counts[other])
+    for low, high in pairwise(chunks(log.offsets, 0, log.n_pages, PART_ROWS)):
+        starts, counts = log.offsets[low:high], log.counts[low:high]
+        mine = np.arange(starts[0], log.offsets[high])
+        theirs = mine + np.repeat(np.where(same[low:high], log.offsets[other[low:high]] - starts, 0), counts)
+        differs = np.zeros(len(mine), dtype=bool)
+        for column in (pair, log.clicked, log.position):
+            differs |= column[mine] != column[theirs]
+        same[low:high] &= ~np.logical_or.reduceat(differs, starts - starts[0])
+    return same

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.clicks.intervals import share_intervals
 from gainful.data.rows import Array, check_column, codes_by_first_appearance
 from gainful.errors import DataError, ParameterError, brief
 from gainful.parameters.constraints import Choice, Integer, Real, check_parameters
@@ -303,8 +304,7 @@ def analyse_interleaving(
         values = np.bincount(codes, weights=values)
     n, up, down = len(values), int((values > 0).sum()), int((values < 0).sum())
     decided, tail = up + down, 0.5 - level / 2
-    share_low = float(special.betaincinv(up, down + 1, tail)) if up else 0.0  # Clopper and Pearson
-    share_high = float(special.betaincinv(up + 1, down, 1.0 - tail)) if down else 1.0
+    share_low, share_high = map(float, share_intervals(up, decided, level))
     p_sign = min(1.0, 2.0 * float(special.bdtr(min(up, down), decided, 0.5))) if decided else 1.0
     mean = float(values.mean())
     error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf

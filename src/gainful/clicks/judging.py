@@ -54,7 +54,7 @@ class Judgments:
         """Those with at least this confidence."""
         keep = self.confidence >= least
         if not keep.any():
-            raise DataError(f"no judgment has a confidence of {least:g}; the highest is {self.confidence.max():.3f}")
+            raise DataError(f"no judgment has a confidence of {least:g}; the highest is {self.confidence.max():.6g}")
         arrays = {n: v[keep] for n, v in vars(self).items() if isinstance(v, np.ndarray)}
         return Judgments(**arrays, n_grades=self.n_grades)
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.clicks.pages import Mended, assemble
+from gainful.clicks.pages import Mended, Runs, assemble, position_codes
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import Array, as_id_array, check_column, check_names, codes_by_first_appearance, read_only
@@ -135,12 +135,11 @@ class ClickLog:
             if more["features"].shape[0] != n:
                 raise DataError(f"features has {more['features'].shape[0]} rows for {n} rows of the log")
             feature_names = feature_names if feature_names is not None else names
+        page = page if page.dtype.kind in "iu" else codes_by_first_appearance(page)[0]
         made = cls.of_codes(
-            page=page if page.dtype.kind in "iu" else codes_by_first_appearance(page)[0],
-            session=codes["session"],
-            query=codes["query"],
-            document=codes["document"],
-            position=check_column(position, n, "position"),
+            runs=Runs.of_rows(page, codes["session"], codes["query"]),
+            document=codes["document"].astype(np.int32),
+            position=position_codes(check_column(position, n, "position")),
             clicked=check_clicks(check_column(clicked, n, "clicked")),
             session_ids=ids["session"],
             query_ids=ids["query"],
@@ -157,11 +156,9 @@ class ClickLog:
     def of_codes(
         cls,
         *,
-        page: Array,
-        session: Array,
-        query: Array,
+        runs: Runs,
         document: Array,
-        position: Array,
+        position: Array | None,
         clicked: Array,
         session_ids: Array | None,
         query_ids: Array,
@@ -172,11 +169,9 @@ class ClickLog:
         holes: str = "keep",
         counts: Mapping[str, int] | None = None,
     ) -> ClickLog:
-        """A log from columns of codes, with the names that they stand for; does not warn."""
+        """A log from columns of codes, which become its own, with the names that they stand for; does not warn."""
         check_propensities(more.get("propensity"))
-        found = assemble(
-            page, session, query, position, document, clicked, more, repeats=repeats, holes=holes, counts=counts
-        )
+        found = assemble(runs, position, document, clicked, more, repeats=repeats, holes=holes, counts=counts)
         width = 0 if "features" not in more else more["features"].shape[1]
         return cls(
             offsets=found.offsets,

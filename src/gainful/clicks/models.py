@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gainful.clicks.em import Beta, Estimates, Fitted, maximise
+from gainful.clicks.em import LEAST, Beta, Estimates, Fitted, maximise
 from gainful.clicks.index import PageIndex, Pairs
 from gainful.clicks.judging import Judgments, grade_pairs, wanted_pairs
 from gainful.clicks.log import ClickLog
@@ -134,17 +134,37 @@ class ClickModel:
         self._note(index, found.history, found.converged)
         return self
 
+    def refit(self, log: ClickLog) -> Self:
+        """A model like this one, fitted to another log: EM starts from the estimates here, so a similar log is fast."""
+        self._check_fitted()
+        self._check(log, "refit")
+        index, pairs = PageIndex.by_query(log)
+        place = self.pairs_.places(pairs.query_ids, pairs.document_ids, pairs.query, pairs.document)
+        known = {n: v[place] if n in self.pair_parameters else v for n, v in self.theta_.items()}
+        made = type(self)(**{name: getattr(self, name) for name in self.parameters})
+        found, priors = made._estimate(index, None, known)
+        made._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
+        made._note(index, found.history, found.converged)
+        return made
+
     def _note(self, index: PageIndex, history: list[float], converged: bool) -> None:
         """What the parameters say about pages, and how they were found."""
         self.n_iter_ = max(0, len(history) - 1)
         self.history_ = np.array(history)
         self.converged_ = converged
-        chances = _log_chances(self._probabilities(index, True), index.clicked)
-        self.log_likelihood_ = float(index.row_weight @ chances) / index.total_weight
+        total = 0.0
+        for part in index.parts():
+            total += float(part.row_weight @ _log_chances(self._probabilities(part, True), part.clicked))
+        self.log_likelihood_ = total / index.total_weight
         self.examination_ = read_only(self._mean_examination(index))
 
-    def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
+    def _estimate(
+        self, index: PageIndex, progress: Any, known: Estimates | None = None
+    ) -> tuple[Fitted, dict[str, Beta]]:
         start, priors = self._start(index)
+        for name, values in (known or {}).items():
+            if name in start and len(values) == len(start[name]):  # a log of fewer positions has other slots
+                start[name] = np.clip(values, LEAST, 1.0 - LEAST) if priors[name].fixed is None else values
         steps = self.max_iter if self.iterates else 1
         tol = self.tol * index.total_weight
         return maximise(self._expect(index), start, priors, max_iter=steps, tol=tol, progress=progress), priors
@@ -168,10 +188,12 @@ class ClickModel:
         return float(np.sqrt(mean * (1.0 - mean) / (self.smoothing + 1.0)))
 
     def _mean_examination(self, index: PageIndex) -> Array:
-        examined = self._examined(index, self.theta_)
-        place = np.minimum(index.position, self.depth)
-        shown = np.bincount(place, weights=index.row_weight)[1:]
-        seen = np.bincount(place, weights=index.row_weight * examined)[1:]
+        deepest = min(int(index.position.max()), self.depth)
+        shown, seen = np.zeros(deepest), np.zeros(deepest)
+        for part in index.parts():
+            place, weight = np.minimum(part.position, self.depth) - 1, part.row_weight
+            shown += np.bincount(place, weights=weight, minlength=deepest)
+            seen += np.bincount(place, weights=weight * self._examined(part, self.theta_), minlength=deepest)
         return np.asarray(np.divide(seen, shown, out=np.full(len(shown), np.nan), where=shown > 0))
 
     def _fits(self, name: str, size: int) -> bool:
@@ -304,9 +326,7 @@ def _perplexity_by_rank(log_chances: Array, position: Array) -> Array:
 
 def examined_rates(index: PageIndex, smoothing: float) -> tuple[Array, Beta]:
     """First estimates of attractiveness: clicks per impression at or above the last click; and the prior."""
-    weight = index.row_weight
-    clicks = np.bincount(index.pair, weights=weight * index.clicked, minlength=index.n_pairs)
-    seen = np.bincount(index.pair, weights=weight * index.surely_examined, minlength=index.n_pairs)
+    clicks, seen = index.sum_by_pair(lambda part: (part.clicked, part.surely_examined))
     mean = (clicks.sum() + 1.0) / (seen.sum() + 2.0)
     prior = Beta.of_mean(float(mean), smoothing)
     start = (clicks + prior.successes + 0.5) / (seen + smoothing + 1.0)

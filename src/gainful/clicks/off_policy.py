@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gainful.clicks.log import ClickLog, check_propensities
-from gainful.clicks.reward_models import predict_rewards
+from gainful.clicks.reward_models import predict_values
 from gainful.data.rows import Array, check_column
-from gainful.errors import DataError, DataWarning, ParameterError, plural, shorten
+from gainful.errors import DataError, DataWarning, ParameterError, option, plural, shorten, wording
 from gainful.parameters.constraints import Choice, Integer, Maybe, Real, Seed, check_parameters
 
 METHODS = ("ips", "clipped", "snips", "dr")
@@ -143,15 +143,18 @@ def estimate_value(
         the log that returns one of these
     method : "ips" (inverse propensity scores; Horvitz and Thompson, 1952), "clipped" (weights are at most ``clip``, by
         default 10; Ionides, 2008), "snips" (divided by the sum of weights; Swaminathan and Joachims, 2015) or "dr"
-        (doubly robust: a reward model, corrected by weighted residuals; Dudík and others, 2011)
+        (doubly robust: a reward model, corrected by weighted residuals; Dudík and others, 2011; with "cascade",
+        Kiyohara and others, 2022)
     assumption : of pages with several slots: "independent" (a reward depends on its own slot: IIPS), "cascade" (on the
         slots above too: RIPS; McInerney and others, 2020) or "list" (on the whole page: plain IPS). With "independent",
         probabilities are those of a document in a place; with the others, given the documents above it
     reward : one per row; by default clicks
-    action : for "dr" with arrays, what was shown: a column of ``policy`` per page
+    action : for "dr" with arrays, what was shown, in the shape of the rewards: columns of ``policy``, which then has
+        the shape (pages, actions) or (pages, slots, actions)
     context : for "dr", what else the reward model may know, one row of numbers per row of the log
     reward_model : of "dr": "mean" (the mean reward of each document, smoothed), a scikit-learn regressor (of the
-        context, and the document as indicator columns), both fitted out of fold; or predicted rewards (rows, documents)
+        context, and the document as indicator columns), both fitted out of fold; or predicted rewards (rows,
+        documents). With "cascade", of each slot, and what is predicted is the sum of its reward and of those below
     clip : the highest weight, with any method
     interval : "bootstrap" (studentised, of independent units) or "normal" (faster; too short at the upper end if
         rewards are rare)
@@ -180,11 +183,11 @@ def estimate_value(
         clip = CLIP
     used = weight if clip is None else np.minimum(weight, clip)
     if method == "dr":
-        if assumption != "independent":
+        if assumption == "list":
             raise ParameterError.of(
-                "estimate_value", "assumption", "independent for method='dr'", assumption, "take method='snips'"
+                "estimate_value", "assumption", "independent or cascade for method='dr'", assumption
             )
-        sums = _doubly_robust(slots, used, reward_model, folds, seed)
+        sums = _doubly_robust(slots, used, reward_model, folds, seed, cascade=assumption == "cascade")
     else:
         sums = _weighted(slots, used, normalised=method == "snips")
     value, error = _value(sums)
@@ -230,7 +233,8 @@ def _slots_of_log(log: ClickLog, policy: Policy, reward: Any, propensity: Any, a
     shown = log.propensity if propensity is None else check_column(propensity, n, "propensity")
     if shown is None:
         raise DataError(
-            "the click log has no propensity, the probability with which each document was shown; give propensity=…"
+            "the click log has no propensity, the probability with which each document was shown; name its column with "
+            f"{option('propensity')}, or give {wording('propensity=… here', '--logged MODEL')}"
         )
     check_propensities(shown)
     target, every = _target(policy(log) if callable(policy) else policy, n, log.document, log.document_ids.tolist())
@@ -262,8 +266,9 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
     codes = None
     if action is not None:
         codes = np.asarray(action)
-        if rewards.ndim != 1 or codes.shape != rewards.shape or codes.dtype.kind not in "iu":
-            raise DataError("action must be a whole number for each of (pages,) rewards: the column of policy")
+        if codes.shape != rewards.shape or codes.dtype.kind not in "iu":
+            raise DataError("action must be a whole number for each reward: the column of policy")
+        codes = codes.ravel()
     if isinstance(policy, Mapping) or callable(policy):
         raise ParameterError("a dictionary or a function as policy needs a click log, which knows its documents")
     given = _numbers(policy, "policy")
@@ -271,6 +276,8 @@ def _slots_of_arrays(log: Any, policy: Policy, reward: Any, propensity: Any, act
         if given.shape != rewards.shape:
             raise DataError(f"policy has the shape {given.shape}, the rewards have {rewards.shape}")
         given = given.ravel()
+    elif given.ndim == rewards.ndim + 1 and given.shape[:-1] == rewards.shape:
+        given = given.reshape(rewards.size, -1)
     target, every = _target(given, rewards.size, codes, None)
     return Slots(
         offsets=np.arange(pages + 1, dtype=np.int64) * width,
@@ -387,23 +394,34 @@ def _weighted(slots: Slots, weight: Array, *, normalised: bool) -> Sums:
     return sums
 
 
-def _doubly_robust(slots: Slots, weight: Array, reward_model: Any, folds: int, seed: int) -> Sums:
+def _doubly_robust(
+    slots: Slots, weight: Array, reward_model: Any, folds: int, seed: int, *, cascade: bool = False
+) -> Sums:
+    """What a model predicts for the policy, corrected by weighted residuals.
+
+    If a reward depends on the slots above (cascade), the model predicts what a slot and all below it earn. Each slot
+    then corrects the prediction of the slot above: w_k (r_k − q_k) + w_k-1 Σ_a π(a | above) q_k(a).
+    """
     if slots.every is None or slots.action is None:
         raise ParameterError(
             "method='dr' needs the probability of every document: give policy as a dictionary, or with a column per "
             "document"
         )
-    predicted = predict_rewards(
+    slot = slots.slot if cascade else np.zeros(len(slots.reward), dtype=np.int64)
+    predicted = predict_values(
         reward_model,
         slots.reward,
         slots.action,
-        slots.every.shape[1],
+        slots.every,
+        slot,
         slots.context,
         slots.unit[slots.page],
         folds,
         seed,
     )
     expected = np.einsum("ij,ij->i", slots.every, predicted)
+    if cascade:
+        expected *= np.where(slot == 0, 1.0, np.roll(weight, 1))
     own = predicted[np.arange(len(slots.action)), slots.action]
     return _whole_pages(slots, expected + weight * (slots.reward - own))
 

@@ -7,19 +7,22 @@ mended here, in one place, for every source of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, codes_by_first_appearance
+from gainful.data.rows import Array, chunks, is_rising
 from gainful.errors import DataError, DataWarning, ParameterError, plural
 
 REPEATS = ("merge", "drop")
 HOLES = ("keep", "close", "drop")
 ROWS_AT_ONCE = 1 << 18
 DEEPEST = 1_000_000  # a larger position is a mistake, such as a time
+UNKNOWN = -1  # a position
+MOST_INT32 = np.iinfo(np.int32).max
 
 
 def count(words: str, several: str = "", *, lost: bool = True) -> Any:
@@ -103,79 +106,161 @@ def check_policies(repeats: str, holes: str) -> None:
             raise ParameterError.of("the click log", name, " or ".join(map(repr, known)), given)
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Neighbouring rows of one page, for each run: the page (any number), the session, the query, and how many rows.
+
+    A log has far more rows than runs, so what rows of a page share is held once.
+    """
+
+    page: Array
+    session: Array
+    query: Array
+    length: Array
+
+    @classmethod
+    def of_rows(cls, page: Array, session: Array, query: Array) -> Runs:
+        """Runs of rows in which none of the three changes."""
+        change = page[1:] != page[:-1]
+        for column in (session, query):
+            change |= column[1:] != column[:-1]
+        starts = np.concatenate([[0], np.flatnonzero(change) + 1])[: len(page)]
+        return cls(page[starts], session[starts], query[starts], np.diff(np.append(starts, len(page))))
+
+    def joined(self) -> Runs:
+        """Neighbouring runs of one page as one, with the session and query of the first."""
+        heads = np.concatenate([[0], np.flatnonzero(self.page[1:] != self.page[:-1]) + 1])[: len(self.page)]
+        if len(heads) == len(self.page):
+            return self
+        return Runs(self.page[heads], self.session[heads], self.query[heads], np.add.reduceat(self.length, heads))
+
+
+def gather(column: Array, starts: Array, sizes: Array) -> Array:
+    """The rows ``starts[i] : starts[i] + sizes[i]`` of a column, one after another; some at a time, to save memory."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    found = np.empty(int(offsets[-1]), dtype=column.dtype)
+    for first, last in pairwise(chunks(offsets, 0, len(sizes), ROWS_AT_ONCE)):
+        low, high = int(offsets[first]), int(offsets[last])
+        shift = np.repeat(starts[first:last] - offsets[first:last], sizes[first:last])
+        found[low:high] = column[shift + np.arange(low, high)]
+    return found
+
+
 def assemble(
-    page: Array,
-    session: Array,
-    query: Array,
-    position: Array,
+    runs: Runs,
+    position: Array | None,
     document: Array,
     clicked: Array,
-    more: Mapping[str, Array],
+    more: Mapping[str, Any],
     *,
     repeats: str = "merge",
     holes: str = "keep",
     counts: Mapping[str, int] | None = None,
 ) -> Pages:
-    """Group rows by ``page`` (any numbers) and sort them by position; mend what cannot be true.
+    """Group rows by page and sort them by position; mend what cannot be true.
 
-    ``position`` has NaN where it is unknown. ``counts`` are those of things that the reader has mended already. Some
-    pages are mended at a time, so that temporary arrays are short.
+    ``position`` is int32, :data:`UNKNOWN` where it is unknown; None for the order of the rows. ``counts`` are those of
+    things that the reader has mended already. ``position``, ``document`` and ``clicked`` are changed in place and
+    become the result. Some pages are mended at a time: if rows of a page are neighbours, little more memory is taken
+    than they have.
     """
     check_policies(repeats, holes)
+    rows = None if not more else np.arange(len(document), dtype=np.int32 if len(document) < MOST_INT32 else np.int64)
+    runs = runs.joined()
+    order = _by_first_appearance(runs.page)
+    if order is not None:
+        starts, sizes = (np.cumsum(runs.length) - runs.length)[order], runs.length[order]
+        runs = Runs(runs.page[order], runs.session[order], runs.query[order], sizes).joined()
+        del order
+        document, clicked = gather(document, starts, sizes), gather(clicked, starts, sizes)
+        position = None if position is None else gather(position, starts, sizes)
+        rows = None if rows is None else gather(rows, starts, sizes)
     counted = dict(counts or {})
-    refuse_positions(position)
-    order = None
-    if (page[1:] < page[:-1]).any():
-        page = codes_by_first_appearance(page)[0]  # pages stay in the order of the log
-        order = np.argsort(page, kind="stable")
-        page = page[order]
-    from_zero = bool((position == 0).any())
-    n = len(page)
-    rows_kept = np.empty(n, dtype=np.int32 if n < np.iinfo(np.int32).max else np.int64)
-    places, clicks = np.empty(n, dtype=np.int32), np.empty(n, dtype=bool)
-    sizes, at, any_known = [], 0, False
-    for first, last in _runs_of_pages(page):
-        rows = np.arange(first, last) if order is None else order[first:last]
-        known = ~np.isnan(position[rows])
-        _count_unknown(clicked[rows[~known]], counted)
-        place = position[rows[known]].astype(np.int64) + from_zero
-        if from_zero:
-            _add(counted, "counted_from_zero", len(place))
-        if len(place):
-            any_known = True
-            part = _mend(page[first:last][known], rows[known], place, document, clicked, (repeats, holes), counted)
-            to = at + len(part[0])
-            rows_kept[at:to], places[at:to], clicks[at:to] = part[0], part[2], part[3]
-            sizes.append(part[1])
-            at = to
-    if not any_known:
+    table = _Table(position, document, clicked, rows)
+    sizes, kept_pages = table.mend(runs.length, (repeats, holes), counted)
+    mended = Mended(**counted)
+    if not len(kept_pages):
+        if mended.shared_positions or mended.holes_dropped or mended.pages_with_repeats:
+            raise DataError(f"no page is left: {'; '.join(mended.lines())}")
         raise DataError("the click log has no rows with a position; it needs at least one")
-    if at == 0:
-        raise DataError(f"no page is left: {'; '.join(Mended(**counted).lines())}")
-    kept = rows_kept[:at]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-    heads = kept[offsets[:-1]]
+    n = int(sizes.sum())
     return Pages(
-        offsets=offsets,
-        session=session[heads].astype(np.int32),
-        query=query[heads].astype(np.int32),
-        position=places if at == n else places[:at].copy(),
-        document=document[kept].astype(np.int32),
-        clicked=clicks if at == n else clicks[:at].copy(),
-        more={name: column[kept] for name, column in more.items()},
-        mended=Mended(**counted),
+        offsets=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        session=runs.session[kept_pages].astype(np.int32),
+        query=runs.query[kept_pages].astype(np.int32),
+        position=_cut(table.position, n),
+        document=_cut(table.document, n),
+        clicked=_cut(table.clicked, n),
+        more={name: column[_cut(table.rows, n)] for name, column in more.items()} if table.moved else dict(more),
+        mended=mended,
     )
 
 
-def _runs_of_pages(page: Array) -> Iterator[tuple[int, int]]:
-    """First and last row of runs of whole pages, of about :data:`ROWS_AT_ONCE` rows."""
-    first = 0
-    while first < len(page):
-        last = min(first + ROWS_AT_ONCE, len(page))
-        while last < len(page) and page[last] == page[last - 1]:
-            last += 1
-        yield first, last
-        first = last
+def _by_first_appearance(page: Array) -> Array | None:
+    """The order that brings runs of one page together, with pages in the order of the log; None if they are."""
+    if is_rising(page):
+        return None
+    order = np.argsort(page, kind="stable")
+    grouped = page[order]
+    heads = np.concatenate([[0], np.flatnonzero(grouped[1:] != grouped[:-1]) + 1])
+    if len(heads) == len(page):
+        return None
+    del grouped
+    sizes = np.diff(np.append(heads, len(page)))
+    first = np.argsort(order[heads])
+    return gather(order, heads[first], sizes[first])
+
+
+class _Table:
+    """The rows of a log by page. Mending moves rows up, over those that are gone."""
+
+    def __init__(self, position: Array | None, document: Array, clicked: Array, rows: Array | None) -> None:
+        self.from_zero = position is not None and not position.all()  # a position is 0
+        self.has_positions = position is not None
+        self.position = np.empty(len(document), dtype=np.int32) if position is None else position
+        self.document, self.clicked = document, clicked
+        self.rows = np.empty(0, dtype=np.int32) if rows is None else rows  # the row of the log that each was
+        self.moved = bool(len(self.rows)) and not is_rising(self.rows)
+
+    def mend(self, lengths: Array, policies: tuple[str, str], counted: dict[str, int]) -> tuple[Array, Array]:
+        """The numbers of rows of the pages that are left, and the numbers of these pages."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        sizes, pages = np.empty(len(lengths), dtype=np.int32), np.empty(len(lengths), dtype=np.int32)
+        at = n_pages = 0
+        for first, last in pairwise(chunks(offsets, 0, len(lengths), ROWS_AT_ONCE)):
+            low, high = int(offsets[first]), int(offsets[last])
+            page = np.repeat(np.arange(first, last), lengths[first:last])
+            if not self.has_positions:
+                self.position[low:high] = np.arange(low, high) - offsets[page] + 1
+            rows = np.arange(low, high)
+            known = self.position[low:high] != UNKNOWN
+            if not known.all():
+                _count_unknown(self.clicked[rows[~known]], counted)
+                rows, page = rows[known], page[known]
+            place = self.position[rows].astype(np.int64) + self.from_zero
+            if self.from_zero:
+                _add(counted, "counted_from_zero", len(place))
+            rows, page, place, click = _mend(page, rows, place, self.document, self.clicked, policies, counted)
+            starts = _starts(page)
+            among = slice(n_pages, n_pages + len(starts))
+            sizes[among], pages[among] = np.diff(np.append(starts, len(page))), page[starts]
+            n_pages += len(starts)
+            at = self._move(at, rows, place, click)
+        return sizes[:n_pages], pages[:n_pages]
+
+    def _move(self, at: int, rows: Array, place: Array, click: Array) -> int:
+        """Write rows to the places from ``at`` on, which are not behind them; returns the next place."""
+        to = at + len(rows)
+        if len(self.rows):
+            self.moved |= not np.array_equal(rows, np.arange(at, to))
+            self.rows[at:to] = self.rows[rows]
+        self.document[at:to] = self.document[rows]
+        self.position[at:to], self.clicked[at:to] = place, click
+        return to
+
+
+def _cut(column: Array, n: int) -> Array:
+    return column if len(column) == n else column[:n].copy()
 
 
 def _mend(
@@ -187,7 +272,7 @@ def _mend(
     policies: tuple[str, str],
     counted: dict[str, int],
 ) -> tuple[Array, Array, Array, Array]:
-    """Rows of the log that stay, the number of rows of each page, and the position and click of each row."""
+    """Rows that stay, in order, with the page, position and click of each."""
     repeats, holes = policies
     order = _by_page(page, place)
     if order is not None:
@@ -195,12 +280,13 @@ def _mend(
     shown, click = document[rows], clicked[rows]
     keep, click = _mend_repeats(page, shown, place, click, repeats, counted)
     keep &= _mend_positions(page, shown, place, holes, counted)
-    rows, page, place, click = (one[keep] for one in (rows, page, place, click))
-    starts = _starts(page)
-    sizes = np.diff(np.append(starts, len(page)))
-    if holes == "close":
+    if not keep.all():
+        rows, page, place, click = (one[keep] for one in (rows, page, place, click))
+    if holes == "close" and len(page):
+        starts = _starts(page)
+        sizes = np.diff(np.append(starts, len(page)))
         place = np.repeat(place[starts] - starts, sizes) + np.arange(len(place))
-    return rows, sizes, place, click
+    return rows, page, place, click
 
 
 def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
@@ -210,17 +296,17 @@ def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
     _add(counted, "rows_without_position", len(clicked) - lost)
 
 
-def refuse_positions(position: Array, first_row: int = 0) -> None:
-    """Raise for a position that is not a whole number, or too large; NaN is unknown."""
-    for start in range(0, len(position), ROWS_AT_ONCE):
-        some = position[start : start + ROWS_AT_ONCE]
-        right = (some >= 0) & (some <= DEEPEST) & (some == np.floor(some))
-        bad = np.flatnonzero(~(right | np.isnan(some)))
-        if len(bad):
-            raise DataError(
-                f"the position of row {first_row + start + int(bad[0])} must be a whole number from 0 to "
-                f"{DEEPEST:,}, was {some[bad[0]]:g}"
-            )
+def position_codes(position: Array, first_row: int = 0) -> Array:
+    """Positions as int32, NaN as :data:`UNKNOWN`; raises for one that is not a whole number, or too large."""
+    known = ~np.isnan(position)
+    right = (position >= 0) & (position <= DEEPEST) & (position == np.floor(position))
+    bad = np.flatnonzero(known & ~right)
+    if len(bad):
+        raise DataError(
+            f"the position of row {first_row + int(bad[0])} must be a whole number from 0 to {DEEPEST:,}, was "
+            f"{position[bad[0]]:g}"
+        )
+    return np.where(known, position, UNKNOWN).astype(np.int32)
 
 
 def _by_page(page: Array, place: Array) -> Array | None:

@@ -56,8 +56,10 @@ class _SlotRate(_Rate):
         n_slots = int(self._slots(index).max()) + 1
         return {"rate": np.full(n_slots, 0.5)}, {"rate": WEAK}
 
-    def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
-        found, priors = super()._estimate(index, progress)
+    def _estimate(
+        self, index: PageIndex, progress: Any, known: Estimates | None = None
+    ) -> tuple[Fitted, dict[str, Beta]]:
+        found, priors = super()._estimate(index, progress, known)
         highest = float(found.theta["rate"].max())
         found.theta["attractiveness"] = np.full(index.n_pairs, highest)
         at = int(found.theta["rate"].argmax())
@@ -136,8 +138,10 @@ class COEC(RankCTR):
     paper: ClassVar[str] = "Zhang and Jones, 2007"
     has_probabilities: ClassVar[bool] = False
 
-    def _estimate(self, index: PageIndex, progress: Any) -> tuple[Fitted, dict[str, Beta]]:
-        found, priors = super()._estimate(index, progress)
+    def _estimate(
+        self, index: PageIndex, progress: Any, known: Estimates | None = None
+    ) -> tuple[Fitted, dict[str, Beta]]:
+        found, priors = super()._estimate(index, progress, known)
         rates, weight = found.theta["rate"], index.row_weight
         highest = float(rates.max())
         clicks = np.bincount(index.pair, weights=weight * index.clicked, minlength=index.n_pairs)

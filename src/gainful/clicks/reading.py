@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gainful.clicks.columns import Named, Roles, as_roles, check_roles
+from gainful.clicks.columns import UBI_PAGE, Named, Roles, as_roles, check_roles, is_named
 from gainful.clicks.encoder import Codes, LogBuilder, ManyCodes
 from gainful.clicks.log import ClickLog, check_clicks
 from gainful.clicks.page_text import TEXT_FORMS, read_pages
-from gainful.clicks.pages import check_policies, refuse_positions
+from gainful.clicks.pages import ROWS_AT_ONCE, check_policies
 from gainful.clicks.tables import FORMATS, ClickTable, format_of
-from gainful.data.rows import Array
+from gainful.data.rows import Array, chunks
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option, shorten
 from gainful.formats.files import PathLike, reason
 from gainful.formats.limits import MemoryLimit
@@ -23,7 +24,6 @@ from gainful.formats.limits import MemoryLimit
 CLICKS = ("click", "item_click", "product_click", "result_click")  # actions of OpenSearch's events
 SHOWN = ("impression", "item_impression", "product_impression", "shown")
 PAGES_AT_ONCE = 1 << 14
-ROW_BYTES = 64  # that a row of the log takes while it is built
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
@@ -142,7 +142,7 @@ def _add_text(builder: LogBuilder, held: list[Any], n_pages: int, limit: MemoryL
     )
     builder.count("clicks_not_shown", sum(one.not_shown for one in held))
     builder.count("repeated_clicks", sum(one.repeated for one in held))
-    limit.check(ROW_BYTES * builder.n_rows, "the first part of the log", so_far=True)
+    limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     return n_pages + len(held)
 
 
@@ -165,48 +165,55 @@ class _Clicks:
         self.pages.append(pages.astype(np.int64))
         self.documents.append(documents.astype(np.int64))
 
-    def mark(self, builder: LogBuilder) -> None:
-        """Mark the rows that were clicked; clicks on what was not shown are counted."""
+    def mark(self, builder: LogBuilder, final: Array) -> None:
+        """Mark the rows that were clicked; clicks on what was not shown are counted. ``final`` codes are of pages."""
         if not self.pages:
             return
-        clicks = _join(np.concatenate(self.pages), np.concatenate(self.documents))
-        rows = _join(builder.page.numpy().astype(np.int64), builder.columns["document"].numpy().astype(np.int64))
+        clicks = _join(final[np.concatenate(self.pages)], np.concatenate(self.documents))
         distinct, n = np.unique(clicks, return_counts=True)
-        shown = np.isin(distinct, rows)
+        shown = np.zeros(len(distinct), dtype=bool)
+        page, length = builder.runs["page"].numpy(), builder.runs["length"].numpy()
+        document, clicked = (builder.columns[name].numpy() for name in ("document", "clicked"))
+        offsets = np.concatenate([[0], np.cumsum(length)])
+        for first, last in pairwise(chunks(offsets, 0, len(length), ROWS_AT_ONCE)):
+            rows = slice(int(offsets[first]), int(offsets[last]))
+            wanted = _join(np.repeat(page[first:last], length[first:last]), document[rows].astype(np.int64))
+            place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+            hit = distinct[place] == wanted
+            shown[place[hit]] = True
+            clicked[rows] |= hit.astype(np.uint8)
         builder.count("clicks_not_shown", int(n[~shown].sum()))
         builder.count("repeated_clicks", int(n[shown].sum() - shown.sum()))
-        clicked = np.isin(rows, distinct)
-        del rows
-        builder.columns["clicked"].numpy()[:] |= clicked.astype(np.uint8)
 
 
 def _join(first: Array, second: Array) -> Array:
-    return (first << 31) | second
+    return (first.astype(np.int64) << 31) | second
 
 
 def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit) -> LogBuilder:
     roles = table.roles
     builder = LogBuilder(roles.features)
     builder.has_positions = "position" in roles or "hits" in roles
-    pages, clicks, row = Codes("page"), _Clicks(), 0
+    clicks, row = _Clicks(), 0
     for part in table.parts():
         reader = _Part(part, roles, row)
         if "hits" in roles:
-            _add_hits(builder, reader, pages)
+            _add_hits(builder, reader)
         elif "action" in roles and "clicked" not in roles:
-            _add_events(builder, reader, pages, clicks)
+            _add_events(builder, reader, clicks)
         else:
-            _add_rows(builder, reader, pages)
+            _add_rows(builder, reader)
         row += part.num_rows
-        limit.check(ROW_BYTES * builder.n_rows, "the first part of the log", so_far=True)
+        limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     if events is not None:
-        _read_events(builder, events, pages, clicks)
+        _read_events(builder, events, clicks)
     elif "action" in roles and "clicked" not in roles and not builder.n_rows:
         raise DataError(
             f"no event is an impression ({', '.join(SHOWN)}), so it is unknown what was shown; read the file of "
             f"searches (query_response_hit_ids), and give this one with {option('events')}"
         )
-    clicks.mark(builder)
+    if builder.pages.n:
+        clicks.mark(builder, builder.finish_pages())
     return builder
 
 
@@ -246,6 +253,10 @@ class _Part:
             raise self._missing(role, int(np.argmax(places == words.index(""))))
         return words, places
 
+    def texts(self, role: str, *, required: bool = True) -> list[str]:
+        words, places = self.words(role, required=required)
+        return [words[i] for i in places.tolist()]
+
     def _missing(self, role: str, row: int) -> DataError:
         return DataError(f"the {role} of row {self.first + row} is missing (column {self.roles[role]!r})")
 
@@ -265,7 +276,13 @@ class _Part:
             return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False)) / 1e6
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             words, places = self.words(role, required=False)
-            return np.array([self._number(word, role) for word in words], dtype=np.float64)[places]
+            found = [self._number(word, role) for word in words]
+            if None in found:
+                at = found.index(None)
+                row = self.first + int(np.argmax(places == at))
+                expected = "times" if role == "time" else "0 or 1" if role == "clicked" else "numbers"
+                raise DataError(f"column {name!r} must hold {expected}, holds {shorten(words[at])} in row {row}")
+            return np.array(found, dtype=np.float64)[places]
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         try:
@@ -273,7 +290,9 @@ class _Part:
         except pa.ArrowException:
             raise DataError(f"column {name!r} must hold numbers, holds {column.type}") from None
 
-    def _number(self, word: str, role: str) -> float:
+    @staticmethod
+    def _number(word: str, role: str) -> float | None:
+        """The number in a text, NaN in an empty one; None if it holds something else."""
         if not word:
             return np.nan
         if word.lower() in TRUTH:
@@ -287,8 +306,7 @@ class _Part:
                 return float(np.datetime64(word.strip().removesuffix("Z"), "us").astype(np.int64)) / 1e6
             except ValueError:
                 pass
-        expected = "times" if role == "time" else "numbers"
-        raise DataError(f"column {self.roles[role]!r} must hold {expected}, holds {shorten(word)}")
+        return None
 
     def more(self) -> dict[str, Array]:
         found = {role: self.numbers(role) for role in ("propensity", "time", "dwell", "grade") if role in self.roles}
@@ -300,17 +318,15 @@ class _Part:
     def positions(self) -> Array:
         if "position" not in self.roles:
             return np.ones(len(self))
-        found = self.numbers("position")
-        refuse_positions(found, self.first)
-        return found
+        return self.numbers("position")
 
 
-def _add_rows(builder: LogBuilder, part: _Part, pages: Codes, clicked: Array | None = None) -> None:
+def _add_rows(builder: LogBuilder, part: _Part, clicked: Array | None = None) -> None:
     if not len(part):
         return
     roles = part.roles
     query = part.codes("query", builder.queries)
-    page = part.codes("page", pages) if "page" in roles else None
+    page = part.codes("page", builder.pages) if "page" in roles else None
     session = part.codes("session" if "session" in roles else "page", builder.sessions)
     builder.add(
         part.more(),
@@ -323,18 +339,18 @@ def _add_rows(builder: LogBuilder, part: _Part, pages: Codes, clicked: Array | N
     )
 
 
-def _add_events(builder: LogBuilder, part: _Part, pages: Codes, clicks: _Clicks) -> None:
+def _add_events(builder: LogBuilder, part: _Part, clicks: _Clicks) -> None:
     """Impressions become rows; clicks are kept until all rows are known."""
     if "page" not in part.roles:
         raise DataError(f"events need a column that tells pages apart, such as query_id; name it with {option('page')}")
     shown, clicked = (_of_action(part, actions) for actions in (SHOWN, CLICKS))
-    _add_rows(builder, part.filter(shown), pages, np.zeros(len(shown), dtype=bool))
-    _keep_clicks(builder, part.filter(clicked), pages, clicks)
+    _add_rows(builder, part.filter(shown), np.zeros(len(shown), dtype=bool))
+    _keep_clicks(builder, part.filter(clicked), clicks)
 
 
-def _keep_clicks(builder: LogBuilder, part: _Part, pages: Codes, clicks: _Clicks) -> None:
+def _keep_clicks(builder: LogBuilder, part: _Part, clicks: _Clicks) -> None:
     if len(part):
-        clicks.add(part.codes("page", pages), part.codes("document", builder.documents))
+        clicks.add(part.codes("page", builder.pages), part.codes("document", builder.documents))
 
 
 def _of_action(part: _Part, actions: tuple[str, ...]) -> Array:
@@ -343,22 +359,48 @@ def _of_action(part: _Part, actions: tuple[str, ...]) -> Array:
     return np.flatnonzero(wanted[places]) if len(words) else np.empty(0, dtype=np.int64)
 
 
-def _read_events(builder: LogBuilder, events: ClickTable, pages: Codes, clicks: _Clicks) -> None:
-    columns = dict(events.roles.columns)
-    if "page" not in columns and "query" in columns and columns["query"].lower() == "query_id":
-        columns["page"] = columns.pop("query")
-    absent = next((role for role in ("page", "document", "action") if role not in columns), None)
-    if absent is not None:
-        listed = ", ".join(events.names[:20])
-        raise DataError(f"no field of the events is the {absent}; name it with {option(absent)}; they have {listed}")
-    roles, row = Roles({role: columns[role] for role in ("page", "document", "action")}), 0
+def _read_events(builder: LogBuilder, events: ClickTable, clicks: _Clicks) -> None:
+    roles, row = _roles_of_events(events, ("page", "document", "action")), 0
     for part in events.parts():
         reader = _Part(part, roles, row)
-        _keep_clicks(builder, reader.filter(_of_action(reader, CLICKS)), pages, clicks)
+        _keep_clicks(builder, reader.filter(_of_action(reader, CLICKS)), clicks)
         row += part.num_rows
 
 
-def _add_hits(builder: LogBuilder, part: _Part, pages: Codes) -> None:
+def read_click_events(source: Any, given: Mapping[str, Named]) -> Iterator[tuple[str, str, str]]:
+    """Page, document and session of each click in a table of clicks; the session is "" where it is unknown.
+
+    A column ``clicked`` or ``action`` tells clicks from other rows; without either, every row is a click.
+    """
+    is_path = isinstance(source, (str, os.PathLike))
+    with _errors_of(source if is_path else None):
+        table = ClickTable.open(source, None, given, (), None)
+        roles, row = _roles_of_events(table, ("page", "document")), 0
+        for part in table.parts():
+            reader = _Part(part, roles, row)
+            row += part.num_rows
+            if "clicked" in roles:
+                reader = reader.filter(np.flatnonzero(check_clicks(reader.numbers("clicked"), reader.first)))
+            elif "action" in roles:
+                reader = reader.filter(_of_action(reader, CLICKS))
+            pages, documents = reader.texts("page"), reader.texts("document")
+            sessions = reader.texts("session", required=False) if "session" in roles else [""] * len(reader)
+            yield from zip(pages, documents, sessions, strict=True)
+
+
+def _roles_of_events(events: ClickTable, needed: Sequence[str]) -> Roles:
+    """The roles of a table of events, in which ``query_id`` names the page."""
+    columns = dict(events.roles.columns)
+    if "page" not in columns and is_named(columns.get("query"), UBI_PAGE):
+        columns["page"] = columns.pop("query")
+    absent = next((role for role in needed if role not in columns), None)
+    if absent is not None:
+        listed = ", ".join(events.names[:20])
+        raise DataError(f"no field of the events is the {absent}; name it with {option(absent)}; they have {listed}")
+    return Roles(columns)
+
+
+def _add_hits(builder: LogBuilder, part: _Part) -> None:
     """Searches with a list of hits: the list is the page."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -371,7 +413,7 @@ def _add_hits(builder: LogBuilder, part: _Part, pages: Codes) -> None:
     documents = _Part(pa.table({"document": pc.list_flatten(column)}), Roles({"document": "document"}), part.first)
     if not len(documents):
         return
-    page, query = part.codes("page", pages), part.codes("query", builder.queries)
+    page, query = part.codes("page", builder.pages), part.codes("query", builder.queries)
     session = part.codes("session" if "session" in part.roles else "page", builder.sessions)
     n = int(sizes.sum())
     builder.add(

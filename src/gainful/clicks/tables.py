@@ -15,7 +15,14 @@ from gainful.clicks.page_text import TEXT_FORMS, text_form
 from gainful.errors import FormatError, option, shorten
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable, reason, text_chunks
 
-SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
 FORMATS = ("csv", "tsv", "parquet", "jsonl", *TEXT_FORMS)
 PART_ROWS = 1 << 17
 PART_BYTES = 16 << 20

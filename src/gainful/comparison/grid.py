@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import Cell, Table, seconds
+from gainful.comparison.tables import seconds
 from gainful.errors import ParameterError, UnknownNameError
 from gainful.losses import LOSSES, Loss, loss
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import RANKERS
+from gainful.report.parts import Cell, Table
 
 MODELS = {"linear": "linear", "trees": "boosted", "net": "neural"}
 # Some losses have no gradient where all scores are equal; these settings start elsewhere.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from html import escape
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,21 +12,11 @@ from rich.text import Text
 
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import (
-    Cell,
-    Table,
-    differences_table,
-    further_tables,
-    legend,
-    means_table,
-    notes,
-    percent,
-    problems,
-)
+from gainful.comparison.tables import differences_table, further_tables, legend, means_table, notes, percent, problems
 from gainful.display import html
 from gainful.errors.terminal import make_console
+from gainful.report.parts import MARKS, Cell, Table, html_mark
 
-MARKS = {1: "▲", -1: "▼", 0: " "}
 STYLES = {1: "green", -1: "red", 0: ""}
 WIDE = 100  # columns of a terminal that is wide enough for the intervals
 NARROWEST = 12  # width of the first column
@@ -152,50 +141,7 @@ def _fragment_table(table: Table) -> html.Markup:
 
 def _fragment_cell(cell: Cell) -> html.Markup:
     text = html.bold(cell.text) if cell.best else html.escape(cell.text)
-    return html.Markup(text + _html_mark(cell))
-
-
-def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
-    """A table that scrolls sideways within its box; a sortable one has buttons in its headings."""
-    head = "".join(_html_heading(text, sortable) for text in table.head)
-    body = "".join(_html_row(row) for row in table.rows)
-    mark = f' id="{escape(name)}"' if name else ""
-    kind = ' class="sortable"' if sortable else ""
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table{mark}{kind}>'
-        f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _html_heading(text: str, sortable: bool) -> str:
-    if not sortable:
-        return f'<th scope="col">{escape(text)}</th>'
-    return f'<th scope="col" aria-sort="none"><button type="button">{escape(text).replace("/", "/<wbr>")}</button></th>'
-
-
-def _html_row(row: tuple[Cell, ...]) -> str:
-    first, *rest = row
-    label = f'<th scope="row"{_value(first)}>{first.picture}{escape(first.text)}</th>'
-    return f"<tr>{label}{''.join(_html_cell(cell) for cell in rest)}</tr>"
-
-
-def _html_cell(cell: Cell) -> str:
-    kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
-    classes = " ".join(kind for kind, on in kinds.items() if on)
-    attribute = f' class="{classes}"' if classes else ""
-    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{_html_mark(cell)}</td>"
-
-
-def _html_mark(cell: Cell) -> str:
-    words = {1: "significantly better", -1: "significantly worse"}
-    return f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
-
-
-def _value(cell: Cell) -> str:
-    """The sort key of the cell: the exact figure, as in the JSON."""
-    if cell.value is None or cell.value != cell.value:
-        return ""
-    return f' data-value="{escape(str(cell.value))}"'
+    return html.Markup(text + html_mark(cell))
 
 
 # -- Markdown ----------------------------------------------------------------------------------------------------------

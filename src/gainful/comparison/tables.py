@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
 from gainful.comparison.statistics import N_FLIPS
 from gainful.errors import plural
 from gainful.metrics import Metric
+from gainful.report.parts import Cell, Table
 
 TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
 FULL_NAMES = {
@@ -18,26 +18,6 @@ FULL_NAMES = {
     "t": "paired t",
     "randomization": f"randomisation ({N_FLIPS:,} sign flips)",
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: its text, its sort key, and whether it is best or significant."""
-
-    text: str
-    value: float | str | None = None
-    best: bool = False
-    verdict: int = 0  # +1 significantly better than the baseline, −1 worse
-    picture: str = ""  # markup next to the text, trusted because it is our own
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title for screen readers, headings, and rows of cells; the first column names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:

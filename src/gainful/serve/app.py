@@ -23,6 +23,7 @@ from gainful.data.categories import named_by_words
 from gainful.errors import GainfulError
 from gainful.persistence.jsonable import plain
 from gainful.serve import schema
+from gainful.serve.interleaving import Interleaver
 from gainful.serve.middleware import Middleware, Receive, Scope, Send
 from gainful.serve.model_slot import ModelSlot, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, log_event
@@ -51,6 +52,7 @@ class App:
     def __init__(self, model_path: str | Path, settings: Settings):
         self.settings = settings
         self.model_slot = ModelSlot(model_path)
+        self.interleaver = None if settings.interleave is None else Interleaver(self.model_slot.current, settings)
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
@@ -75,7 +77,9 @@ class App:
         except TimeoutError:
             line = f"the body did not arrive within {self.settings.timeout:g} s"
             raise HTTPException(408, line, {"connection": "close"}) from None
-        job = Job(self.model_slot.current, deadline, self.settings.max_rows)
+        served = self.model_slot.current
+        experiment = None if self.interleaver is None else self.interleaver.experiment(served, context["request"])
+        job = Job(served, deadline, self.settings.max_rows, experiment)
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, job, body)
         try:
             content, rows = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
@@ -114,22 +118,31 @@ class App:
 
     # -- the model file ------------------------------------------------------------------------------------------------
 
+    @property
+    def _slots(self) -> list[ModelSlot]:
+        return [self.model_slot] if self.interleaver is None else [self.model_slot, self.interleaver.slot]
+
     async def reload(self, *, if_changed: bool = False) -> Served:
-        """Load the model file as it is now; a GainfulError says why the old model stays."""
-        before = self.model_slot.current
-        try:
-            served = await asyncio.to_thread(self.model_slot.reload, if_changed=if_changed)
-        except GainfulError:
-            self.metrics.loads["refused"] += 1
-            raise
-        self.metrics.loads["ok"] += served is not before
-        return served
+        """Load the model files as they are now; a GainfulError says why an old model stays."""
+        refusal: GainfulError | None = None
+        for slot in self._slots:
+            before = slot.current
+            try:
+                served = await asyncio.to_thread(slot.reload, if_changed=if_changed)
+            except GainfulError as error:
+                self.metrics.loads["refused"] += 1
+                refusal = refusal or error
+            else:
+                self.metrics.loads["ok"] += served is not before
+        if refusal is not None:
+            raise refusal
+        return self.model_slot.current
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.settings.watch)
             try:
-                if await asyncio.to_thread(self.model_slot.has_changed):
+                if await asyncio.to_thread(lambda: any(slot.has_changed() for slot in self._slots)):
                     with suppress(GainfulError):  # the log and /model say why
                         await self.reload(if_changed=True)
             except Exception:
@@ -137,7 +150,8 @@ class App:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        log_event("model loaded", version=self.model_slot.current.version, ranker=self.model_slot.current.ranker)
+        for slot in self._slots:
+            log_event("model loaded", version=slot.current.version, ranker=slot.current.ranker)
         watch = asyncio.create_task(self._watch()) if self.settings.watch > 0 else None
         yield
         if watch is not None:
@@ -231,7 +245,9 @@ class App:
         )
         async def metrics() -> Response:
             served = self.model_slot.current
-            text = self.metrics.text({"version": served.version, "ranker": served.ranker}, served.loaded_at)
+            impressions = None if self.interleaver is None else self.interleaver.log.counts
+            labels = {"version": served.version, "ranker": served.ranker}
+            text = self.metrics.text(labels, served.loaded_at, impressions)
             return Response(text, media_type=CONTENT_TYPE)
 
     def _model_facts(self) -> dict[str, Any]:
@@ -253,6 +269,7 @@ class App:
             "loaded_at": datetime.fromtimestamp(served.loaded_at, UTC).isoformat(timespec="seconds"),
             "refused": self.model_slot.refusal,
             "limits": limits,
+            "interleaved": None if self.interleaver is None else self.interleaver.facts(served),
         }
 
 

@@ -31,7 +31,7 @@ class Metrics:
         self.latency.setdefault(route, [0] * (len(BOUNDS) + 1))[bisect_left(BOUNDS, seconds)] += 1
         self.seconds[route] += seconds
 
-    def text(self, model: dict[str, str], loaded_at: float) -> str:
+    def text(self, model: dict[str, str], loaded_at: float, impressions: dict[str, int] | None = None) -> str:
         """All metrics in Prometheus text format, version 0.0.4."""
         lines: list[str] = []
         add = lines.append
@@ -62,6 +62,10 @@ class Metrics:
         add(f"gainful_model_info{_labels(**model)} 1")
         _head(lines, "gainful_model_loaded_timestamp_seconds", "gauge", "When the model in use was loaded.")
         add(f"gainful_model_loaded_timestamp_seconds {loaded_at:.3f}")
+        if impressions is not None:
+            _head(lines, "gainful_impressions_total", "counter", "Lists interleaved and logged, or answered without.")
+            for result, count in impressions.items():
+                add(f"gainful_impressions_total{_labels(result=result)} {count}")
         return "\n".join(lines) + "\n"
 
 

@@ -139,8 +139,15 @@ class RankedDocument(BaseModel):
     explanation: ExplanationBody | None = None
 
 
+Impression = Annotated[
+    str | None,
+    Field(description="If the server interleaves: the id of this list, which clicks refer to; null if it is not one."),
+]
+
+
 class RankedQuery(BaseModel):
     id: str | int | None
+    impression: Impression = None
     documents: list[RankedDocument]
 
 
@@ -148,6 +155,7 @@ class RankAnswer(BaseModel):
     """``documents`` or ``queries``, as in the request; best first, equal scores in the order given."""
 
     model_version: str
+    impression: Impression = None
     documents: list[RankedDocument] | None = None
     queries: list[RankedQuery] | None = None
 
@@ -183,6 +191,7 @@ class ModelAnswer(BaseModel):
     loaded_at: str
     refused: str | None = Field(description="Why the current file is not in use; null if it is.")
     limits: dict[str, float]
+    interleaved: dict[str, Any] | None = Field(description="The second model, if the server interleaves.")
 
 
 class StateAnswer(BaseModel):

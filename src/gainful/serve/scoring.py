@@ -19,6 +19,7 @@ from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, chunks, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
+from gainful.serve.interleaving import Experiment, why_not_together
 from gainful.serve.model_slot import Served
 from gainful.serve.schema import (
     Document,
@@ -49,27 +50,57 @@ class TooManyRowsError(Exception):
 class Job:
     """The computation of one request: its model, its deadline, and its maximum number of rows."""
 
-    def __init__(self, served: Served, deadline: float, max_rows: int):
-        self.served, self.deadline, self.max_rows = served, deadline, max_rows
+    def __init__(self, served: Served, deadline: float, max_rows: int, experiment: Experiment | None = None):
+        self.served, self.deadline, self.max_rows, self.experiment = served, deadline, max_rows, experiment
 
     def rank(self, body: bytes) -> Answer:
         """``POST /rank``"""
         request = self._request(RankRequest, body)
-        if (request.documents is None) == (request.queries is None):
-            raise DataError("give either documents (of one query) or queries, and not both")
-        queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
-        rows = [document.features for query in queries for document in query.documents]
-        X = self._matrix(rows, _document_place(queries, request.documents is not None))
+        queries, X = self._queries(request)
         scores = self._scores(X, [len(query.documents) for query in queries])
+        orders = _orders(queries, scores)
+        impressions: list[str | None] = []
+        if self.experiment is not None:
+            orders, impressions = self._interleave(self.experiment, request, queries, orders, body)
         ranked, start = [], 0
-        for query in queries:
+        for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
             end = start + len(query.documents)
-            documents = self._rank(query.documents, X[start:end], scores[start:end], request)
-            ranked.append({"id": query.id, "documents": documents})
+            documents = self._rank(query.documents, X[start:end], scores[start:end], order, request)
+            impression = {"impression": impressions[number]} if impressions else {}
+            ranked.append({"id": query.id, **impression, "documents": documents})
             start = end
         answer: dict[str, Any] = {"model_version": self.served.version}
-        answer |= {"documents": ranked[0]["documents"]} if request.documents is not None else {"queries": ranked}
+        if request.documents is not None:
+            answer |= {name: value for name, value in ranked[0].items() if name != "id"}
+        else:
+            answer["queries"] = ranked
         return to_json(answer), len(scores)
+
+    def _interleave(
+        self, experiment: Experiment, request: RankRequest, queries: list[Query], orders: list[Array], body: bytes
+    ) -> tuple[list[Array], list[str | None]]:
+        """The orders to show and their impression ids; the orders given if the second model cannot take part."""
+        second = Job(experiment.second, self.deadline, self.max_rows)
+        why = why_not_together(self.served, second.served)
+        if why is None:
+            try:
+                others = second._orders_for(request, body, self.served)
+            except DataError as error:
+                why = f"{second.served.ranker}: {error}"
+            else:
+                self._check_time()
+                ids = [[_id_of(one, i) for i, one in enumerate(query.documents)] for query in queries]
+                return experiment.interleave(ids, orders, others, request.top)
+        experiment.skip(len(queries), why)
+        return orders, [None] * len(orders)
+
+    def _orders_for(self, request: RankRequest, body: bytes, other: Served) -> list[Array]:
+        """The orders of a request that was parsed for another model; words have other numbers in this one."""
+        categories = (getattr(one.model, "categories_", None) for one in (self.served, other))
+        if any(one is not None for one in categories):
+            request = self._request(RankRequest, body)
+        queries, X = self._queries(request)
+        return _orders(queries, self._scores(X, [len(query.documents) for query in queries]))
 
     def score(self, body: bytes) -> Answer:
         """``POST /score``"""
@@ -102,6 +133,14 @@ class Job:
         if categories is not None:
             given = encode_documents(given, categories, self.served.names)
         return parse(kind, given)
+
+    def _queries(self, request: RankRequest) -> tuple[list[Query], Array]:
+        """The queries of a request, and the features of all their documents."""
+        if (request.documents is None) == (request.queries is None):
+            raise DataError("give either documents (of one query) or queries, and not both")
+        queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
+        rows = [document.features for query in queries for document in query.documents]
+        return queries, self._matrix(rows, _document_place(queries, request.documents is not None))
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
         model, names = self.served.model, self.served.names
@@ -144,12 +183,13 @@ class Job:
         for first, last in pairwise(chunks(offsets, 0, len(sizes), SCORED_BLOCK)):
             yield slice(int(offsets[first]), int(offsets[last])), {"group": sizes[first:last]}
 
-    def _rank(self, documents: list[Document], X: Array, scores: Array, request: RankRequest) -> list[dict[str, Any]]:
-        order = np.argsort(-scores, kind="stable")[: request.top]
+    def _rank(
+        self, documents: list[Document], X: Array, scores: Array, order: Array, request: RankRequest
+    ) -> list[dict[str, Any]]:
+        order = order[: request.top]
         places, values = order.tolist(), scores[order].tolist()
         found: list[dict[str, Any]] = [
-            {"rank": r + 1, "id": i if documents[i].id is None else documents[i].id, "place": i, "score": values[r]}
-            for r, i in enumerate(places)
+            {"rank": r + 1, "id": _id_of(documents[i], i), "place": i, "score": values[r]} for r, i in enumerate(places)
         ]
         if request.contributions:
             explanations = self._explain(X[order], scores[order], request.top_features)
@@ -220,6 +260,16 @@ def encode_documents(given: Any, categories: Categories, names: Sequence[str]) -
         elif name in ("a", "b"):
             encoded[name] = features(value, name)
     return encoded
+
+
+def _orders(queries: list[Query], scores: Array) -> list[Array]:
+    """The documents of each query, best first; equal scores in the order given."""
+    ends = np.cumsum([len(query.documents) for query in queries])
+    return [np.argsort(-part, kind="stable") for part in np.split(scores, ends[:-1])] if queries else []
+
+
+def _id_of(document: Document, place: int) -> str | int:
+    return place if document.id is None else document.id
 
 
 def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:

@@ -7,12 +7,14 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gainful.clicks.interleaving import LONGEST_OPTIMISED, METHODS
 from gainful.errors import FormatError, ParameterError
 from gainful.formats.files import check_readable
 
 SHORTEST_TOKEN = 16
 MIB = 1 << 20
 LONGEST = 1_000_000  # seconds: eleven days
+LONGEST_LIST = 1000
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -32,6 +34,9 @@ class Settings:
     watch : seconds between checks of the model file; 0 never checks
     grace : seconds that requests in progress have at shutdown
     log_level : "debug", "info", "warning" or "error"
+    interleave : a second model file; answers of ``/rank`` interleave both models
+    impressions : file to which the lists shown are appended, as JSON Lines; goes with ``interleave``
+    interleave_method, interleave_length : as in :func:`gainful.interleave`
     """
 
     host: str = "127.0.0.1"
@@ -45,6 +50,10 @@ class Settings:
     watch: float = 1.0
     grace: float = 30.0
     log_level: str = "info"
+    interleave: str | Path | None = None
+    impressions: str | Path | None = None
+    interleave_method: str = "team-draft"
+    interleave_length: int = 10
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_rows", "max_requests", "threads"):
@@ -59,7 +68,21 @@ class Settings:
                 raise ParameterError.of("serve", name, f"from 0 to {LONGEST:,} seconds", getattr(self, name))
         if self.log_level not in LEVELS:
             raise ParameterError.of("serve", "log_level", f"one of {', '.join(LEVELS)}", self.log_level)
+        self._check_interleaving()
         self._check_token()
+
+    def _check_interleaving(self) -> None:
+        if (self.interleave is None) != (self.impressions is None):
+            raise ParameterError(
+                "interleave and impressions go together: a second model, and the file that records what was shown"
+            )
+        if self.interleave_method not in METHODS:
+            raise ParameterError.of(
+                "serve", "interleave_method", f"one of {', '.join(METHODS)}", self.interleave_method
+            )
+        most = LONGEST_OPTIMISED if self.interleave_method == "optimised" else LONGEST_LIST
+        if not 1 <= self.interleave_length <= most:
+            raise ParameterError.of("serve", "interleave_length", f"from 1 to {most:,}", self.interleave_length)
 
     def _check_token(self) -> None:
         if self.token is None:

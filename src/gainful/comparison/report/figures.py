@@ -8,12 +8,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from gainful.comparison import tables
-from gainful.comparison.render import html_table
-from gainful.comparison.report import plots
-from gainful.comparison.report.sections import Facts, details, figure
-from gainful.comparison.tables import Cell, Table
+from gainful.comparison.report.sections import Facts, rounded
 from gainful.comparison.to_dict import TOP
 from gainful.errors import plural
+from gainful.report import plots
+from gainful.report.parts import Cell, Table, details, figure, html_table, toggles
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -53,8 +52,8 @@ def curves(comparison: Comparison, facts: Facts) -> str:
         "another one to see its band."
     )
     return (
-        f'<div class="split"><figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>'
-        f"{_toggles(lines)}</div>{details('Values of this plot', values)}"
+        f'<div class="split">{figure(picture, caption)}{toggles(lines, "Rankers")}</div>'
+        f"{details('Values of this plot', values)}"
     )
 
 
@@ -66,26 +65,12 @@ def labels_in_colour(comparison: Comparison) -> list[str]:
     return [first, *rest][: plots.SLOTS]
 
 
-def _toggles(lines: Sequence[plots.Line]) -> str:
-    def order(line: plots.Line) -> tuple[bool, int]:
-        return line.slot is None, line.slot or 0
-
-    boxes = "".join(
-        f'<label class="toggle {"off" if line.slot is None else f"on c{line.slot}"}" data-key="{line.key}">'
-        f'<input type="checkbox"{"" if line.slot is None else " checked"}>'
-        f'<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true"><path class="stroke" d="M1 4H23"/></svg>'
-        f"<span>{escape(line.name)}</span></label>"
-        for line in sorted(lines, key=order)
-    )
-    return f'<fieldset class="toggles"><legend>Rankers in colour (at most {plots.SLOTS})</legend>{boxes}</fieldset>'
-
-
 def _curve_table(comparison: Comparison, facts: Facts) -> Table:
     names = list(facts["curve"])
     rows = []
     for label in comparison.by_mean:
         means = facts["rankers"][label]["means"]
-        rows.append((Cell(label, label), *(Cell(figure(means[n]), means[n]) for n in names)))
+        rows.append((Cell(label, label), *(Cell(rounded(means[n]), means[n]) for n in names)))
     return Table("Mean NDCG at each depth", ("ranker", *names), tuple(rows))
 
 
@@ -110,7 +95,7 @@ def queries(comparison: Comparison, facts: Facts) -> str:
     )
     thinner = f" {len(shown)} of the queries are drawn, evenly spaced." if len(shown) < len(values) else ""
     caption = f"{pair['first']} minus {pair['second']}, the best two by mean {heading}: {count}.{thinner}"
-    blocks = [f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"]
+    blocks = [figure(picture, caption)]
     for kind, title in (("won_most", "better"), ("lost_most", "worse")):
         if pair[kind]:
             blocks.append(f"<h3>Queries where {escape(pair['first'])} is {title} by most</h3>")
@@ -120,7 +105,7 @@ def queries(comparison: Comparison, facts: Facts) -> str:
 
 def _query(pair: Facts, entry: Facts, facts: Facts, opened: bool) -> str:
     names = (pair["first"], pair["second"])
-    values = " versus ".join(figure(v) for v in entry["values"])
+    values = " versus ".join(rounded(v) for v in entry["values"])
     fold = f", fold {entry['fold']}" if facts["data"]["folds"] > 1 else ""
     count = plural(entry["n_documents"], "document")
     title = f"Query {entry['query']}{fold}: {values} ({entry['difference']:+.4f}), {count}"

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison import tables
 from gainful.comparison.grid import LossMatrix
-from gainful.comparison.render import html_table
-from gainful.comparison.report import plots
-from gainful.comparison.tables import Cell, Table
 from gainful.errors import plural
+from gainful.report import plots
+from gainful.report.parts import Cell, Table, definitions, details, html_table, notices
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -48,8 +47,7 @@ def answer(comparison: Comparison) -> str:
                 lead = "Significantly" if verdict else "Not significantly"
                 sentences.append(f"{lead} {words} the baseline {escape(comparison.baseline)}: {_name_list(names)}.")
     warnings = [*comparison.cautions, *tables.problems(comparison)]
-    notices = "".join(f"<li>{escape(line)}</li>" for line in warnings)
-    return f"<p>{' '.join(sentences)}</p>" + (f'<ul class="notices">{notices}</ul>' if notices else "")
+    return f"<p>{' '.join(sentences)}</p>{notices(warnings)}"
 
 
 def _name_list(labels: Sequence[str]) -> str:
@@ -200,7 +198,7 @@ def _tuning(
             Cell(str(t.get("trial", "")), t.get("trial")),
             Cell(_settings(t.get("params", {}))),
             Cell(str(t.get("state", ""))),
-            Cell(figure(t.get("value")), t.get("value")),
+            Cell(rounded(t.get("value")), t.get("value")),
             Cell(str(t.get("iterations", "")), t.get("iterations")),
             Cell(tables.seconds(t.get("seconds", 0.0)), t.get("seconds")),
         )
@@ -266,16 +264,11 @@ def about(comparison: Comparison, facts: Facts) -> str:
         "Seed": str(facts["seed"]),
         "Versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items() if text)
-    return f"<dl>{items}</dl>"
+    return definitions(rows)
 
 
 # -- small things ------------------------------------------------------------------------------------------------------
 
 
-def details(title: str, html: str, opened: bool = False) -> str:
-    return f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>{html}</details>"
-
-
-def figure(value: float | None) -> str:
+def rounded(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"

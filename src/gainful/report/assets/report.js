@@ -58,7 +58,9 @@ function paint(key, slot) {
 for (const toggle of toggles) {
   const slot = [...toggle.classList].find((name) => /^c\d$/.test(name));
   if (slot) chosen.set(toggle.dataset.key, Number(slot[1]));
-  const light = (on) => document.querySelector(`.line[data-key="${toggle.dataset.key}"]`).classList.toggle("lit", on);
+  const light = (on) => {
+    for (const line of document.querySelectorAll(`.line[data-key="${toggle.dataset.key}"]`)) line.classList.toggle("lit", on);
+  };
   for (const name of ["pointerenter", "focusin"]) toggle.addEventListener(name, () => light(true));
   for (const name of ["pointerleave", "focusout"]) toggle.addEventListener(name, () => light(false));
   toggle.querySelector("input").addEventListener("change", (event) => {

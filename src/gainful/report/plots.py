@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 SLOTS = 6  # colours of the palette
+MOST_TICKS = 12  # of an axis of whole numbers
 Points = Sequence[tuple[float, float]]
 
 
@@ -82,17 +83,39 @@ def number(value: float) -> str:
 # -- whole plots -------------------------------------------------------------------------------------------------------
 
 
-def curves(lines: Sequence[Line], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Lines over a few integers, each with its band; grey lines are drawn first."""
+def curves(
+    lines: Sequence[Line],
+    *,
+    x_name: str,
+    y_name: str,
+    title: str,
+    description: str,
+    from_zero: bool = False,
+    banded: bool = False,
+    diagonal: bool = False,
+) -> str:
+    """Lines, each with its band; grey lines are drawn first.
+
+    ``from_zero`` lets both axes of a diagonal plot, or the vertical one, begin at 0; ``banded`` shows the bands of all
+    lines in colour, not of two; ``diagonal`` draws the line of equal values.
+    """
     values = [v for line in lines for _, v in line.points]
     values += [v for line in lines if line.slot is not None for pair in line.band for v in pair]
     known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
-    places = [x for x, _ in lines[0].points]
-    pad = 0.04 * (max(known) - min(known)) or 0.05
-    frame = Frame(400, 260, (places[0] - 0.15, places[-1] + 0.15), (min(known) - pad, max(known) + pad))
-    parts = [_axes(frame, places, ticks(*frame.y), x_name, y_name)]
+    places = sorted({x for line in lines for x, _ in line.points if math.isfinite(x)})
+    low = 0.0 if from_zero else min(known)
+    pad = 0.04 * (max(known) - low) or 0.05
+    y = (low if from_zero else low - pad, max(known) + pad)
+    few = len(places) <= MOST_TICKS and all(x.is_integer() for x in places)
+    beside = 0.15 if few else 0.02 * (places[-1] - places[0]) or 0.05
+    x = (0.0 if diagonal and from_zero else places[0] - beside, places[-1] + beside)
+    frame = Frame(400, 260, x, y)
+    parts = [_axes(frame, places if few else ticks(*x), ticks(*y), x_name, y_name)]
+    if diagonal:
+        ends = [max(x[0], y[0]), min(x[1], y[1])]
+        parts.append(f'<path class="equal" d="{_path([(frame.at_x(v), frame.at_y(v)) for v in ends])}"/>')
     parts += [_line(frame, line) for line in sorted(lines, key=lambda line: line.slot is not None)]
-    return _svg(frame, parts, title, description)
+    return _svg(frame, parts, title, description, "plot banded" if banded else "plot")
 
 
 def _line(frame: Frame, line: Line) -> str:

@@ -1,0 +1,1 @@
+"""HTML pages of results: plots, tables and the page around them. They need no network."""

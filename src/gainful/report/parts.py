@@ -1,0 +1,110 @@
+"""Parts of pages: tables with cells, folded details, switches of lines. Text from outside goes through ``escape``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from gainful.report import plots
+
+MARKS = {1: "▲", -1: "▼", 0: " "}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, its sort key, and whether it is best or significant."""
+
+    text: str
+    value: float | str | None = None
+    best: bool = False
+    verdict: int = 0  # +1 significantly better than the baseline, −1 worse
+    picture: str = ""  # markup next to the text, trusted because it is our own
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title for screen readers, headings, and rows of cells; the first column names the row."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
+    """A table that scrolls sideways within its box; a sortable one has buttons in its headings."""
+    head = "".join(_heading(text, sortable) for text in table.head)
+    body = "".join(_row(row) for row in table.rows)
+    mark = f' id="{escape(name)}"' if name else ""
+    kind = ' class="sortable"' if sortable else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table{mark}{kind}>'
+        f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _heading(text: str, sortable: bool) -> str:
+    if not sortable:
+        return f'<th scope="col">{escape(text)}</th>'
+    return f'<th scope="col" aria-sort="none"><button type="button">{escape(text).replace("/", "/<wbr>")}</button></th>'
+
+
+def _row(row: tuple[Cell, ...]) -> str:
+    first, *rest = row
+    label = f'<th scope="row"{_value(first)}>{first.picture}{escape(first.text)}</th>'
+    return f"<tr>{label}{''.join(_cell(cell) for cell in rest)}</tr>"
+
+
+def _cell(cell: Cell) -> str:
+    kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
+    classes = " ".join(kind for kind, on in kinds.items() if on)
+    attribute = f' class="{classes}"' if classes else ""
+    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{html_mark(cell)}</td>"
+
+
+def html_mark(cell: Cell) -> str:
+    """The sign of a significant difference; nothing for others."""
+    words = {1: "significantly better", -1: "significantly worse"}
+    return f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
+
+
+def _value(cell: Cell) -> str:
+    """The sort key of the cell: the exact figure, as in the JSON."""
+    if cell.value is None or cell.value != cell.value:
+        return ""
+    return f' data-value="{escape(str(cell.value))}"'
+
+
+def details(title: str, html: str, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{escape(title)}</summary>{html}</details>"
+
+
+def figure(picture: str, caption: str) -> str:
+    return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def definitions(rows: Mapping[str, str]) -> str:
+    """Names and what they are; those without a text are left out."""
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items() if text)
+    return f"<dl>{items}</dl>"
+
+
+def notices(lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="notices">{items}</ul>' if items else ""
+
+
+def toggles(lines: Sequence[plots.Line], what: str) -> str:
+    """Switches that put lines into colour; they are the legend too."""
+
+    def order(line: plots.Line) -> tuple[bool, int]:
+        return line.slot is None, line.slot or 0
+
+    boxes = "".join(
+        f'<label class="toggle {"off" if line.slot is None else f"on c{line.slot}"}" data-key="{line.key}">'
+        f'<input type="checkbox"{"" if line.slot is None else " checked"}>'
+        f'<svg class="swatch" viewBox="0 0 24 8" aria-hidden="true"><path class="stroke" d="M1 4H23"/></svg>'
+        f"<span>{escape(line.name)}</span></label>"
+        for line in sorted(lines, key=order)
+    )
+    return f'<fieldset class="toggles"><legend>{what} in colour (at most {plots.SLOTS})</legend>{boxes}</fieldset>'
