@@ -48,6 +48,12 @@ def test_searches_and_comparisons_show_the_whole_and_the_part(data, notebook):
     assert any("regression:alpha=5, fold 3" in page and "5 of 6" in page for page in notebook)
 
 
+def test_click_models_show_the_steps_of_em(data, notebook):
+    log = gainful.simulate_clicks(data, ranker=gainful.RegressionRanker().fit(data), sessions=20, seed=1)
+    gainful.click_model("pbm", max_iter=3, tol=0.0).fit(log, progress=True)
+    assert any("3 of 3" in page for page in notebook)
+
+
 def test_an_error_closes_the_bars(notebook):
     with pytest.raises(ValueError, match="lost"), callback_of(True, "fit"):
         raise ValueError("lost")
