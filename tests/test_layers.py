@@ -32,6 +32,7 @@ LAYERS = [
     "nets",
     "linear",
     "trees",
+    "debiasing",
     "rankers",
     "foreign",
     "tuning",

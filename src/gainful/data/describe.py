@@ -145,6 +145,8 @@ def html_of(data: RankingData) -> str:
         "document weights": data.document_weights,
         "initial scores": data.init_scores,
         "document ids": data.doc_ids,
+        "positions": data.positions,
+        "propensities": data.propensities,
     }
     present = [name for name, value in also.items() if value is not None]
     rows += [("also", ", ".join(present))] if present else []
