@@ -574,13 +574,16 @@ def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
         assert "scale" not in gainful.ranker(name).get_params()  # the name has one meaning
 
 
-def test_shown_in_a_notebook_without_a_warning(name, fitted):
-    # scikit-learn reads the docstring there, for the help of each parameter
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        page = fitted._repr_html_()
-    assert "n_features_in_" in dir(fitted)
-    assert SCIKIT_LEARN < (1, 7) or next(iter(gainful.RANKERS[name].cls.parameters)) in page
+def test_a_notebook_shows_parameters_and_what_training_found(name, fitted):
+    shown = fitted._repr_mimebundle_()
+    page = shown["text/html"]
+    assert page == fitted._repr_html_()
+    assert shown["text/plain"] == repr(fitted)
+    assert next(iter(gainful.RANKERS[name].cls.parameters)) in page
+    assert f">{fitted.n_features_in_}<" in page
+    assert f">{fitted.n_iter_:,}" in page
+    assert "not trained yet" not in page
+    assert "not trained yet" in make(name)._repr_html_()
 
 
 # -- clicks ------------------------------------------------------------------------------------------------------------

@@ -452,7 +452,7 @@ def _fit_with_bar(
     checkpoint: Checkpoint | None,
     debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, progress_note, say
+    from gainful.cli.console import progress_bars, say
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -465,7 +465,7 @@ def _fit_with_bar(
         task = bars.add_task(name, total=None, note="")
 
         def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
+            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
             return False
 
         valid = sets if len(sets) > 1 else first

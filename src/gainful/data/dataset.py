@@ -46,7 +46,7 @@ import numpy as np
 
 from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
 from gainful.data.categories import Categories, join_categories, recode
-from gainful.data.describe import Description, describe
+from gainful.data.describe import Description, describe, html_of
 from gainful.data.frames import column_to_numpy, features_of, refuse_dask, without_codes
 from gainful.data.pairs import PreferredPairs, check_pairs, join_pairs, refuse_pairs_of_others
 from gainful.data.rows import (
@@ -656,6 +656,9 @@ class RankingData(Dataset):
             f"RankingData({self.n_queries:,} queries, {self.n_rows:,} documents, {self.n_features:,} features, "
             f"{kind} {self.X.dtype})"
         )
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
 
 ROW_COLUMNS = ("document_weights", "init_scores", "positions", "propensities", "click_weights", "rival_weights")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import gainful
-from gainful.compute.estimators import BaseEstimator, NotFittedError
+from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
 from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
@@ -22,6 +22,7 @@ from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, sc
 from gainful.data.size import DataSize
 from gainful.debiasing.debias import COPIES, LISTS, RATES, Correction, find_correction
 from gainful.debiasing.settings import Debias
+from gainful.display.progress import callback_of
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -43,7 +44,9 @@ from gainful.parameters.constraints import DeclaredParameters, check_parameters,
 from gainful.parameters.space import Space
 from gainful.rankers.memory import check_click_memory, check_memory
 from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
+from gainful.rankers.summary import html_of
 from gainful.training.checkpoint import Checkpoint, data_facts
+from gainful.training.history import History
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 from gainful.training.validation import NamedSets
 
@@ -112,7 +115,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         debias: str | Debias | None = None,
         eval_set: Any = None,
         eval_init_score: Any = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         checkpoint_every: float = 60.0,
         max_bytes: int | str | None = None,
@@ -147,7 +150,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             to validate on clicks, give a RankingData with positions or propensities
         eval_init_score : the initial scores of ``eval_set``, needed if there is ``init_score``; for several sets a
             mapping. The metric is that of these plus what the model adds
-        progress : called after each iteration with a ``Progress``; returning True stops training
+        progress : True for a progress bar, in notebooks too; or a function, called with a ``Progress`` after each
+            iteration: returning True stops training
         checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
             more settings
@@ -169,7 +173,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         monitor = Monitor(
             metric=self._validation_metric(),
             valid=self._validation_data(eval_set, data, by_group) if sets is None else sets.joined,
-            callback=progress,
             sets=sets,
         )
         held = monitor.valid if sets is None else sets.first
@@ -188,8 +191,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if idle is not None:
             warnings.warn(idle, DataWarning, stacklevel=3)  # the caller of fit, behind its decorator
         try:
-            with memory_limit(max_bytes):  # for trainings inside this one
-                self._fit(data, monitor)
+            with memory_limit(max_bytes), callback_of(progress, "fit") as monitor.callback:
+                self._fit(data, monitor)  # the limit holds for trainings inside this one, too
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
@@ -204,7 +207,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.categories_ = data.categories
-        self.history_ = monitor.history
+        self.history_ = History(monitor.history, metric=monitor.metric.name)
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
         self.training_ = training_facts(data, monitor) | ({} if correction is None else correction.facts())
@@ -705,6 +708,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _facts(self) -> dict[str, Any]:
         """What to report after training, besides the figures."""
         return {}
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What IPython asks first; scikit-learn's setting ``display="text"`` holds."""
+        found = {"text/plain": repr(self)}
+        return found | ({"text/html": html_of(self)} if get_config()["display"] == "diagram" else {})
 
     # -- model files ---------------------------------------------------------------------------------------------------
 
