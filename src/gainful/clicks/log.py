@@ -291,7 +291,8 @@ class ClickLog:
         propensity : the probability that each row of the log was examined; or a fitted click model, which knows it. By
             default that of the log, if it has one; False leaves it out
         merge : whether pages that differ in clicks only are counted together. The grades are then rates of clicks, and
-            the weights of rows impressions; training on them is the same as training on every page
+            the weights of rows impressions; on whole pages, training without a clip is the same as training
+            on every page (docs: what merging changes)
 
         With propensities there is one list for each query: a document counts by all its positions. Without them there
         is one list for each different page, with positions, from which training learns propensities.
