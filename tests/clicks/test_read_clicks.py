@@ -336,3 +336,16 @@ def test_the_benchmark_of_memory_runs(tmp_path, monkeypatch):
     found = click_memory.measure(tmp_path, "ubi", steps=1)
     assert (found["pages"], found["rows"]) == (200, 2000)
     assert found["kept"] > 0
+
+
+def test_pages_of_several_sessions_may_have_the_same_id(write):
+    rows = "".join(f"{s},{p},q,{r},d{r},0\n" for s in "ab" for p in (1, 2) for r in (1, 2))
+    log = gainful.read_clicks(write("log.csv", "session,page,query,position,document,clicked\n" + rows))
+    assert log.counts.tolist() == [2, 2, 2, 2]
+    events = "".join(
+        f'{{"action_name":"{action}","session":"{s}","page":1,"query":"q","document":"d"}}\n'
+        for s in "ab"
+        for action in ("impression", "click")
+    )
+    with pytest.raises(FormatError, match=r"unknown which page a click event is on; name a column .* with page=…"):
+        gainful.read_clicks(write("events.jsonl", events))

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.clicks.pages import Mended, Runs, assemble, position_codes
+from gainful.clicks.pages import Mended, Runs, assemble, position_codes, tell_apart
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import Array, as_id_array, check_column, check_names, codes_by_first_appearance, read_only
@@ -100,9 +100,9 @@ class ClickLog:
         Parameters
         ----------
         session, query, document : ids, any hashables
-        position : from 1, or from 0 throughout; NaN for a document that was clicked but not shown
+        position : from 1, or from 0 if nearly all pages start there; NaN for a document that was clicked but not shown
         clicked : 0 or 1
-        page : the id of each page; by default rows with the same session and query are one page
+        page : tells the pages of one session and query apart; without it they are one page
         features, propensity, time, dwell, grade : optional, one entry per row
         repeats : a document twice on a page: "merge" keeps the first row, with the clicks of both; "drop" drops the
             page
@@ -126,6 +126,7 @@ class ClickLog:
             page = as_id_array(page, "page")
             if len(page) != n:
                 raise DataError(f"page has {len(page)} entries for {n} rows")
+            page = tell_apart(codes_by_first_appearance(page)[0], codes["session"], codes["query"])
         more: dict[str, Any] = {}
         for name, column in (("propensity", propensity), ("time", time), ("dwell", dwell), ("grade", grade)):
             if column is not None:
@@ -135,7 +136,6 @@ class ClickLog:
             if more["features"].shape[0] != n:
                 raise DataError(f"features has {more['features'].shape[0]} rows for {n} rows of the log")
             feature_names = feature_names if feature_names is not None else names
-        page = page if page.dtype.kind in "iu" else codes_by_first_appearance(page)[0]
         made = cls.of_codes(
             runs=Runs.of_rows(page, codes["session"], codes["query"]),
             document=codes["document"].astype(np.int32),

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array, chunks, is_rising
-from gainful.errors import DataError, DataWarning, ParameterError, plural
+from gainful.errors import DataError, DataWarning, ParameterError, option, plural
 
 REPEATS = ("merge", "drop")
 HOLES = ("keep", "close", "drop")
 ROWS_AT_ONCE = 1 << 18
 DEEPEST = 1_000_000  # a larger position is a mistake, such as a time
 UNKNOWN = -1  # a position
+NEARLY_ALL = 0.9  # of the pages start at 0 where positions are counted from 0
 MOST_INT32 = np.iinfo(np.int32).max
 
 
@@ -63,6 +64,10 @@ class Mended:
         "further clicks on a clicked document were not counted",
         lost=False,
     )
+    positions_of_zero: int = count(
+        "row with position 0 was dropped, since positions are counted from 1 on most pages",
+        "rows with position 0 were dropped, since positions are counted from 1 on most pages",
+    )
     counted_from_zero: int = count(
         "row has its position counted from 0", "rows have positions counted from 0", lost=False
     )
@@ -76,6 +81,12 @@ class Mended:
                 found.append(plural(n, *one.metadata["words"]))
         return found
 
+    def advice(self) -> list[str]:
+        """What to do about documents that share a page or a position."""
+        if self.repeated_documents or self.pages_with_repeats or self.shared_positions:
+            return [f"if a session repeats a query, name the column that tells its pages apart with {option('page')}"]
+        return []
+
     def to_dict(self) -> dict[str, int]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
@@ -83,6 +94,7 @@ class Mended:
         """Warn about rows and pages that were dropped or changed."""
         lines = self.lines(lost_only=True)
         if lines:
+            lines += self.advice()
             warnings.warn(f"{what}: {'; '.join(lines)}", DataWarning, stacklevel=3)
 
 
@@ -135,6 +147,21 @@ class Runs:
         return Runs(self.page[heads], self.session[heads], self.query[heads], np.add.reduceat(self.length, heads))
 
 
+def tell_apart(page: Array, session: Array, query: Array) -> Array:
+    """Codes of pages, given codes that may name a page of every session or query; the same array if none does."""
+    if is_rising(page):
+        return page
+    owner = np.empty(int(page.max()) + 1, dtype=np.int32)
+    for column in (session, query):
+        owner[page] = column
+        if not np.array_equal(owner[page], column):
+            break
+    else:
+        return page
+    asked = np.unique((session.astype(np.int64) << 31) | query, return_inverse=True)[1]
+    return np.asarray((asked.astype(np.int64) << 31) | page)
+
+
 def gather(column: Array, starts: Array, sizes: Array) -> Array:
     """The rows ``starts[i] : starts[i] + sizes[i]`` of a column, one after another; some at a time, to save memory."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -181,7 +208,7 @@ def assemble(
     mended = Mended(**counted)
     if not len(kept_pages):
         if mended.shared_positions or mended.holes_dropped or mended.pages_with_repeats:
-            raise DataError(f"no page is left: {'; '.join(mended.lines())}")
+            raise DataError(f"no page is left: {'; '.join([*mended.lines(), *mended.advice()])}")
         raise DataError("the click log has no rows with a position; it needs at least one")
     n = int(sizes.sum())
     return Pages(
@@ -215,7 +242,6 @@ class _Table:
     """The rows of a log by page. Mending moves rows up, over those that are gone."""
 
     def __init__(self, position: Array | None, document: Array, clicked: Array, rows: Array | None) -> None:
-        self.from_zero = position is not None and not position.all()  # a position is 0
         self.has_positions = position is not None
         self.position = np.empty(len(document), dtype=np.int32) if position is None else position
         self.document, self.clicked = document, clicked
@@ -227,18 +253,21 @@ class _Table:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         sizes, pages = np.empty(len(lengths), dtype=np.int32), np.empty(len(lengths), dtype=np.int32)
         at = n_pages = 0
+        from_zero = self.has_positions and _count_from_zero(self.position, offsets)
         for first, last in pairwise(chunks(offsets, 0, len(lengths), ROWS_AT_ONCE)):
             low, high = int(offsets[first]), int(offsets[last])
             page = np.repeat(np.arange(first, last), lengths[first:last])
             if not self.has_positions:
                 self.position[low:high] = np.arange(low, high) - offsets[page] + 1
             rows = np.arange(low, high)
-            known = self.position[low:high] != UNKNOWN
+            given = self.position[low:high]
+            known = given >= (0 if from_zero else 1)
             if not known.all():
-                _count_unknown(self.clicked[rows[~known]], counted)
+                _count_unknown(self.clicked[rows[given == UNKNOWN]], counted)
+                _add(counted, "positions_of_zero", 0 if from_zero else int((given == 0).sum()))
                 rows, page = rows[known], page[known]
-            place = self.position[rows].astype(np.int64) + self.from_zero
-            if self.from_zero:
+            place = self.position[rows].astype(np.int64) + from_zero
+            if from_zero:
                 _add(counted, "counted_from_zero", len(place))
             rows, page, place, click = _mend(page, rows, place, self.document, self.clicked, policies, counted)
             starts = _starts(page)
@@ -287,6 +316,14 @@ def _mend(
         sizes = np.diff(np.append(starts, len(page)))
         place = np.repeat(place[starts] - starts, sizes) + np.arange(len(place))
     return rows, page, place, click
+
+
+def _count_from_zero(position: Array, offsets: Array) -> bool:
+    """Whether positions are counted from 0: nearly all pages start there. A stray 0 must not shift the whole log."""
+    if position.all():
+        return False
+    first = np.minimum.reduceat(position.view(np.uint32), offsets[:-1])  # UNKNOWN becomes the largest
+    return int((first == 0).sum()) >= NEARLY_ALL * int((first <= DEEPEST).sum())
 
 
 def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:

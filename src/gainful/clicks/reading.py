@@ -61,7 +61,7 @@ def read_clicks(
         and the first line for text
     session, query, position, document, clicked, page, propensity, time, dwell, grade : names of columns; by default
         well-known names, OpenSearch's UBI fields among them. False means that there is none. Rows of one session and
-        query are one page, unless ``page`` tells pages apart. Without positions, rows are in their order
+        query are one page, or several if ``page`` tells them apart. Without positions, rows are in their order
     action : the column of events that says whether a row is an impression or a click, instead of ``clicked``
     features : names of feature columns
     events : with a file of OpenSearch's searches (``query_response_hit_ids``), the file of events that has the clicks
@@ -212,6 +212,7 @@ def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit
             f"no event is an impression ({', '.join(SHOWN)}), so it is unknown what was shown; read the file of "
             f"searches (query_response_hit_ids), and give this one with {option('events')}"
         )
+    builder.clicks_are_events = bool(clicks.pages)
     if builder.pages.n:
         clicks.mark(builder, builder.finish_pages())
     return builder
