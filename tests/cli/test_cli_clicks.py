@@ -17,7 +17,8 @@ def folder(tmp_path_factory):
     data = gainful.make_artificial(6, n_docs=8, n_features=3, seed=1)
     gainful.write(data, made / "data.txt")
     gainful.save(gainful.ranker("regression").fit(data), made / "ranker.gainful")
-    gainful.write_clicks(gainful.simulate_clicks(data, "dbn", sessions=400, features=True), made / "log.csv")
+    log = gainful.simulate_clicks(data, "dbn", sessions=400, temperature=1.0, features=True)
+    gainful.write_clicks(log, made / "log.csv")
     gainful.click_model("pbm").fit(gainful.read_clicks(made / "log.csv")).save(made / "pbm.json")
     return made
 
@@ -30,7 +31,19 @@ def test_info(folder, capsys):
     assert len(facts["positions"]) == 8
     code, out, _ = call(capsys, "clicks", "info", folder / "log.csv")
     assert "pages with several clicks" in out
-    assert "position" in out
+    assert "pairs in 2+ positions" in out
+    assert facts["moving_share"] == 1.0
+
+
+def test_a_log_in_a_fixed_order_warns_once(folder, capsys, tmp_path):
+    fixed = gainful.simulate_clicks(gainful.read(folder / "data.txt"), "dbn", sessions=200)
+    gainful.write_clicks(fixed, tmp_path / "fixed.csv")
+    page = tmp_path / "clicks.html"
+    for command in (("fit", "all"), ("report", "-o", page, "--resamples", "0", "--model", "pbm", "--model", "ubm")):
+        code, _, err = call(capsys, "clicks", *command, tmp_path / "fixed.csv")
+        assert code == 0, err
+        assert err.count("0.00% of the query-document pairs were shown in two or more positions") == 1
+    assert "were shown in two or more positions" in page.read_text()
 
 
 def test_what_was_dropped_is_said(folder, capsys, tmp_path):

@@ -62,14 +62,17 @@ def info(
 ) -> None:
     """Describe a click log: pages, queries, clicks by position, and what was dropped or mended."""
     from gainful.cli.console import key_value_table, plain_table, print_json, stdout
+    from gainful.clicks.index import moving_share
 
     found = _load_log(log, format, read, memory_limit)
-    facts = found.describe()
+    facts = found.describe() | {"moving_share": moving_share(found)}
     if json:
         print_json(facts)
         return
     plain = {name: value for name, value in facts.items() if not isinstance(value, (list, dict))}
+    share = plain.pop("moving_share")
     rows = [(name.replace("_", " "), _figure(value)) for name, value in plain.items()]
+    rows.append(("pairs in 2+ positions", f"{share:.1%}"))
     if facts["columns"]:
         rows.append(("columns", ", ".join(facts["columns"])))
     rows += [("mended", line) for line in found.mended.lines()]
@@ -109,7 +112,7 @@ def fit(
 
     The models: ctr, rank-ctr, document-ctr, coec, pbm, cascade, dcm, sdbn, dbn, ubm.
     """
-    from gainful.cli.console import plain_table, print_json, say, status, stdout
+    from gainful.cli.console import plain_table, print_json, say, show_warnings_as_lines, status, stdout
     from gainful.clicks.registry import CLICK_MODELS, click_model
     from gainful.errors import ParameterError
     from gainful.formats.files import refuse_unwritable
@@ -127,9 +130,10 @@ def fit(
     pages = _load_log(log, format, read, memory_limit)
     held = pages if test is None else _load_log(test, format, read, memory_limit)
     found = {}
-    for one in unfitted:
-        with status(f"fitting {one.name}"):
-            found[one.name] = _fit_facts(one.fit(pages), held)
+    with show_warnings_as_lines():
+        for one in unfitted:
+            with status(f"fitting {one.name}"):
+                found[one.name] = _fit_facts(one.fit(pages), held)
     if output is not None:
         unfitted[0].save(output)
         say(f"{output}: {unfitted[0].name} of {len(unfitted[0].pairs_):,} query-document pairs")
@@ -190,7 +194,7 @@ def report(
     memory_limit: options.MemoryLimit = None,
 ) -> None:
     """Write a page about a click log: clicks by position, examination, perplexity, calibration."""
-    from gainful.cli.console import say, status
+    from gainful.cli.console import say, show_warnings_as_lines, status
     from gainful.clicks.registry import click_model
     from gainful.clicks.report import MODELS, report_clicks
     from gainful.formats.files import refuse_unwritable
@@ -201,7 +205,7 @@ def report(
     refuse_unwritable(output)
     pages = _load_log(log, format, read, memory_limit)
     held = None if test is None else _load_log(test, format, read, memory_limit)
-    with status("fitting click models"):
+    with status("fitting click models"), show_warnings_as_lines():
         found = report_clicks(pages, names, test=held, held_out=held_out, resamples=resamples, level=level, seed=seed)
     found.to_html(output)
     best = "" if found.best is None else f"; best model {found.best.name}"
