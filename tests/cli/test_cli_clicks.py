@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands import call, refused
@@ -91,6 +92,18 @@ def test_judge(folder, capsys, tmp_path):
     data = gainful.read(tmp_path / "train.txt")
     assert data.n_rows == 48
     assert data.highest_grade <= 2
+
+
+def test_queries_with_blanks_are_judged_in_a_table(folder, capsys, tmp_path):
+    log = gainful.read_clicks(folder / "log.csv")
+    texts = log.replace(query_ids=np.array([f"red shoes {one}" for one in log.query_ids]))
+    gainful.click_model("rank-ctr").fit(texts).save(tmp_path / "model.json")
+    message = refused(capsys, "clicks", "judge", tmp_path / "model.json", "-o", tmp_path / "x.qrels")
+    assert "has blanks, which separate the columns of qrels; write a table, such as x.csv" in message
+    assert not (tmp_path / "x.qrels").exists()
+    code, _, err = call(capsys, "clicks", "judge", tmp_path / "model.json", "-o", tmp_path / "x.csv")
+    assert code == 0, err
+    assert pd.read_csv(tmp_path / "x.csv")["query"][0].startswith("red shoes")
 
 
 @pytest.mark.parametrize("model", ["ubm", "pbm.json"])

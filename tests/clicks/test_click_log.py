@@ -227,5 +227,5 @@ def test_a_stray_zero_does_not_shift_the_log():
 def test_a_repeated_query_of_a_session_asks_for_the_page():
     with pytest.warns(DataWarning, match="name the column that tells its pages apart with page=…"):
         log_of(session=[1] * 5, query=["shoes"] * 5, position=[1, 2, 3, 4, 5])
-    with pytest.raises(DataError, match="no page is left.* pages apart with page=…"):
+    with pytest.raises(DataError, match=r"no page is left.* pages apart with page=…"):
         log_of(session=[1] * 5, query=["shoes"] * 5)

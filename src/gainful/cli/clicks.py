@@ -218,7 +218,10 @@ def judge(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="File to write: .csv with confidences, otherwise TREC qrels.", show_default=False
+            "--output",
+            "-o",
+            help="File to write: .csv with confidences, otherwise TREC qrels, whose ids have no blanks.",
+            show_default=False,
         ),
     ],
     log: Annotated[
@@ -237,7 +240,7 @@ def judge(
     """Turn a click model into graded judgments, each with a confidence."""
     from gainful.cli.console import say, watch_compilation
     from gainful.clicks.model_file import load_click_model
-    from gainful.clicks.writing import write_judgments
+    from gainful.clicks.writing import check_judgments_path, write_judgments
     from gainful.errors import ParameterError
     from gainful.formats import check_format
     from gainful.formats import write as write_data
@@ -251,6 +254,8 @@ def judge(
         refuse_unwritable(path)
     watch_compilation()
     fitted = load_click_model(model)
+    if log is None:
+        check_judgments_path(output, fitted.pairs_.query_ids, fitted.pairs_.document_ids)
     pages = None if log is None else _load_log(log, format, read, memory_limit)
     judged = fitted.judge(pages, grades).confident(confidence)
     write_judgments(judged, output)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import gainful
-from gainful.clicks.intervals import share_intervals
 from gainful.clicks.index import moving_share
+from gainful.clicks.intervals import share_intervals
 from gainful.clicks.log import ClickLog
 from gainful.clicks.models import LEAST_MOVING, ClickEvaluation, ClickModel, fixed_order_text
 from gainful.clicks.rates import COEC, DocumentCTR, GlobalCTR, RankCTR
