@@ -177,7 +177,7 @@ def test_other_clicks():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"clicked": [0, 2, 0, 0, 0]}, "clicked of row 1 must be 0 or 1, was 2.0"),
+        ({"clicked": [0, 0.5, 0, 0, 0]}, "clicked of row 1 must be 0, 1 or a number of clicks, was 0.5"),
         ({"position": [1, 2.5, 3, 1, 2]}, r"the position of row 1 must be a whole number from 0 to 1,000,000, was 2.5"),
         ({"position": [1, -2, 3, 1, 2]}, "the position of row 1"),
         ({"document": ["a", None, "c", "d", "a"]}, "document of row 1 is missing"),
@@ -229,3 +229,10 @@ def test_a_repeated_query_of_a_session_asks_for_the_page():
         log_of(session=[1] * 5, query=["shoes"] * 5, position=[1, 2, 3, 4, 5])
     with pytest.raises(DataError, match=r"no page is left.* pages apart with page=…"):
         log_of(session=[1] * 5, query=["shoes"] * 5)
+
+
+def test_several_clicks_are_one_and_a_missing_value_is_none():
+    with pytest.warns(DataWarning, match="1 row without a value of clicked was taken as not clicked"):
+        log = log_of(clicked=[0, 3, np.nan, 0, 0])
+    assert log.clicked.tolist() == [False, True, False, False, False]
+    assert (log.mended.missing_clicks, log.mended.repeated_clicks) == (1, 2)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import NUMBERS, ClickLog
-from gainful.clicks.pages import Runs, position_codes, tell_apart
+from gainful.clicks.pages import Runs, tell_apart
 from gainful.data.rows import Array, codes_by_first_appearance, is_rising
 from gainful.errors import DataError, option
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
@@ -155,7 +155,7 @@ class LogBuilder:
         position: Array,
         clicked: Array,
     ) -> None:
-        """Add rows. Without ``page``, rows of one session and query are one page."""
+        """Add rows. Without ``page``, rows of one session and query are one page. Positions are codes."""
         before = self.n_rows
         self.page_is_session |= page is None
         runs = Runs.of_rows(session if page is None else page, session, query)
@@ -164,7 +164,7 @@ class LogBuilder:
                 column.extend(getattr(runs, name))
         for name, part in (
             ("document", document),
-            ("position", position_codes(position, before)),
+            ("position", position),
             ("clicked", clicked),
         ):
             self.columns[name].extend(part)

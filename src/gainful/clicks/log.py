@@ -22,7 +22,7 @@ A page is one list of results, shown once. Its rows are adjacent and sorted by p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -101,7 +101,7 @@ class ClickLog:
         ----------
         session, query, document : ids, any hashables
         position : from 1, or from 0 if nearly all pages start there; NaN for a document that was clicked but not shown
-        clicked : 0 or 1
+        clicked : 0, 1 or a number of clicks, which counts as one; NaN counts as no click
         page : tells the pages of one session and query apart; without it they are one page
         features, propensity, time, dwell, grade : optional, one entry per row
         repeats : a document twice on a page: "merge" keeps the first row, with the clicks of both; "drop" drops the
@@ -136,11 +136,12 @@ class ClickLog:
             if more["features"].shape[0] != n:
                 raise DataError(f"features has {more['features'].shape[0]} rows for {n} rows of the log")
             feature_names = feature_names if feature_names is not None else names
+        clicks, counts = mend_clicks(check_column(clicked, n, "clicked"))
         made = cls.of_codes(
             runs=Runs.of_rows(page, codes["session"], codes["query"]),
             document=codes["document"].astype(np.int32),
             position=position_codes(check_column(position, n, "position")),
-            clicked=check_clicks(check_column(clicked, n, "clicked")),
+            clicked=clicks,
             session_ids=ids["session"],
             query_ids=ids["query"],
             document_ids=ids["document"],
@@ -148,6 +149,7 @@ class ClickLog:
             feature_names=feature_names,
             repeats=repeats,
             holes=holes,
+            counts=counts,
         )
         made.mended.warn("the click log")
         return made
@@ -319,21 +321,35 @@ class ClickLog:
         }
 
 
-def check_clicks(values: Array, first_row: int = 0) -> Array:
+def check_clicks(values: Array) -> Array:
     """Clicks as bool; anything but 0 and 1 is refused."""
     wrong = np.flatnonzero(~((values == 0) | (values == 1)))
     if len(wrong):
-        raise DataError(
-            f"clicked of row {first_row + int(wrong[0])} must be 0 or 1, was {shorten(float(values[wrong[0]]))}"
-        )
+        raise DataError(f"clicked of row {int(wrong[0])} must be 0 or 1, was {shorten(float(values[wrong[0]]))}")
     return np.asarray(values == 1)
 
 
-def check_propensities(values: Array | None, first_row: int = 0) -> None:
+def mend_clicks(values: Array, row: Callable[[int], int] = int) -> tuple[Array, dict[str, int]]:
+    """Clicks as bool, and counts for :class:`Mended`: several clicks are one, and a missing value is none.
+
+    ``row`` gives the number of a row that messages name.
+    """
+    missing = np.isnan(values)
+    wrong = np.flatnonzero(~missing & ~((values >= 0) & (values == np.floor(values)) & np.isfinite(values)))
+    if len(wrong):
+        raise DataError(
+            f"clicked of row {row(int(wrong[0]))} must be 0, 1 or a number of clicks, was "
+            f"{shorten(float(values[wrong[0]]))}"
+        )
+    further = int((values[values > 1] - 1).sum())
+    return np.asarray(values >= 1), {"missing_clicks": int(missing.sum()), "repeated_clicks": further}
+
+
+def check_propensities(values: Array | None, row: Callable[[int], int] = int) -> None:
     if values is None:
         return
     wrong = np.flatnonzero(~((values > 0) & (values <= 1)))
     if len(wrong):
         raise DataError(
-            f"the propensity of row {first_row + int(wrong[0])} must be a probability above 0, was {values[wrong[0]]:g}"
+            f"the propensity of row {row(int(wrong[0]))} must be a probability above 0, was {values[wrong[0]]:g}"
         )

@@ -7,7 +7,7 @@ mended here, in one place, for every source of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
@@ -63,6 +63,14 @@ class Mended:
         "further click on a clicked document was not counted",
         "further clicks on a clicked document were not counted",
         lost=False,
+    )
+    missing_clicks: int = count(
+        "row without a value of clicked was taken as not clicked",
+        "rows without a value of clicked were taken as not clicked",
+    )
+    searches_without_query: int = count("search without a query was dropped", "searches without a query were dropped")
+    events_without_page: int = count(
+        "event without a page or document was dropped", "events without a page or document were dropped"
     )
     positions_of_zero: int = count(
         "row with position 0 was dropped, since positions are counted from 1 on most pages",
@@ -333,14 +341,17 @@ def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
     _add(counted, "rows_without_position", len(clicked) - lost)
 
 
-def position_codes(position: Array, first_row: int = 0) -> Array:
-    """Positions as int32, NaN as :data:`UNKNOWN`; raises for one that is not a whole number, or too large."""
+def position_codes(position: Array, row: Callable[[int], int] = int) -> Array:
+    """Positions as int32, NaN as :data:`UNKNOWN`; raises for one that is not a whole number, or too large.
+
+    ``row`` gives the number of a row that messages name.
+    """
     known = ~np.isnan(position)
     right = (position >= 0) & (position <= DEEPEST) & (position == np.floor(position))
     bad = np.flatnonzero(known & ~right)
     if len(bad):
         raise DataError(
-            f"the position of row {first_row + int(bad[0])} must be a whole number from 0 to {DEEPEST:,}, was "
+            f"the position of row {row(int(bad[0]))} must be a whole number from 0 to {DEEPEST:,}, was "
             f"{position[bad[0]]:g}"
         )
     return np.where(known, position, UNKNOWN).astype(np.int32)
