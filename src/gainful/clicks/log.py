@@ -13,7 +13,7 @@ A page is one list of results, shown once. Its rows are adjacent and sorted by p
 ``position``        (n_rows,) int32          from 1, strictly increasing on a page
 ``clicked``         (n_rows,) bool
 ``features``        (n_rows, n_features)     or None
-``propensity``      (n_rows,) float64        probability that the row was examined (or shown here), or None
+``propensity``      (n_rows,) float64        of being examined (click models) or shown here (estimates), or None
 ``time``            (n_rows,) float64        or None
 ``dwell``           (n_rows,) float64        time spent on a clicked document, NaN where unknown; or None
 ``grade``           (n_rows,) float64        human grades, NaN where unknown; or None
