@@ -122,14 +122,14 @@ def speed(folder: Path, pyclick: Path) -> None:
 
 def our_seconds(name: str, log: gainful.ClickLog, *, distinct: bool, steps: int = 20) -> float:
     """Of one step: the difference between many and none, so that what is done once does not count."""
-    original = index._distinct_pages
+    original = index.distinct_pages
     if not distinct:
-        index._distinct_pages = lambda log, pair: (np.arange(log.n_pages), np.ones(log.n_pages))
+        index.distinct_pages = lambda offsets, *_: (np.arange(len(offsets) - 1), np.arange(len(offsets) - 1))
     try:
         with limit_threads(1):
             many, none = (best(lambda n=n: gainful.click_model(name, max_iter=n, tol=0.0).fit(log)) for n in (steps, 0))
     finally:
-        index._distinct_pages = original
+        index.distinct_pages = original
     return (many - none) / steps
 
 

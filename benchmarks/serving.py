@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -50,10 +51,26 @@ def cpu_seconds(process: subprocess.Popen) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def tree_cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of those it started, in nanoseconds' precision, without threads that ended."""
+    total = 0.0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            total += int((task / "schedstat").read_text().split()[0]) / 1e9
+            total += sum(map(tree_cpu_seconds, map(int, (task / "children").read_text().split())))
+    return total
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 def request_bytes(method: str, path: str, body: object = None, headers: str = "") -> bytes:
     """A whole HTTP/1.1 request."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    kind = "" if body is None else "content-type: application/json\r\n"
+    kind = "" if body is None or "content-type" in headers else "content-type: application/json\r\n"
     head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n{kind}{headers}content-length: {len(content)}\r\n\r\n"
     return head.encode() + content
 

@@ -16,6 +16,7 @@ from fuzz.cases import Input, Random, Target, Wholes, expect
 from fuzz.containers import damage_fields, damage_member, members_of, pack, with_checksums
 from fuzz.damage import damage_bytes, pick
 from gainful.persistence.container import MANIFEST
+from gainful.training.history import History
 
 MAX_BYTES = 16 << 20  # that a model file may unpack to here
 N_FEATURES = 5
@@ -53,7 +54,7 @@ def untrained_net() -> gainful.NeuralRanker:
     net.weights_ = [rng.normal(size=shape).astype(np.float32) for shape in ((N_FEATURES, 3), (3,), (3, 1), (1,))]
     net.shift_, net.scale_ = np.zeros(N_FEATURES), np.ones(N_FEATURES)
     net.loss_, net.device_, net.best_epoch_ = gainful.loss("ranknet"), "cpu", 1
-    net.n_features_in_, net.history_, net.n_iter_, net.interrupted_ = N_FEATURES, [], 0, False
+    net.n_features_in_, net.history_, net.n_iter_, net.interrupted_ = N_FEATURES, History(), 0, False
     return net
 
 

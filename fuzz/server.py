@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import functools
+import io
 import json
 import resource
 import signal
@@ -21,6 +22,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy
 
 import gainful
 from fuzz.cases import Input, Random, Target, Wholes, expect
@@ -94,8 +97,11 @@ def make(rng: Random, wholes: Wholes, whole: bool) -> Input:
     if whole:
         return Input(request("POST", path, body, ""), "", {"whole": True, "statuses": [200, 422]})
     draw = rng.random()
-    if draw < 0.35:
+    if draw < 0.30:
         return Input(request("POST", path, damage_json(body, rng), ""), "", {"whole": True})
+    if draw < 0.35:
+        matrix = damage_bytes(npy(rng.normal(size=(3, N_FEATURES))), rng)
+        return Input(request("POST", path, matrix, "content-type: application/x-npy\r\n"), "", {"whole": True})
     if draw < 0.45:
         return Input(request("POST", path, damage_bytes(body, rng), ""), "", {"whole": True})
     if draw < 0.55:
@@ -109,6 +115,12 @@ def make(rng: Random, wholes: Wholes, whole: bool) -> Input:
     if draw < 0.95:
         return Input(damage_bytes(raw, rng), "", {"whole": False})
     return Input(raw * int(rng.integers(2, 40)) + raw[: below(rng, len(raw))], "", {"whole": False})
+
+
+def npy(matrix: Any) -> bytes:
+    file = io.BytesIO()
+    numpy.save(file, matrix)
+    return file.getvalue()
 
 
 def request(method: str, path: str, body: bytes | None, headers: str) -> bytes:

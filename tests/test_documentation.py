@@ -183,6 +183,8 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_are_true(name):
+    if name == "gainful.losses.fused_pairs":
+        pytest.importorskip("triton", reason="Triton comes with PyTorch's CUDA builds")
     module = importlib.import_module(name)
     assert module.__doc__, f"{name} does not say what it is"
     assert doctest.testmod(module).failed == 0

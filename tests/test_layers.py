@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "gainful"
 # From the bottom up: a folder may import from itself and from those before it. There is nothing else at the top.
 LAYERS = [
     "errors",
+    "display",
     "report",
     "data",
     "compute",
@@ -31,6 +32,7 @@ LAYERS = [
     "nets",
     "linear",
     "trees",
+    "debiasing",
     "rankers",
     "foreign",
     "tuning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     text, n = re.subn(r"^GRACE = .*$", "GRACE = 0.5", CONFTEST.read_text(), flags=re.MULTILINE)
     assert n == 1
     (folder / "conftest.py").write_text(text)
+    shutil.copy(CONFTEST.with_name("browser.py"), folder)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", *options, str(folder)]
     quick = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the conftest needs none, and they are slow to load
     return subprocess.run(command, cwd=folder, env=quick, capture_output=True, text=True)

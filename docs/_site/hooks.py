@@ -30,10 +30,10 @@ def listed(folder: str) -> list[dict[str, str]]:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **kwargs: Any) -> str:
-    """Pages that stand alone in the navigation use its space."""
+    """Pages that stand alone in the navigation use its space; links to the examples lead to the site's copies."""
     if page.file.src_uri in ("index.md", "tutorial.md"):
         page.meta["hide"] = ["navigation"]
-    return markdown
+    return markdown.replace("](../examples/", "](examples/")
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -49,4 +49,6 @@ def on_files(files: Any, *, config: Any) -> Any:
     }
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
+    for notebook in sorted((pages.ROOT / "examples").glob("*.ipynb")):
+        files.append(File.generated(config, f"examples/{notebook.name}", abs_src_path=str(notebook)))
     return files

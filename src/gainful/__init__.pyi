@@ -46,6 +46,7 @@ from gainful.data.splits import Split as Split
 from gainful.data.splits import folds as folds
 from gainful.data.splits import split as split
 from gainful.data.synthetic import make_artificial as make_artificial
+from gainful.debiasing.settings import Debias as Debias
 from gainful.demo.corpus import SearchCorpus as SearchCorpus
 from gainful.demo.corpus import make_search as make_search
 from gainful.errors import ClusterError as ClusterError

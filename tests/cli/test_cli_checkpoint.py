@@ -105,7 +105,8 @@ def test_resuming_is_offered_only_if_it_is_possible(data, tmp_path, capsys, monk
         raise FormatError("cannot be written: no space", path=tmp_path / "run.ckpt")
 
     monkeypatch.setattr("gainful.training.checkpoint.write_container", fail)
-    monkeypatch.setattr("gainful.cli.console.progress_note", lambda event: event.iteration == 4 and interrupt())
+    stops = property(lambda event: event.iteration == 4 and interrupt())
+    monkeypatch.setattr("gainful.training.monitor.Progress.note", stops)
 
     def interrupt():
         raise KeyboardInterrupt

@@ -20,6 +20,7 @@ def folder(tmp_path_factory):
     gainful.save(gainful.ranker("regression").fit(data), made / "ranker.gainful")
     log = gainful.simulate_clicks(data, "dbn", sessions=400, temperature=1.0, features=True)
     gainful.write_clicks(log, made / "log.csv")
+    gainful.write_clicks(gainful.simulate_clicks(data, "dbn", sessions=400, features=True), made / "fixed.csv")
     gainful.click_model("pbm").fit(gainful.read_clicks(made / "log.csv")).save(made / "pbm.json")
     return made
 
@@ -37,11 +38,9 @@ def test_info(folder, capsys):
 
 
 def test_a_log_in_a_fixed_order_warns_once(folder, capsys, tmp_path):
-    fixed = gainful.simulate_clicks(gainful.read(folder / "data.txt"), "dbn", sessions=200)
-    gainful.write_clicks(fixed, tmp_path / "fixed.csv")
     page = tmp_path / "clicks.html"
     for command in (("fit", "all"), ("report", "-o", page, "--resamples", "0", "--model", "pbm", "--model", "ubm")):
-        code, _, err = call(capsys, "clicks", *command, tmp_path / "fixed.csv")
+        code, _, err = call(capsys, "clicks", *command, folder / "fixed.csv")
         assert code == 0, err
         assert err.count("0.00% of the query-document pairs were shown in two or more positions") == 1
     assert "were shown in two or more positions" in page.read_text()
@@ -138,3 +137,30 @@ def test_refusals_are_one_line(folder, capsys, tmp_path):
     assert "no column is the session; name it with --read session=…" in refused(
         capsys, "clicks", "info", tmp_path / "bare.csv"
     )
+
+
+def test_from_a_log_to_a_ranker(folder, capsys, tmp_path):
+    code, _, err = call(capsys, "clicks", "data", folder / "fixed.csv", "-o", tmp_path / "clicks.gnf", "--features",
+                        folder / "data.txt", "--positions")  # fmt: skip
+    assert code == 0
+    assert "6 lists, 48 documents, with positions" in err
+    model = tmp_path / "model.gainful"
+    code, out, _ = call(capsys, "train", "ranknet", tmp_path / "clicks.gnf", "-o", model, "--debias", "em(clip=0.1)",
+                        "--json")  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["debias"] == "em(clip=0.1)"
+    data = gainful.read(tmp_path / "clicks.gnf")
+    expected = gainful.ranker("ranknet").fit(data, debias=gainful.Debias("em", clip=0.1))
+    assert gainful.load(model).coef_ == pytest.approx(expected.coef_)
+    # the same with files beside the data: a click model, and one number per line
+    gainful.write(data.replace(positions=None), tmp_path / "plain.parquet")
+    (tmp_path / "shown.txt").write_text("\n".join(map(str, data.positions.tolist())))
+    call(capsys, "train", "ranknet", tmp_path / "plain.parquet", "-o", model, "--position", tmp_path / "shown.txt",
+         "--propensity", folder / "pbm.json")  # fmt: skip
+    users = gainful.load_click_model(folder / "pbm.json")
+    expected = gainful.ranker("ranknet").fit(data, propensity=users)
+    assert gainful.load(model).coef_ == pytest.approx(expected.coef_)
+    code, _, err = call(capsys, "train", "ranknet", folder / "data.txt", "-o", model, "--debias", "em")
+    assert code == 2
+    assert "--debias is for clicks, but the data has neither positions nor propensities" in err
+    assert "give --position or --propensity" in err

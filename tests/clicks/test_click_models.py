@@ -189,7 +189,7 @@ def test_pages_with_equal_sums_are_told_apart(monkeypatch):
     """If the sums that find equal pages were all the same, nothing would be lost."""
     log = random_log(10, n_pages=50)
     expected = click_model("pbm", max_iter=5, tol=0.0).fit(log).attractiveness_
-    monkeypatch.setattr("gainful.clicks.index._mix", lambda x: np.zeros_like(x))
+    monkeypatch.setattr("gainful.clicks.pages._mix", lambda x: np.zeros_like(x))
     found = click_model("pbm", max_iter=5, tol=0.0).fit(log).attractiveness_
     np.testing.assert_allclose(found, expected, atol=1e-12)
 

@@ -8,6 +8,7 @@ import pickle
 import signal
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from gainful.cluster import shards as cluster_shards
 from gainful.cluster.collections import ShuffledWarning
 from gainful.compute.threads import thread_count
 from gainful.data.blocks import PerBlock
+from gainful.debiasing.regression_em import learn_propensities
 from gainful.errors import ClusterError, DataError, ParameterError
 from gainful.linear.blockwise import linear_risk
 from linear_rankers import LINEAR
@@ -102,6 +104,22 @@ def test_weights_of_documents_travel(name, data, client):
     assert_same(found, gainful.ranker(name).fit(weighted))
     plain = gainful.ranker(name).fit(weighted.replace(document_weights=None))  # the weights of the queries alone
     assert not np.allclose(found.coef_, plain.coef_, rtol=1e-3)
+
+
+def test_clicks_travel(data, client, monkeypatch):
+    monkeypatch.setattr("gainful.debiasing.debias.learn_propensities", partial(learn_propensities, max_iter=4))
+    shown = np.tile(np.arange(1, 16), data.n_queries)
+    clicked = data.replace(y=(data.y > 2) * 1.0, query_weights=None, positions=shown, propensities=1.0 / shown)
+    X, y, qid, _ = arrays(clicked.replace(query_weights=np.ones(data.n_queries)))
+    columns = {"position": da.from_array(shown, chunks=190), "propensity": da.from_array(1.0 / shown, chunks=190)}
+    whole = gainful.ranker("ranknet").fit(clicked, debias="em")
+    found = gainful.ranker("ranknet").fit(X, y, qid=qid, **columns, debias="em")
+    np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-3, atol=1e-3 * np.abs(whole.coef_).max())
+    assert found.propensities_ == pytest.approx(whole.propensities_, abs=1e-4)
+    frame = table(clicked.replace(query_weights=np.ones(data.n_queries))).drop(columns="weight")
+    frame = dd.from_pandas(frame.assign(examined=1.0 / shown), npartitions=1)
+    found = gainful.ranker("regression").fit(frame, "grade", qid="query", propensity="examined")
+    assert_same(found, gainful.ranker("regression").fit(clicked))
 
 
 @pytest.mark.parametrize("name", ["regression", "ranksvm", "rankmm-2"])

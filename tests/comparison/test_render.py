@@ -13,6 +13,7 @@ from rich.console import Console
 import gainful
 from gainful.comparison import render
 from gainful.comparison.tables import differences_table, means_table, seconds
+from gainful.report.parts import html_table
 
 NASTY = "50%_a & <b>|x|*y* $z^{2}$ \\frac [k] #1 `c` ~"
 
@@ -173,5 +174,5 @@ def test_seconds():
 
 
 def test_html_cells_carry_the_full_figure(found):
-    html = render.html_table(means_table(found))
+    html = html_table(means_table(found))
     assert f'data-value="{found.mean("best", "map")}"' in html

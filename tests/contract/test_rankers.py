@@ -574,10 +574,35 @@ def test_what_is_linear_or_has_a_kernel_takes_a_scale(name):
         assert "scale" not in gainful.ranker(name).get_params()  # the name has one meaning
 
 
-def test_shown_in_a_notebook_without_a_warning(name, fitted):
-    # scikit-learn reads the docstring there, for the help of each parameter
+def test_a_notebook_shows_parameters_and_what_training_found(name, fitted):
+    shown = fitted._repr_mimebundle_()
+    page = shown["text/html"]
+    assert page == fitted._repr_html_()
+    assert shown["text/plain"] == repr(fitted)
+    assert next(iter(gainful.RANKERS[name].cls.parameters)) in page
+    assert f">{fitted.n_features_in_}<" in page
+    assert f">{fitted.n_iter_:,}" in page
+    assert "not trained yet" not in page
+    assert "not trained yet" in make(name)._repr_html_()
+
+
+# -- clicks ------------------------------------------------------------------------------------------------------------
+
+
+def test_clicks_are_corrected_or_refused(name, parts):
+    few = parts[0][:4]
+    clicked = few.replace(y=(few.y > np.median(few.y)).astype(float))
+    shown = np.concatenate([np.arange(1, n + 1) for n in few.counts])
+    model = make(name, **({"epochs": 2} if name in NET_NAMES else {}))
+    if not model.learns_clicks:
+        with pytest.raises(DataError, match="which clicks do not survive"):
+            model.fit(clicked, propensity=1.0 / shown)
+        return
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        page = fitted._repr_html_()
-    assert "n_features_in_" in dir(fitted)
-    assert SCIKIT_LEARN < (1, 7) or next(iter(gainful.RANKERS[name].cls.parameters)) in page
+        warnings.simplefilter("ignore")  # so little data
+        model.fit(clicked, position=shown, propensity=1.0 / shown)
+    assert model.training_["debias"] == "ipw"
+    assert np.isfinite(model.predict(few)).all()
+    if model._fits_grades() or not model._weighs_documents():
+        with pytest.raises(DataError, match="cannot weigh the pairs of a click"):
+            model.fit(clicked, position=shown, debias="pairwise")

@@ -255,7 +255,7 @@ def test_rows_without_ids_and_without_sizes(path):
 
 def test_what_is_ignored_is_said(path):
     (path.parent / "rank.train.position").write_text("1\n2\n3\n4\n5\n")
-    with pytest.warns(DataWarning, match="rank.train.position is ignored: positions are not supported"):
+    with pytest.warns(DataWarning, match="rank.train.position is ignored; if the grades are clicks, train with fit"):
         data = gainful.read(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -132,7 +132,7 @@ def test_names_of_other_libraries_are_translated(name, told):
         ("eval_set", "give it to fit: fit(…, eval_set=…)"),
         ("eval_group", "in fit, eval_set=(X, y, group) takes the group sizes"),
         ("callbacks", "in fit, progress takes one function"),
-        ("verbose", "in fit, progress=print shows each iteration"),
+        ("verbose", "in fit, progress=True shows a bar"),
         ("init_score", "give it to fit: fit(…, init_score=…)"),
         ("init_model", "warm_start=True continues training from a model"),
         ("depth", "engine_params={'max_depth': …} passes it to LightGBM"),

@@ -502,6 +502,14 @@ def test_a_gpu_trains_the_same_net(name, parts):
     np.testing.assert_allclose(fit("cuda").predict(test), fit("cpu").predict(test), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_gives_the_same_bits_again(parts):
+    """Steps recorded as graphs, dropout and the sums over pairs included."""
+    train, _, test = parts
+    fit = lambda: NeuralRanker(loss="lambda", dropout=0.2, epochs=5, batch_queries=8, device="cuda").fit(train)  # noqa: E731
+    assert np.array_equal(fit().predict(test), fit().predict(test))
+
+
 # -- with and without PyTorch ------------------------------------------------------------------------------------------
 
 

@@ -141,6 +141,15 @@ def test_a_head_that_never_ends_is_given_up_and_an_idle_connection_is_not(path):
         ask(idle)
 
 
+def test_a_long_head_is_not_kept_in_memory(path):
+    with server(path) as (_, url, _), connect(url) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                client.sendall(b"x: " + b"y" * 10_000 + b"\r\n")
+            pytest.fail("the server reads on")
+
+
 def test_connections_are_limited_in_number(path):
     with server(path, "--max-requests", "1") as (_, url, _):
         held = [connect(url) for _ in range(530)]
@@ -191,7 +200,7 @@ def test_the_process_ends_although_a_request_does_not(path):
         import time
         from gainful.serve import Settings, run_server
         from gainful.serve.scoring import Job
-        Job.score = lambda *_: time.sleep(300)
+        Job.pair = lambda *_: time.sleep(300)
         run_server({str(path)!r}, Settings(port=0, grace=1.0, timeout=200.0))
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stderr=subprocess.PIPE, text=True)
@@ -200,8 +209,8 @@ def test_the_process_ends_although_a_request_does_not(path):
         url = next(line["url"] for line in map(json.loads, lines) if line["event"] == "listening").rstrip("/")
         with connect(url) as client:
             client.sendall(
-                b"POST /score HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-                b"content-length: 11\r\n\r\n" + b'{"rows":[]}'
+                b"POST /pair HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                b"content-length: 2\r\n\r\n{}"
             )
             while b"in_flight 2" not in urllib.request.urlopen(f"{url}/metrics", timeout=LATE).read():
                 time.sleep(0.02)

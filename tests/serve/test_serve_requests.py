@@ -278,7 +278,7 @@ def test_bodies_are_cut_off_at_their_limit_announced_or_not(paths):
 
 
 def test_a_request_over_its_time_gets_503_and_its_work_stops(paths):
-    with client_of(paths["linear"], timeout=0.3, threads=1) as client:
+    with client_of(paths["linear"], timeout=0.3, threads=1, max_rows=20_000) as client:
         model, scored, answered = client.app.model_slot.current.model, [], threading.Event()
         predict = model.predict
 
@@ -288,7 +288,7 @@ def test_a_request_over_its_time_gets_503_and_its_work_stops(paths):
             return predict(X)
 
         model.predict = held
-        answer = client.post("/score", json={"rows": [ROW] * 9000})  # nine blocks
+        answer = client.post("/score", json={"rows": [ROW] * 18_000})  # 18 blocks, and too long for the event loop
         assert answer.status_code == 503
         assert "took more than 0.3 s" in answer.json()["error"]
         assert answer.headers["retry-after"] == "1"

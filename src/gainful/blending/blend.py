@@ -89,6 +89,7 @@ class BlendedRanker(Ranker):
 
     accepts_categories: ClassVar[bool] = True  # as for missing values
     accepts_missing: ClassVar[bool] = True  # each member says whether it does; a fitted blend, whether all do
+    learns_clicks: ClassVar[bool] = False
     weighs_documents: ClassVar[bool] = True  # as for missing values
     resumes: ClassVar[bool] = True
     validation_parameter: ClassVar[str] = "metric"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from gainful.blending.weights import mean_and_error
 from gainful.data.rows import Array
+from gainful.display import html, plots
 from gainful.parameters.constraints import split_outside_brackets
 
 INTERVAL = 1.96  # standard errors
@@ -155,15 +155,18 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         head, *body = self.cells()
-        rows = ""
-        for line in body:
-            sides = ["left", *["right"] * (len(line) - 2), "left"]
-            cells = (
-                f"<td style='text-align:{side}'>{html.escape(x)}</td>" for side, x in zip(sides, line, strict=True)
-            )
-            rows += f"<tr>{''.join(cells)}</tr>"
-        heads = "".join(f"<th>{html.escape(x)}</th>" for x in head)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{html.escape(self.sentence)}</p>"
+        shown = html.table(head, body, left=(0, len(head) - 1))
+        return html.frame("Leaderboard", shown, about=f"{self.queries:,} queries. {self.sentence}")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the mean of the blend and of each member with its 95 % interval; returns the axes.
+
+        Members that were measured on fewer queries are left out. Needs the extra ``plot``.
+        """
+        known = [(label, row) for label, row in zip(self.labels(), self, strict=True) if row.queries == self.queries]
+        ends = [(row.interval[0], row.mean, row.interval[1]) for _, row in known]
+        label = f"{self.metric} on queries left out, with 95 % intervals"
+        return plots.intervals(ax, [label for label, _ in known], ends, x=label, beside=0)
 
 
 def family_of(spec: str) -> str:

@@ -266,6 +266,48 @@ def judge(
         say(f"{data}: {rows.n_queries:,} queries, {rows.n_rows:,} documents, {rows.n_features:,} features")
 
 
+@app.command("data")
+def data(
+    log: Log,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Ranking data to write.", show_default=False)],
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features",
+            metavar="DATA",
+            help="Ranking data with features, by query and document id. Default: those of the log.",
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="FILE", help="Propensities of this click model.")
+    ] = None,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Leave out the log's propensities, for training that learns its own.")
+    ] = False,
+    format: LogFormat = None,
+    read: LogRead = None,
+    memory_limit: options.MemoryLimit = None,
+) -> None:
+    """Turn a click log into data to train on: clicks, and where they happened."""
+    from gainful.cli.console import say
+    from gainful.cli.inputs import load_data, read_options
+    from gainful.clicks.model_file import load_click_model
+    from gainful.errors import ParameterError
+    from gainful.formats import check_format
+    from gainful.formats import write as write_data
+
+    if model is not None and positions:
+        raise ParameterError("--model gives propensities and --positions leaves them out; give one of them")
+    check_format(output)
+    pages = _load_log(log, format, read, memory_limit)
+    source = None if features is None else load_data(features, read_options(None, False, None, None), None)
+    users = None if model is None else load_click_model(model)
+    found = pages.to_data(source, propensity=False if positions else users)
+    write_data(found, output)
+    held = "propensities" if found.has_propensities else "positions"
+    say(f"{output}: {found.n_queries:,} lists, {found.n_rows:,} documents, with {held}")
+
+
 @app.command("simulate")
 def simulate(
     data: options.Data,

@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from gainful.display.progress import rich_bars
 from gainful.errors import DataWarning
 from gainful.errors.terminal import make_console
 from gainful.persistence.jsonable import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 QUIET_SECONDS = 1.0  # compilation shorter than this is not reported
 WIDTH_WITHOUT_TERMINAL = 140  # of a file or a pipe, so that tables are not wrapped at 80
@@ -101,25 +102,9 @@ def _on_display(console: Console) -> Iterator[None]:
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Bars on stderr that disappear at the end."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-    )
     console = stderr()
-    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with _on_display(console), shown as bars:
+    with _on_display(console), rich_bars(console) as bars:
         yield bars
-
-
-def progress_note(event: Any) -> str:
-    """A note on an iteration: the validation metric, or the gap to the optimum."""
-    if event.validation is not None:
-        return f"validation {event.validation:.4f}"
-    return "" if event.gap is None else f"gap {100 * event.gap:.2g} %"
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def distill(
 ) -> None:
     """Train one small model on the scores of a large one, such as a blend, and state what it loses."""
     from gainful.blending.distillation import distill as train_student
-    from gainful.cli.console import key_value_table, print_json, progress_bars, progress_note, say, stdout
+    from gainful.cli.console import key_value_table, print_json, progress_bars, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.formats.files import refuse_unwritable
     from gainful.rankers.model_file import save
@@ -51,7 +51,7 @@ def distill(
         task = bars.add_task(into, total=None, note="")
 
         def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
+            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
             return False
 
         found = train_student(

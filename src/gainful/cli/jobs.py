@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from gainful.cli import INTERRUPTED, complain
-from gainful.cli.console import progress_bars, progress_note, run_interruptibly, say, show_warnings_as_lines
+from gainful.cli.console import progress_bars, run_interruptibly, say, show_warnings_as_lines
 from gainful.comparison.baselines import Baseline
 from gainful.errors import GainfulError
 
@@ -94,7 +94,7 @@ def comparison_bars(
             tuning, training = event.tuning, event.tuning.training
             done += min(tuning.finished, trials)
             name = f"{name}, trial {tuning.trial + 1}"
-            note = "" if tuning.best is None else f"best {tuning.best:.4f}"
+            note = tuning.note
         elif training is not None:
             done += trials
         else:
@@ -145,7 +145,7 @@ def search_bars(bars: Progress, ranker: str, first: str) -> Callable[[TuneProgre
     logged: set[int] = set()
 
     def draw(event: TuneProgress) -> None:
-        note = "" if event.best is None else f"best {event.best:.4f}"
+        note = event.note
         bars.update(overall, completed=event.finished, total=event.n_trials, note=note, visible=True)
         if event.training is None and not bars.console.is_terminal and event.finished not in logged:
             logged.add(event.finished)  # a log gets lines instead of bars, and not for every trial
@@ -162,5 +162,4 @@ def _draw_training(bars: Progress, task: Any, name: str, training: Any) -> None:
     if training is None:
         bars.reset(task, description=name, total=None, note="", visible=True)
     else:
-        note = progress_note(training)
-        bars.update(task, description=name, completed=training.iteration, total=training.total, note=note)
+        bars.update(task, description=name, completed=training.iteration, total=training.total, note=training.note)

@@ -53,6 +53,27 @@ def train(
     valid_init_score: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The scores of the validation data to start from.")
     ] = None,
+    position: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The grades are clicks: the position in which each row was shown, one per line."
+        ),
+    ] = None,
+    propensity: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The grades are clicks: the probability that each row was examined, one per line; or a click model.",
+        ),
+    ] = None,
+    debias: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="How to correct clicks for positions: ipw, em, pairwise or naive; with settings: 'em(clip=0.05)'.",
+            show_default="ipw with propensities, else em",
+        ),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="Time for auto to train in.", show_default="600")] = None,
     trials: Annotated[int | None, typer.Option(help="Number of rankers for auto to try, instead of a time.")] = None,
     start: Annotated[
@@ -115,14 +136,17 @@ def train(
             raise ParameterError(f"--valid-init-score belongs to one --valid, but there are {len(held)}")
         ((name, path),) = held.items()
         parts[name] = _with_init_scores(parts[name], valid_init_score, path)
+    parts[TRAINING] = _with_clicks(parts[TRAINING], position, propensity, data)
     if checkpoint is not None and checkpoint.exists():
         say(f"resuming from {checkpoint}")
     sets = {name: part for name, part in parts.items() if name != TRAINING}
-    _fit_with_bar(model, parts[TRAINING], sets, ranker, resume)
+    _fit_with_bar(model, parts[TRAINING], sets, ranker, resume, debias)
     if start is not None:
         model.set_params(warm_start=False)  # not part of the model
     board = getattr(model, "leaderboard_", None)
-    if board is None:
+    if parts[TRAINING].has_clicks:
+        reached = {}  # clicks are no measure of a ranker
+    elif board is None:
         reached = {f"training {usual_metric(parts[TRAINING]).name}": model.score(parts[TRAINING])}
     else:  # scoring all rows by all models would take long, and say little
         reached = {f"out-of-fold {board.metric}": board.blend.mean}
@@ -140,7 +164,7 @@ def train(
         **reached,
         "interrupted": model.interrupted_,
     }
-    facts |= model._facts()
+    facts |= model._facts() | {name: model.training_[name] for name in ("debias",) if name in model.training_}
     if sets and board is None:
         facts |= _validation_facts(model, list(sets))
     if json:
@@ -156,6 +180,18 @@ def _with_init_scores(data: Dataset, file: Path, path: Path) -> Dataset:
     from gainful.inputs.arguments import add_init_scores
 
     return add_init_scores(data, read_scores(file, data.n_rows), str(path))
+
+
+def _with_clicks(data: Dataset, position: Path | None, propensity: Path | None, path: Path) -> Dataset:
+    from gainful.clicks.model_file import load_click_model
+    from gainful.formats.scores import read_scores
+    from gainful.inputs.arguments import add_clicks
+
+    examined: Any = None
+    if propensity is not None:
+        is_model = propensity.suffix == ".json"
+        examined = load_click_model(propensity) if is_model else read_scores(propensity, data.n_rows)
+    return add_clicks(data, None if position is None else read_scores(position, data.n_rows), examined, str(path))
 
 
 def predict(
@@ -414,8 +450,9 @@ def _fit_with_bar(
     sets: dict[str, Dataset],
     name: str,
     checkpoint: Checkpoint | None,
+    debias: str | None = None,
 ) -> None:
-    from gainful.cli.console import progress_bars, progress_note, say
+    from gainful.cli.console import progress_bars, say
     from gainful.cli.inputs import print_data_warnings
     from gainful.data.checks import skip_checks
     from gainful.training.monitor import Progress
@@ -428,10 +465,11 @@ def _fit_with_bar(
         task = bars.add_task(name, total=None, note="")
 
         def show(event: Progress) -> bool:
-            bars.update(task, completed=event.iteration, total=event.total, note=progress_note(event))
+            bars.update(task, completed=event.iteration, total=event.total, note=event.note)
             return False
 
-        model.fit(data, eval_set=sets if len(sets) > 1 else first, progress=show, checkpoint=checkpoint)
+        valid = sets if len(sets) > 1 else first
+        model.fit(data, eval_set=valid, progress=show, checkpoint=checkpoint, debias=debias)
     for note in notes:
         say(note)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import ClickLog
-from gainful.clicks.pages import gather
+from gainful.clicks.pages import distinct_pages, gather
 from gainful.data.rows import Array, chunks
 
 PART_ROWS = 1 << 20  # of a log that are looked at together
@@ -119,10 +119,10 @@ class PageIndex:
     def by_query(cls, log: ClickLog) -> tuple[PageIndex, Pairs]:
         """The pages of a log to be fitted, sorted by query; equal pages are one page that counts several times."""
         pairs, pair = Pairs.of_log(log)
-        first, weight = _distinct_pages(log, pair)
+        first, group = distinct_pages(log.offsets, pair, log.position, log.clicked)
         chosen = first[np.argsort(log.query[first], kind="stable")]
         weights = np.empty(log.n_pages)
-        weights[first] = weight
+        weights[first] = np.bincount(group)
         starts, sizes = log.offsets[chosen], log.counts[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         position, clicked = gather(log.position, starts, sizes), gather(log.clicked, starts, sizes)
@@ -221,43 +221,3 @@ def _moving_share(pair: Array, position: Array, n_pairs: int) -> float:
     moves = np.zeros(n_pairs, dtype=bool)
     moves[pair[one[pair] != position]] = True
     return float(moves.mean())
-
-
-def _distinct_pages(log: ClickLog, pair: Array) -> tuple[Array, Array]:
-    """The first of equal pages, and how many there are. Equal: the same pairs, positions and clicks."""
-    sums = np.empty(log.n_pages, dtype=np.uint64)
-    for low, high in pairwise(chunks(log.offsets, 0, log.n_pages, PART_ROWS)):
-        starts, counts = log.offsets[low:high], log.counts[low:high]
-        rows = slice(int(starts[0]), int(log.offsets[high]))
-        place = np.arange(rows.start, rows.stop) - np.repeat(starts, counts)
-        content = (pair[rows].astype(np.uint64) << np.uint64(1)) | log.clicked[rows]
-        mixed = _mix(content + _mix((log.position[rows].astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
-        sums[low:high] = np.add.reduceat(mixed, starts - rows.start)
-    _, first, group, count = np.unique(sums, return_index=True, return_inverse=True, return_counts=True)
-    if len(first) == log.n_pages:
-        return first, np.ones(len(first))
-    same = _are_equal(log, pair, first[group])
-    strange = np.flatnonzero(~same)  # equal sums of different pages, which is next to impossible
-    count = count - np.bincount(group[strange], minlength=len(first))
-    return np.append(first, strange), np.append(count, np.ones(len(strange))).astype(np.float64)
-
-
-def _mix(x: Array) -> Array:
-    """The finishing step of splitmix64: every bit of the result depends on every bit of ``x``."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def _are_equal(log: ClickLog, pair: Array, other: Array) -> Array:
-    """Whether each page equals the page ``other[page]``, row by row."""
-    same = np.asarray(log.counts == log.counts[other])
-    for low, high in pairwise(chunks(log.offsets, 0, log.n_pages, PART_ROWS)):
-        starts, counts = log.offsets[low:high], log.counts[low:high]
-        mine = np.arange(starts[0], log.offsets[high])
-        theirs = mine + np.repeat(np.where(same[low:high], log.offsets[other[low:high]] - starts, 0), counts)
-        differs = np.zeros(len(mine), dtype=bool)
-        for column in (pair, log.clicked, log.position):
-            differs |= column[mine] != column[theirs]
-        same[low:high] &= ~np.logical_or.reduceat(differs, starts - starts[0])
-    return same

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.pages import Mended, Runs, assemble, position_codes, tell_apart
+from gainful.clicks.training_data import training_data
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
 from gainful.data.rows import Array, as_id_array, check_column, check_names, codes_by_first_appearance, read_only
@@ -280,21 +281,24 @@ class ClickLog:
         """The session id of each page."""
         return self.session if self.session_ids is None else self.session_ids[self.session]
 
-    def to_data(self) -> RankingData:
-        """Ranking data with one query per page, clicks as grades, and the documents in the order of their positions.
+    def to_data(
+        self, features: RankingData | None = None, *, propensity: Any = None, merge: bool = True
+    ) -> RankingData:
+        """Ranking data to train on: clicks as grades, and what corrects them for the positions shown.
 
-        The query ids are page numbers, since a query may have many pages. The log needs features.
+        Parameters
+        ----------
+        features : ranking data with the features of the documents, by query id and document id; by default the log's
+            own. Documents without features are left out
+        propensity : the probability that each row of the log was examined; or a fitted click model, which knows it. By
+            default that of the log, if it has one; False leaves it out
+        merge : whether pages that differ in clicks only are counted together. The grades are then rates of clicks, and
+            the weights of rows impressions; training on them is the same as training on every page
+
+        With propensities there is one list for each query: a document counts by all its positions. Without them there
+        is one list for each different page, with positions, from which training learns propensities.
         """
-        if self.features is None:
-            raise DataError("the click log has no features, which ranking data needs; name them when reading it")
-        return RankingData(
-            X=self.features,
-            y=self.clicked.astype(np.float64),
-            offsets=self.offsets,
-            query_ids=np.arange(self.n_pages),
-            doc_ids=self.document_ids[self.document],
-            feature_names=self.feature_names,
-        )
+        return training_data(self, features, propensity, merge)
 
     def describe(self) -> dict[str, Any]:
         """What ``gainful clicks info`` prints."""

@@ -16,6 +16,8 @@ from gainful.clicks.judging import Judgments, grade_pairs, wanted_pairs
 from gainful.clicks.log import ClickLog
 from gainful.compute.estimators import NotFittedError
 from gainful.data.rows import Array, read_only
+from gainful.display import plots
+from gainful.display.progress import callback_of
 from gainful.errors import DataWarning, ParameterError
 from gainful.parameters.constraints import (
     DeclaredParameters,
@@ -25,6 +27,7 @@ from gainful.parameters.constraints import (
     parameter,
     refuse_unknown_parameters,
 )
+from gainful.training.monitor import Progress
 
 LEAST_MOVING = 0.01  # share of pairs in two or more positions, below which examination cannot be estimated
 WEAK = Beta(1.0, 1.0)  # prior of what all pages share: positions, continuation
@@ -128,12 +131,16 @@ class ClickModel:
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def fit(self, log: ClickLog, *, progress: Callable[[int, float], Any] | None = None) -> Self:
-        """Estimate the parameters from a log. ``progress(step, objective)`` is called after each step of EM."""
+    def fit(self, log: ClickLog, *, progress: Callable[[int, float], Any] | bool | None = None) -> Self:
+        """Estimate the parameters from a log.
+
+        ``progress=True`` shows a bar; a function ``progress(step, objective)`` is called after each step of EM.
+        """
         self._check(log, "fit")
         index, pairs = PageIndex.by_query(log)
         self._warn_if_fixed(index.moving_share)
-        found, priors = self._estimate(index, progress)
+        with callback_of(progress, "fit") as callback:
+            found, priors = self._estimate(index, self._draw_steps(callback) if progress is True else callback)
         self._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
         self._note(index, found.history, found.converged)
         self.moving_share_ = index.moving_share
@@ -152,6 +159,10 @@ class ClickModel:
         made._note(index, found.history, found.converged)
         made.moving_share_ = index.moving_share
         return made
+
+    def _draw_steps(self, draw: Callable[[Any], object] | None) -> Callable[[int, float], object] | None:
+        """What EM calls so that a bar moves."""
+        return None if draw is None else lambda step, objective: draw(Progress(step, self.max_iter, 0.0, objective))
 
     def _note(self, index: PageIndex, history: list[float], converged: bool) -> None:
         """What the parameters say about pages, and how they were found."""
@@ -299,6 +310,18 @@ class ClickModel:
         place = self.pairs_.places(query_ids, document_ids, query, document)
         relevance, error = self._relevance()
         return grade_pairs(query_ids[query], document_ids[document], relevance[place], error[place], grades)
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw ``examination_``, how often each position is looked at; returns the axes. Needs the extra ``plot``."""
+        self._check_fitted()
+        places = np.arange(1, len(self.examination_) + 1)
+        shown = {self.name: (places.tolist(), self.examination_.tolist())}
+        ax = plots.curves(ax, shown, x="position", y="probability of examination", mark="o")
+        plots.count_along(ax)
+        ax.set_ylim(0.0, 1.05 * max(1.0, float(np.nanmax(self.examination_))))
+        return ax
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

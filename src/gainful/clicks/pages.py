@@ -7,7 +7,7 @@ mended here, in one place, for every source of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
@@ -415,3 +415,53 @@ def _mend_positions(page: Array, document: Array, place: Array, holes: str, coun
 def _add(counted: dict[str, int], name: str, n: int) -> None:
     if n:
         counted[name] = counted.get(name, 0) + n
+
+
+# -- equal pages -------------------------------------------------------------------------------------------------------
+
+
+def distinct_pages(offsets: Array, pair: Array, position: Array, clicked: Array | None = None) -> tuple[Array, Array]:
+    """The first of equal pages, and for each page which of these it equals.
+
+    Equal: the same pairs in the same positions, and the same clicks if they are given. Some pages at a time, to save
+    memory.
+    """
+    counts = np.diff(offsets)
+    columns = [pair, position] if clicked is None else [pair, position, clicked]
+    sums = np.empty(len(counts), dtype=np.uint64)
+    for low, high in pairwise(chunks(offsets, 0, len(counts), ROWS_AT_ONCE)):
+        rows = slice(int(offsets[low]), int(offsets[high]))
+        place = np.arange(rows.start, rows.stop) - np.repeat(offsets[low:high], counts[low:high])
+        content = pair[rows].astype(np.uint64) << np.uint64(1)
+        if clicked is not None:
+            content |= clicked[rows]
+        mixed = _mix(content + _mix((position[rows].astype(np.uint64) << np.uint64(32)) | place.astype(np.uint64)))
+        sums[low:high] = np.add.reduceat(mixed, offsets[low:high] - rows.start)
+    _, first, group = np.unique(sums, return_index=True, return_inverse=True)
+    if len(first) == len(counts):
+        return first, group
+    strange = np.flatnonzero(~_are_equal(offsets, columns, first[group]))  # equal sums: next to impossible
+    group[strange] = len(first) + np.arange(len(strange))
+    return np.append(first, strange), group
+
+
+def _are_equal(offsets: Array, columns: Sequence[Array], other: Array) -> Array:
+    """Whether each page equals the page ``other[page]``, row by row."""
+    counts = np.diff(offsets)
+    same = np.asarray(counts == counts[other])
+    for low, high in pairwise(chunks(offsets, 0, len(counts), ROWS_AT_ONCE)):
+        starts = offsets[low:high]
+        mine = np.arange(starts[0], offsets[high])
+        theirs = mine + np.repeat(np.where(same[low:high], offsets[other[low:high]] - starts, 0), counts[low:high])
+        differs = np.zeros(len(mine), dtype=bool)
+        for column in columns:
+            differs |= column[mine] != column[theirs]
+        same[low:high] &= ~np.logical_or.reduceat(differs, starts - starts[0])
+    return same
+
+
+def _mix(x: Array) -> Array:
+    """The finishing step of splitmix64: every bit of the result depends on every bit of ``x``."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))

@@ -22,8 +22,11 @@ from gainful.data.sharded import BlockFacts, ShardedData
 from gainful.errors import DataError, GainfulError, ParameterError
 
 GRADE, QUERY, WEIGHT, PLACE = "gainful:grade", "gainful:qid", "gainful:weight", "gainful:place"
+POSITION, PROPENSITY = "gainful:position", "gainful:propensity"
 
-CALLED = {GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight"}
+CALLED = {
+    GRADE: "y", QUERY: "qid", WEIGHT: "sample_weight", POSITION: "position", PROPENSITY: "propensity"
+}  # fmt: skip
 
 
 class ShuffledWarning(UserWarning):
@@ -39,18 +42,28 @@ def _is_frame(X: Any) -> bool:
     return dask.is_dask_collection(X) and hasattr(X, "columns") and hasattr(X, "map_partitions")
 
 
-def from_collections(X: Any, y: Any, qid: Any, sample_weight: Any = None, *, what: str = "X") -> ShardedData:
+def from_collections(
+    X: Any,
+    y: Any,
+    qid: Any,
+    sample_weight: Any = None,
+    *,
+    position: Any = None,
+    propensity: Any = None,
+    what: str = "X",
+) -> ShardedData:
     """Ranking data from Dask arrays with the same rows, a frame and series, or a frame and its column names."""
     client = current_client()
     if y is None:
         raise DataError("y is missing; ranking needs the grade of every row")
     if qid is None:
         raise DataError("qid is missing; ranking needs the query id of every row, qid=…")
+    columns = {"y": y, "qid": qid, "sample_weight": sample_weight, "position": position, "propensity": propensity}
     if _is_frame(X):
-        return _from_frame(client, X, y, qid, sample_weight, what)
+        return _from_frame(client, X, columns, what)
     if not isinstance(X, da.Array):
         raise DataError(f"{what} must be a Dask array or frame where y or qid is one, was {type(X).__name__}")
-    return _from_arrays(client, X, {"y": y, "qid": qid, "sample_weight": sample_weight}, what)
+    return _from_arrays(client, X, columns, what)
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -166,7 +179,7 @@ def _array_parts(X: Any, columns: dict[str, Any], what: str) -> list[Any]:
         rows(
             f"chunk {i} of {what}",
             block,
-            *(cut[name][i] if name in cut else None for name in ("y", "qid", "sample_weight")),
+            **{name: column[i] for name, column in cut.items()},
         )
         for i, block in enumerate(X.to_delayed(optimize_graph=False)[:, 0])
     ]
@@ -200,18 +213,18 @@ def _edges(qid: Any) -> tuple[Any, int, Any] | None:
     return ids[0], int(other[0]) if len(other) else len(ids), ids[-1]
 
 
-def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingData | None:
+def _rows(name: str, X: Any, **columns: Any) -> RankingData | None:
     """A partition as a block; None if it is empty."""
     if not X.shape[0]:
         return None
-    for column, values in {"y": y, "qid": qid, "sample_weight": sample_weight}.items():
-        if values is not None and len(values) != X.shape[0]:
+    for column, values in columns.items():
+        if len(values) != X.shape[0]:
             raise DataError(
                 f"{name}: {column} has {len(values)} values for {X.shape[0]} rows; call compute_chunk_sizes() on X, y "
                 "and qid, so that they can be cut alike"
             )
     try:
-        return RankingData.from_rows(X, y, qid, sample_weight=sample_weight)
+        return RankingData.from_rows(X, **columns)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
 
@@ -219,8 +232,8 @@ def _rows(name: str, X: Any, y: Any, qid: Any, sample_weight: Any) -> RankingDat
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-def _from_frame(client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, what: str) -> ShardedData:
-    frame, names = _one_frame(X, {GRADE: y, QUERY: qid, WEIGHT: sample_weight}, what)
+def _from_frame(client: Any, X: Any, columns: dict[str, Any], what: str) -> ShardedData:
+    frame, names = _one_frame(X, {role: columns[name] for role, name in CALLED.items()}, what)
     features = [name for name in frame.columns if name not in names.values()]
     as_features(frame._meta[features], what)  # raises for columns that are not numeric before anything is computed
     try:
@@ -298,8 +311,7 @@ def _rows_from_frame(name: str, part: Any, names: dict[str, str], features: list
     absent = [column for column in (*names.values(), *features) if column not in part.columns]
     if absent:
         raise DataError(f"{name} has no column {absent[0]!r}, which other partitions have")
-    weight = part[names[WEIGHT]] if WEIGHT in names else None
-    return _rows(name, part[features], part[names[GRADE]], part[names[QUERY]], weight)
+    return _rows(name, part[features], **{CALLED[role]: part[names[role]] for role in names if role in CALLED})
 
 
 def _number_rows(part: Any, partition_info: Any = None) -> Any:

@@ -21,6 +21,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look
+from gainful.display.progress import Bar, callback_of
 from gainful.errors import ParameterError, UnknownNameError, read_options_words, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts, why_absent
@@ -54,6 +55,14 @@ class CompareProgress:
     tuning: TuneProgress | None = None  # while parameters are chosen
     job: ComparisonJob | None = field(default=None, repr=False, compare=False)
 
+    def bars(self) -> tuple[Bar, ...]:
+        """What progress bars show: all rankers, the trials of the current one, and the training in progress."""
+        name = f"{self.ranker}, fold {self.fold + 1}" if self.n_folds > 1 else self.ranker
+        whole = Bar("rankers", self.finished_runs, self.n_folds * self.n_rankers)
+        if self.tuning is not None:
+            return (whole, *self.tuning.bars(f"trials of {name}"))
+        return (whole, Bar(name, 0, None)) if self.training is None else (whole, *self.training.bars(name))
+
 
 ProgressCallback = Callable[[CompareProgress], object]
 
@@ -85,7 +94,7 @@ def compare(
     n_jobs: int = 1,
     store: str | Path | None = None,
     read_options: Mapping[str, Any] | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> Comparison:
     """Train every ranker on the same queries, test on the same queries, and compare them query by query.
 
@@ -121,7 +130,8 @@ def compare(
     refit : train the best parameters on the training part (True), or on training and validation part ("all")
     store : folder for trials and finished rankers; a killed comparison resumes from there
     read_options : keywords of :func:`gainful.read` or :func:`gainful.from_frame`, if the data is paths or frames
-    progress : called during training; returning True ends the comparison with what has finished
+    progress : True for progress bars, in notebooks too; or a function, called with a ``CompareProgress`` during
+        training: returning True ends the comparison with what has finished
 
     The data is checked once, not for each ranker and fold: see :func:`gainful.check_data`.
 
@@ -178,7 +188,8 @@ def compare(
         choices=choices,
     )
     try:
-        job.run(progress)
+        with callback_of(progress, "compare") as callback:
+            job.run(callback)
     except KeyboardInterrupt:
         job.interrupted = True
     return job.result()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from html import escape
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,9 +12,10 @@ from rich.text import Text
 
 from gainful.comparison.grid import LossMatrix
 from gainful.comparison.result import Comparison
-from gainful.comparison.tables import differences_table, further_tables, legend, means_table, notes, percent
+from gainful.comparison.tables import differences_table, further_tables, legend, means_table, notes, percent, problems
+from gainful.display import html
 from gainful.errors.terminal import make_console
-from gainful.report.parts import MARKS, Cell, Table, html_table
+from gainful.report.parts import MARKS, Cell, Table, html_mark
 
 STYLES = {1: "green", -1: "red", 0: ""}
 WIDE = 100  # columns of a terminal that is wide enough for the intervals
@@ -125,9 +125,23 @@ def plain_text(comparison: Comparison, width: int) -> str:
 
 
 def html_fragment(comparison: Comparison) -> str:
-    """The tables and their notes, without a surrounding page."""
-    tables = "".join(html_table(table) for table in tables_of(comparison))
-    return f"{tables}<ul>{''.join(f'<li>{escape(line)}</li>' for line in notes(comparison))}</ul>"
+    """The tables for a notebook, with what the marks mean and the cautions; other notes are folded."""
+    tables = (_fragment_table(table) for table in tables_of(comparison))
+    open_notes = {legend(comparison) if comparison.marking_test else "", *comparison.cautions, *problems(comparison)}
+    shown = [line for line in notes(comparison) if line in open_notes]
+    others = [line for line in notes(comparison) if line not in open_notes]
+    title = f"{len(comparison.labels)} {comparison.noun}s on {len(comparison.query_ids):,} test queries"
+    return html.frame(title, *tables, html.lines(shown), html.folded("Data, conventions, tests", html.lines(others)))
+
+
+def _fragment_table(table: Table) -> html.Markup:
+    rows = ([_fragment_cell(cell) for cell in row] for row in table.rows)
+    return html.table(table.head, rows, title=table.title)
+
+
+def _fragment_cell(cell: Cell) -> html.Markup:
+    text = html.bold(cell.text) if cell.best else html.escape(cell.text)
+    return html.Markup(text + html_mark(cell))
 
 
 # -- Markdown ----------------------------------------------------------------------------------------------------------

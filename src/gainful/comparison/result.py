@@ -31,6 +31,7 @@ from gainful.comparison.statistics import (
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array
 from gainful.data.splits import Split
+from gainful.display import plots
 from gainful.errors import GainfulError, UnknownNameError
 from gainful.metrics import Metric, headings, mean_over_queries
 
@@ -475,6 +476,22 @@ class Comparison:
         from gainful.comparison.render import html_fragment
 
         return html_fragment(self)
+
+    def plot(self, ax: Any = None, *, measure: Metric | str | None = None) -> Any:
+        """Draw the mean of each ranker with its interval, the best first; returns the axes.
+
+        ``measure`` is one of the metrics, by default the headline. A dashed line marks the baseline. Needs the extra
+        ``plot``.
+        """
+        heading, shown = self._heading(measure), self.by_mean
+        ends = [(self.interval(label, heading), self.mean(label, heading)) for label in shown]
+        return plots.intervals(
+            ax,
+            [f"{label} (baseline)" if label == self.baseline and len(shown) > 1 else label for label in shown],
+            [(low, mean, high) for (low, high), mean in ends],
+            x=f"{heading} on {len(self.query_ids):,} test queries, with {100 * self.level:.6g} % intervals",
+            beside=shown.index(self.baseline) if len(shown) > 1 else None,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, as :meth:`to_json` writes it."""

@@ -41,6 +41,7 @@ def defer_imports(*names: str) -> Iterator[None]:
 
 
 with defer_imports("scipy.stats", "pandas"):
+    from sklearn import get_config
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -92,4 +93,5 @@ __all__ = [
     "OneToOneFeatureMixin",
     "TransformerMixin",
     "clone",
+    "get_config",
 ]

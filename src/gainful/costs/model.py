@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 from gainful.compute.memory import size_text
+from gainful.display import html
 from gainful.errors import GainfulError, UnknownNameError
 from gainful.parameters.constraints import Constraint, Maybe, Real, check_parameters
 from gainful.rankers.registry import RANKERS
@@ -128,6 +129,17 @@ class Estimate:
             )
         parts = f"{self.iterations:,.0f} iterations of {each} after {once}" if self.iterations > 1 else "one pass"
         return f"{self.ranker}: about {time_text(self.seconds)} ({parts}), {memory}{more}"
+
+    def _repr_html_(self) -> str:
+        seen = " on an easy set; the data decides" if self.is_guess else ""
+        rows = [
+            ("time", f"about {time_text(self.seconds)}"),
+            ("iterations", f"{self.iterations:,.0f}{seen}"),
+            ("time per iteration", time_text(self.iteration_seconds)),
+            ("time before the first", time_text(self.setup_seconds)),
+            ("memory", f"{size_text(self.bytes)} besides {size_text(self.data_bytes)} of data"),
+        ]
+        return html.frame(self.ranker, html.facts(rows), html.lines([self.note] if self.note else []))
 
 
 def estimate(

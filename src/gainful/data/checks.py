@@ -90,7 +90,8 @@ def check_data(data: Dataset, valid: Dataset | None = None) -> list[Finding]:
         return [Finding("no-weight", "every query has weight 0, so there is nothing to learn", "check the weights")]
     in_one_piece = isinstance(data, RankingData) and (isinstance(data.X, np.ndarray) or hasattr(data.X, "indptr"))
     with np.errstate(over="ignore", invalid="ignore"):  # differences of infinite or nearly infinite values
-        findings = [*_query_findings(glance, data.has_pairs), *_grade_findings(glance)]
+        findings = list(_query_findings(glance, data.has_pairs))
+        findings += [] if data.has_clicks else _grade_findings(glance)  # rates of clicks may have any value
         findings += _feature_findings(glance, _CountedRows(cast(RankingData, data)) if in_one_piece else None)
     if valid is not None:
         findings += _shared_query_findings(data, valid)

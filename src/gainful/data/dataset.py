@@ -19,6 +19,13 @@ Rows of one query are adjacent. Query ``q`` owns the rows ``offsets[q]:offsets[q
 ``query_weights``       (n_queries,) float64 or None  finite and ≥ 0, not all 0
 ``document_weights``    (n_rows,) float64 or None     finite and ≥ 0; ratios within a query count; None if all are 1
 ``init_scores``         (n_rows,) float64 or None     finite; the scores that training starts from
+``positions``           (n_rows,) int64 or None       where each document was shown, from 1; 0 if it was not shown.
+                                                      The grades are clicks then
+``propensities``        (n_rows,) float64 or None     probability that each document was examined, in (0, 1]. The
+                                                      grades are clicks then
+``click_weights``       (n_rows,) float64 or None     clicks over propensities, made by training: document i is the
+                                                      relevant one of a list that counts ``click_weights[i]``
+``rival_weights``       (n_rows,) float64 or None     weight of each document in the lists where another is relevant
 ``pairs``               PreferredPairs or None        preferences between documents; all grades are 0 then
 ``input_order``         (n_rows,) int64 or None       input position of each row; None if no row moved
 ``categories``          n_features entries or None    the words of features that hold text, see
@@ -39,7 +46,7 @@ import numpy as np
 
 from gainful.data.blocks import Blocks, LocalBlocks, PerBlock, Task, in_blocks
 from gainful.data.categories import Categories, join_categories, recode
-from gainful.data.describe import Description, describe
+from gainful.data.describe import Description, describe, html_of
 from gainful.data.frames import column_to_numpy, features_of, refuse_dask, without_codes
 from gainful.data.pairs import PreferredPairs, check_pairs, join_pairs, refuse_pairs_of_others
 from gainful.data.rows import (
@@ -50,6 +57,8 @@ from gainful.data.rows import (
     check_grades,
     check_init_scores,
     check_names,
+    check_positions,
+    check_propensities,
     check_query_weights,
     check_row_weights,
     first_duplicate,
@@ -139,9 +148,18 @@ class Dataset(ABC):
         @property
         def has_pairs(self) -> bool: ...
         @property
+        def has_positions(self) -> bool: ...
+        @property
+        def has_propensities(self) -> bool: ...
+        @property
         def categories(self) -> Categories | None: ...
 
     # -- what follows from the above -----------------------------------------------------------------------------------
+
+    @property
+    def has_clicks(self) -> bool:
+        """Whether the grades are clicks on documents that were shown somewhere."""
+        return self.has_positions or self.has_propensities
 
     @property
     def has_missing(self) -> bool:
@@ -213,6 +231,10 @@ class RankingData(Dataset):
     document_weights: Array | None = None
     init_scores: Array | None = None
     pairs: PreferredPairs | None = None
+    positions: Array | None = None
+    propensities: Array | None = None
+    click_weights: Array | None = None
+    rival_weights: Array | None = None
 
     def __post_init__(self) -> None:
         X, names, categories = features_of(self.X)
@@ -246,6 +268,10 @@ class RankingData(Dataset):
             query_weights=check_query_weights(query_weights, len(query_ids)),
             document_weights=document_weights,
             init_scores=check_init_scores(self.init_scores, n_rows),
+            positions=check_positions(self.positions, n_rows, y),
+            propensities=check_propensities(self.propensities, n_rows),
+            click_weights=self.click_weights,
+            rival_weights=self.rival_weights,
             input_order=self.input_order,
             categories=self.categories if self.categories is not None else categories,
             pairs=check_pairs(self.pairs, offsets, query_ids, self.input_order),
@@ -265,6 +291,8 @@ class RankingData(Dataset):
         sample_weight: Any = None,
         init_score: Any = None,
         pairs: Any = None,
+        position: Any = None,
+        propensity: Any = None,
     ) -> RankingData:
         """Group rows by query. Rows of one query need not be adjacent; the order inside a query is kept.
 
@@ -277,9 +305,12 @@ class RankingData(Dataset):
         ``pairs``, instead of ``y``, has preferences: (better, worse) or (better, worse, weight) for each pair, where
         better and worse are row numbers of X, from 0, of one query; or a frame with these columns. Weights of a pair
         that occurs again are added.
+
+        If ``y`` has clicks, ``position`` says where each document was shown, from 1 (0: it was not), and ``propensity``
+        with what probability it was examined. Training then corrects for it.
         """
         columns = {"y": y, "qid": qid, "group": group, "doc_ids": doc_ids, "sample_weight": sample_weight}
-        columns["init_score"] = init_score
+        columns |= {"init_score": init_score, "position": position, "propensity": propensity}
         for what, given in columns.items():
             refuse_dask(given, what)
         X, names, categories = features_of(X)
@@ -289,12 +320,16 @@ class RankingData(Dataset):
         order, offsets, query_ids = group_rows(query_of_rows(qid, group, n_rows), n_rows)
         ids = check_doc_ids(doc_ids, n_rows)
         weights = None if sample_weight is None else check_row_weights(sample_weight, n_rows)
-        init = check_init_scores(init_score, n_rows)
+        by_row = {
+            "document_weights": weights,
+            "init_scores": check_init_scores(init_score, n_rows),
+            "positions": check_positions(position, n_rows, grades),
+            "propensities": check_propensities(propensity, n_rows),
+        }
         if order is not None:
             X, grades = X[order], grades[order]
             ids = None if ids is None else ids[order]
-            weights = None if weights is None else weights[order]
-            init = None if init is None else init[order]
+            by_row = {name: None if column is None else column[order] for name, column in by_row.items()}
         return cls(
             X=X,
             y=grades,
@@ -304,9 +339,8 @@ class RankingData(Dataset):
             feature_names=feature_names if feature_names is not None else names,  # type: ignore[arg-type]
             input_order=order,
             categories=categories,
-            document_weights=weights,
-            init_scores=init,
             pairs=pairs,
+            **by_row,
         )
 
     @classmethod
@@ -402,6 +436,21 @@ class RankingData(Dataset):
         """Whether the data has preferences instead of grades."""
         return self.pairs is not None
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether it is known where each document was shown."""
+        return self.positions is not None
+
+    @property
+    def has_propensities(self) -> bool:
+        """Whether it is known with what probability each document was examined."""
+        return self.propensities is not None
+
+    def columns_of_rows(self, rows: Any) -> dict[str, Array | None]:
+        """The optional columns of numbers, for some rows."""
+        found = {name: getattr(self, name) for name in ROW_COLUMNS}
+        return {name: None if column is None else column[rows] for name, column in found.items()}
+
     def with_pairs(self, pairs: PreferredPairs) -> RankingData:
         """The same data with preferences instead of its grades."""
         return self.replace(y=np.zeros(self.n_rows), pairs=pairs)
@@ -479,9 +528,8 @@ class RankingData(Dataset):
             feature_names=self.feature_names,
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
             categories=self.categories,
-            document_weights=None if self.document_weights is None else self.document_weights[rows],
-            init_scores=None if self.init_scores is None else self.init_scores[rows],
             pairs=None if self.pairs is None else self.pairs.take(chosen, self.offsets),
+            **self.columns_of_rows(rows),
         )
 
     def _positions(self, queries: Any) -> Array:
@@ -532,6 +580,8 @@ class RankingData(Dataset):
                 raise DataError(f"part {i} has {part.n_features} features, part 0 has {first.n_features}")
             if part.feature_names != first.feature_names:
                 raise DataError(f"part {i} has different feature names than part 0")
+            if (part.has_positions, part.has_propensities) != (first.has_positions, first.has_propensities):
+                raise DataError(f"of part {i} and part 0, only one has positions or propensities; give all or none")
             if part.is_sparse != first.is_sparse:
                 raise DataError(f"part {i} is {'sparse' if part.is_sparse else 'dense'} and part 0 is not")
         query_ids = as_id_array([query for part in parts for query in part.query_ids.tolist()], "query_ids")
@@ -590,8 +640,7 @@ class RankingData(Dataset):
             and _same_optional(self.query_ids, other.query_ids)
             and _same_optional(self.doc_ids, other.doc_ids)
             and _same_optional(self.query_weights, other.query_weights)
-            and _same_optional(self.document_weights, other.document_weights)
-            and _same_optional(self.init_scores, other.init_scores)
+            and all(_same_optional(getattr(self, name), getattr(other, name)) for name in ROW_COLUMNS)
             and _same_pairs(self.pairs, other.pairs)
             and self.feature_names == other.feature_names
             and self.categories == other.categories
@@ -608,7 +657,11 @@ class RankingData(Dataset):
             f"{kind} {self.X.dtype})"
         )
 
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
+
+ROW_COLUMNS = ("document_weights", "init_scores", "positions", "propensities", "click_weights", "rival_weights")
 OPTIONAL_FIELDS = {
     field.name: field.default for field in fields(RankingData) if field.default is None
 }  # absent unless given
@@ -663,8 +716,8 @@ def join_pieces(
         feature_names=pieces[0].feature_names,
         query_weights=join_optional(weights, [piece.n_queries - n for piece, n in both], 1.0),
         categories=pieces[0].categories,
-        init_scores=join_optional([piece.init_scores for piece in pieces], rows, 0.0),
         pairs=join_pairs([piece.pairs for piece in pieces], rows),
+        **join_columns(pieces),
     )
     if joined.query_weights is None or not (any(old) or any(piece.has_document_weights for piece in pieces)):
         return joined
@@ -672,6 +725,15 @@ def join_pieces(
     assert by_row is not None
     means, by_row = split_weights(by_row, joined.offsets)
     return joined.replace(query_weights=means, document_weights=by_row)
+
+
+def join_columns(pieces: Sequence[RankingData]) -> dict[str, Array | None]:
+    """The optional columns of numbers but the weights of documents, for the rows of all pieces."""
+    rows = [piece.n_rows for piece in pieces]
+    absent = {"init_scores": 0.0, "positions": 0, "propensities": 1.0, "click_weights": 0.0, "rival_weights": 1.0}
+    return {
+        name: join_optional([getattr(piece, name) for piece in pieces], rows, fill) for name, fill in absent.items()
+    }
 
 
 def _joined_order(parts: Sequence[RankingData]) -> Array | None:

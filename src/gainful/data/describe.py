@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.data.rows import value_chunks
+from gainful.display import html
 
 if TYPE_CHECKING:
     from gainful.data.dataset import RankingData
+
+MOST_GRADES = 12  # with a bar each
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,39 @@ def describe(data: RankingData) -> Description:
             "queries": int((pairs.counts > 0).sum()),
         },
     )
+
+
+def html_of(data: RankingData) -> str:
+    """The data for a notebook, without a pass over its features, which may be in a file of any size."""
+    sizes = f"{data.n_queries:,} queries, {data.n_rows:,} documents, {data.n_features:,} features"
+    kind, names = "sparse" if data.is_sparse else "dense", data.feature_names
+    shortest, longest = (int(size) for size in (data.counts.min(), data.counts.max()))
+    rows: list[tuple[Any, Any]] = [
+        ("documents per query", f"{shortest:,} to {longest:,}, mean {data.counts.mean():,.1f}"),
+        ("features", f"{kind} {data.X.dtype}" + (f": {html.first_of(names)}" if names else "")),
+    ]
+    also = {
+        "query weights": data.query_weights,
+        "document weights": data.document_weights,
+        "initial scores": data.init_scores,
+        "document ids": data.doc_ids,
+        "positions": data.positions,
+        "propensities": data.propensities,
+    }
+    present = [name for name, value in also.items() if value is not None]
+    rows += [("also", ", ".join(present))] if present else []
+    if data.pairs is not None:
+        return html.frame("RankingData", html.facts([*rows, ("preferences", f"{len(data.pairs):,}")]), about=sizes)
+    values, counts = np.unique(data.y, return_counts=True)
+    if len(values) > MOST_GRADES:
+        rows.append(("grades", f"real-valued, {values[0]:g} to {values[-1]:g}"))
+        return html.frame("RankingData", html.facts(rows), about=sizes)
+    grades = [
+        (f"{value:g}", f"{count:,}", html.bar(count / counts.max()))
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True)
+    ]
+    shown = html.table(("grade", "documents", ""), grades, left=(2,))
+    return html.frame("RankingData", html.facts(rows), shown, about=sizes)
 
 
 def _count_constant(X: Any) -> int:

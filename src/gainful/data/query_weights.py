@@ -45,8 +45,10 @@ def _mean_weight(data: RankingData) -> float:
 def pair_counts(data: RankingData) -> Array:
     """|R_q|, the number of pairs of different grade in each query, by weight of documents: (n_queries,) float64.
 
-    Preferences count by their weights.
+    Preferences count by their weights. In the lists of clicked documents each has a pair with every other document.
     """
+    if data.click_weights is not None:
+        return data.counts - 1.0
     if data.pairs is not None:
         return data.pairs.sums(pair_weights(data))
     order, blocks, starts = by_grade(data.y, data.offsets)

@@ -372,6 +372,39 @@ def check_init_scores(scores: Any, n_rows: int, what: str = "init_score", first_
     return array
 
 
+def check_positions(positions: Any, n_rows: int, clicks: Array, what: str = "position", first_row: int = 0) -> Any:
+    """One position per row as int64, or None: from 1, and 0 for what was not shown. ``first_row`` as for grades."""
+    if positions is None:
+        return None
+    array = check_column(positions, n_rows, what)
+    bad = np.flatnonzero(~((array >= 0) & (array == np.floor(array)) & (array < 2**31)))
+    if len(bad):
+        raise DataError(
+            f"{what} of row {first_row + bad[0]} must be a whole number from 1, or 0 if the document was not shown; "
+            f"was {array[bad[0]]:g}"
+        )
+    odd = np.flatnonzero((array == 0) & (clicks > 0))
+    if len(odd):
+        raise DataError(
+            f"{what} of row {first_row + odd[0]} is 0, which means not shown, but the row has a click; positions "
+            "count from 1"
+        )
+    return array.astype(np.int64)
+
+
+def check_propensities(values: Any, n_rows: int, what: str = "propensity", first_row: int = 0) -> Array | None:
+    """One probability above 0 per row as float64, or None. ``first_row`` as for grades."""
+    if values is None:
+        return None
+    array = check_column(values, n_rows, what)
+    bad = np.flatnonzero(~((array > 0) & (array <= 1)))
+    if len(bad):
+        raise DataError(
+            f"{what} of row {first_row + bad[0]} must be a probability above 0 and at most 1, was {array[bad[0]]:g}"
+        )
+    return array
+
+
 def split_weights(weights: Array, offsets: Array) -> tuple[Array, Array | None]:
     """The weight of each query, which is the mean weight of its rows; and the weights, None if equal within queries."""
     starts, counts = offsets[:-1], np.diff(offsets)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.blocks import Blocks
+from gainful.data.blocks import Blocks, Task
 from gainful.data.categories import named_by_words
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import without_codes
@@ -43,6 +43,8 @@ class BlockFacts:
     has_document_weights: bool = False
     has_init_scores: bool = False
     has_pairs: bool = False
+    has_positions: bool = False
+    has_propensities: bool = False
 
     @classmethod
     def of(cls, data: RankingData) -> BlockFacts:
@@ -69,6 +71,8 @@ class BlockFacts:
             data.has_document_weights,
             data.has_init_scores,
             data.has_pairs,
+            data.has_positions,
+            data.has_propensities,
         )
 
 
@@ -97,6 +101,9 @@ class ShardedData(Dataset):
             if one.has_pairs != first.has_pairs:
                 have, lack = (name, self.names[0]) if one.has_pairs else (self.names[0], name)
                 raise DataError(f"{have} has preferences and {lack} has grades; give all shards the same")
+            for column in ("positions", "propensities"):
+                if getattr(one, f"has_{column}") != getattr(first, f"has_{column}"):
+                    raise DataError(f"of {name} and {self.names[0]}, only one has {column}; give all shards the same")
             if one.is_sparse != first.is_sparse or one.dtype != first.dtype:
                 raise DataError(f"{name} stores its features differently from {self.names[0]}; convert both alike")
         if self.total_weight == 0:
@@ -183,6 +190,16 @@ class ShardedData(Dataset):
         """Whether the data has preferences instead of grades."""
         return self.facts[0].has_pairs
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether it is known where each document was shown."""
+        return self.facts[0].has_positions
+
+    @property
+    def has_propensities(self) -> bool:
+        """Whether it is known with what probability each document was examined."""
+        return self.facts[0].has_propensities
+
     @cached_property
     def feature_facts(self) -> FeatureFacts:
         """What one pass over the feature values finds; an infinite value is an error."""
@@ -218,6 +235,16 @@ class ShardedData(Dataset):
             f"ShardedData({self.n_blocks:,} blocks, {self.n_queries:,} queries, {self.n_rows:,} documents, "
             f"{self.n_features:,} features)"
         )
+
+
+def map_blocks(data: Dataset, task: Task, *arguments: Any) -> Dataset:
+    """The data with every block replaced by ``task(block, *arguments)``, where it is."""
+    if data.whole is not None:
+        replaced: RankingData = task(data.whole, *arguments)
+        return replaced
+    source: Any = copy.copy(data.source)
+    source.data = data.map_resident(task, *arguments)
+    return ShardedData(source, getattr(data, "names", None))
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

@@ -93,8 +93,8 @@ OWN_LOSS = "each ranker has its own: lambdamart is lambdarank, boosted takes los
 # is about, and the advice. It applies only where that keyword or parameter exists.
 INSTEAD = {
     "group": ("qid", "qid takes the query id of each row; np.repeat(np.arange(len(group)), group) makes it from sizes"),
-    "callbacks": ("progress", "progress takes one function, called after each iteration"),
-    "verbose": ("progress", "progress=print shows each iteration"),
+    "callbacks": ("progress", "progress takes one function, called after each iteration; progress=True shows a bar"),
+    "verbose": ("progress", "progress=True shows a bar, progress=print each iteration"),
     "init_model": ("warm_start", "warm_start=True continues training from a model"),
     "xgb_model": ("warm_start", "warm_start=True continues training from a model"),
     "eval_group": ("eval_set", "eval_set=(X, y, group) takes the group sizes of the validation rows"),

@@ -14,8 +14,12 @@ import numpy as np
 
 from gainful.data.categories import Categories, encode_features
 from gainful.data.rows import Array
-from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.display import html, plots
+from gainful.errors import DataError, ParameterError, UnknownNameError, brief, plural
 from gainful.rankers.base import Ranker
+
+TOP = 10  # features that a notebook or a plot shows; the others count together
+FIRST = 3  # explanations that a notebook shows of a list
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Explanation:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """Plain values. With ``top``, at most that many features; ``rest`` is the sum of the others."""
-        shown, rest = _cut(self.shares, top)
+        shown, rest = _cut(self.shares, top, "to_dict")
         features = [{"feature": s.feature, "value": s.value, "contribution": s.contribution} for s in shown]
         return {"score": self.score, "base": self.base, "features": features, "rest": sum(s.contribution for s in rest)}
 
@@ -45,6 +49,26 @@ class Explanation:
         lines = [f"score {self.score:.6g} = base {self.base:.6g}"]
         lines += [f"  {s.contribution:+.6g}  {s.feature} = {_text(s.value)}" for s in self.shares]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        shown, rest = _shown(self.shares)
+        most = max((abs(s.contribution) for s in self.shares), default=0.0)
+        rows = [_bar_row(s.contribution, most, s.feature, _text(s.value)) for s in shown]
+        rows += _rest_row([s.contribution for s in rest], most, 1)
+        head = ("feature", "value", "adds", "")
+        about = f"= base {self.base:.6g} + what each feature adds"
+        return html.frame(f"score {self.score:.6g}", html.table(head, rows, left=(0, 3)), about=about)
+
+    def plot(self, ax: Any = None, *, top: int = TOP) -> Any:
+        """Draw what the ``top`` features add to the score as bars, the others as one; returns the axes.
+
+        Needs the extra ``plot``.
+        """
+        shown, rest = _cut(self.shares, top, "plot")
+        names = [f"{s.feature} = {_text(s.value, 4)}" for s in shown]
+        bars = _with_rest(names, [s.contribution for s in shown], [s.contribution for s in rest])
+        label = f"added to the base {self.base:.4g}; score {self.score:.4g}"
+        return plots.signed_bars(ax, *bars, x=label)
 
 
 @dataclass(frozen=True)
@@ -70,7 +94,7 @@ class PairExplanation:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """Plain values. With ``top``, at most that many features; ``rest`` is the sum of the others."""
-        shown, rest = _cut(self.shares, top)
+        shown, rest = _cut(self.shares, top, "to_dict")
         return {
             "score_a": self.score_a,
             "score_b": self.score_b,
@@ -80,23 +104,54 @@ class PairExplanation:
         }
 
     def __str__(self) -> str:
-        where = "above" if self.difference > 0 else "below" if self.difference < 0 else "level with"
-        lines = [f"a is {where} b: {self.score_a:.6g} − {self.score_b:.6g} = {self.difference:+.6g}"]
+        lines = [f"a is {self._where} b: {self.score_a:.6g} − {self.score_b:.6g} = {self.difference:+.6g}"]
         lines += [
             f"  {s.difference:+.6g}  {s.feature}: {_text(s.value_a)} against {_text(s.value_b)}" for s in self.shares
         ]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        shown, rest = _shown(self.shares)
+        most = max((abs(s.difference) for s in self.shares), default=0.0)
+        rows = [_bar_row(s.difference, most, s.feature, _text(s.value_a), _text(s.value_b)) for s in shown]
+        rows += _rest_row([s.difference for s in rest], most, 2)
+        head = ("feature", "a", "b", "adds to a − b", "")
+        about = f"{self.score_a:.6g} − {self.score_b:.6g} = {self.difference:+.6g}"
+        return html.frame(f"a is {self._where} b:", html.table(head, rows, left=(0, 4)), about=about)
 
-def explain(model: Ranker, X: Any) -> list[Explanation]:
+    def plot(self, ax: Any = None, *, top: int = TOP) -> Any:
+        """Draw what the ``top`` features add to the difference as bars, the others as one; returns the axes.
+
+        Bars to the right speak for a. Needs the extra ``plot``.
+        """
+        shown, rest = _cut(self.shares, top, "plot")
+        names = [f"{s.feature}: {_text(s.value_a, 4)} against {_text(s.value_b, 4)}" for s in shown]
+        bars = _with_rest(names, [s.difference for s in shown], [s.difference for s in rest])
+        return plots.signed_bars(ax, *bars, x=f"a is {self._where} b: {self.difference:+.4g}")
+
+    @property
+    def _where(self) -> str:
+        return "above" if self.difference > 0 else "below" if self.difference < 0 else "level with"
+
+
+class Explanations(list[Explanation]):
+    """Explanations of several documents: a list, of which a notebook shows the first ones."""
+
+    def _repr_html_(self) -> str:
+        shown = [html.Markup(one._repr_html_()) for one in self[:FIRST]]
+        left = f"and {len(self) - FIRST:,} more: take one by its number" if len(self) > FIRST else ""
+        return html.frame(plural(len(self), "explanation"), *shown, html.lines([left] if left else []))
+
+
+def explain(model: Ranker, X: Any) -> Explanations:
     """One explanation per row of X, in row order."""
     _check_model(model, "explain")
     matrix = model._features_to_score(X)
     parts, scores = model.contributions(X), model.predict(X)
     names, words = feature_names(model), getattr(model, "categories_", None)
-    return [
+    return Explanations(
         row_explanation(names, _dense_row(matrix, i), parts[i], float(scores[i]), words) for i in range(len(scores))
-    ]
+    )
 
 
 def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
@@ -220,11 +275,37 @@ def _value(value: Any, words: tuple[str, ...] | None) -> float | str | None:
     return words[int(value)] if 0 <= value < len(words) else float(value)  # an array may hold any number
 
 
-def _cut(shares: tuple[Any, ...], top: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _cut(shares: tuple[Any, ...], top: int | None, owner: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     if top is not None and top < 1:
-        raise ParameterError.of("to_dict", "top", "1 or more features, or None for all", top)
+        raise ParameterError.of(owner, "top", "1 or more features, or None for all", top)
     return (shares, ()) if top is None else (shares[:top], shares[top:])
 
 
-def _text(value: float | str | None) -> str:
-    return "missing" if value is None else value if isinstance(value, str) else f"{value:.6g}"
+def _shown(shares: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The features that a notebook shows, and the others; no feature is shown that adds nothing."""
+    telling = sum(_adds(share) != 0.0 for share in shares[:TOP])
+    return shares[:telling], shares[telling:]
+
+
+def _adds(share: Share | PairShare) -> float:
+    return share.contribution if isinstance(share, Share) else share.difference
+
+
+def _bar_row(value: float, most: float, *texts: str) -> tuple[Any, ...]:
+    return (*(brief(text) for text in texts), f"{value:+.4g}", html.signed_bar(value / most if most else 0.0))
+
+
+def _rest_row(rest: Sequence[float], most: float, blanks: int) -> list[tuple[Any, ...]]:
+    return [_bar_row(sum(rest), most, _others(rest), *[""] * blanks)] if rest else []
+
+
+def _with_rest(names: list[str], values: list[float], rest: Sequence[float]) -> tuple[list[str], list[float]]:
+    return ([*names, _others(rest)], [*values, sum(rest)]) if rest else (names, values)
+
+
+def _others(rest: Sequence[float]) -> str:
+    return f"{plural(len(rest), 'other feature')}"
+
+
+def _text(value: float | str | None, digits: int = 6) -> str:
+    return "missing" if value is None else value if isinstance(value, str) else f"{value:.{digits}g}"

@@ -16,6 +16,7 @@ from gainful.foreign.checks import MOST_CATEGORIES, MOST_COVER, BadModelError
 from gainful.rankers.base import LinearScores, Ranker, stored_array
 from gainful.rankers.ensembles import Ensemble, Tree
 from gainful.rankers.scorers import Expectation, Scorer, Trees
+from gainful.training.history import History
 from gainful.trees.booster_text import check_booster_text, check_children
 
 MOST_OUTPUTS = 10_000
@@ -55,7 +56,7 @@ class Imported(Ranker):
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self.training_, self.open_ended_ = dict(about), open_ended
-        self.history_: list[dict[str, Any]] = []
+        self.history_ = History()
         self.n_iter_, self.interrupted_ = 0, False
         return self
 

@@ -247,14 +247,16 @@ def _check_target(target: Path, path: PathLike) -> int | None:
     return stat.S_IMODE(info.st_mode)
 
 
-def refuse_init_scores(data: RankingData, path: PathLike) -> None:
-    """Raise for initial scores, which LETOR text does not hold."""
-    if data.has_init_scores:
-        raise FormatError(
-            "this format cannot hold initial scores; write .gnf or a table, or write them to a file of their own, one "
-            "per line",
-            path=path,
-        )
+def refuse_columns(data: RankingData, path: PathLike) -> None:
+    """Raise for columns that LETOR text does not hold."""
+    columns = {"initial scores": data.init_scores, "positions": data.positions, "propensities": data.propensities}
+    for what, values in columns.items():
+        if values is not None:
+            raise FormatError(
+                f"this format cannot hold {what}; write .gnf or a table, or write them to a file of their own, one per "
+                "line",
+                path=path,
+            )
 
 
 class FileWriter(ABC):

@@ -6,7 +6,7 @@
 ``FILE.weight``       one weight per line: of each row (LightGBM) or of each query (XGBoost)
 ``FILE.init``         the score of each row that training starts from, one per line (LightGBM)
 ``FILE.base_margin``  the same (XGBoost)
-``FILE.position``     positions: ignored with a warning
+``FILE.position``     positions of clicks: not read by itself, with a warning
 ====================  ==================================================================================================
 
 Beside ``train.txt.gz``, both ``train.txt.gz.query`` and ``train.txt.query`` count.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array, check_query_weights, split_weights
-from gainful.errors import DataError, DataWarning, FormatError, ParameterError, option, plural, shorten
+from gainful.errors import DataError, DataWarning, FormatError, ParameterError, option, plural, shorten, wording
 from gainful.formats.files import UTF8_MARK, PathLike, check_readable, compression_of
 from gainful.formats.ids import check_ids
 from gainful.formats.limits import MemoryLimit
@@ -31,7 +31,7 @@ from gainful.formats.limits import MemoryLimit
 SIZES = (".query", ".group")
 WEIGHTS = (".weight",)
 INIT_SCORES = (".init", ".base_margin")
-IGNORED = {".position": "positions"}
+POSITIONS = (".position",)
 SIZE = rb"0*+[1-9]\d{0,14}"
 WEIGHT = rb"\+?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?"
 SCORE = rb"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?"
@@ -150,10 +150,10 @@ def find_sidecars(path: PathLike, wanted: bool = True, query_id: Any = None) -> 
             f"gives the sizes of queries, but query_id says that all rows are query {query_id!r}; leave out query_id",
             path=sizes_path,
         )
-    for suffix, what in IGNORED.items():
-        found = _beside(path, (suffix,))
-        if found is not None:
-            warnings.warn(f"{found} is ignored: {what} are not supported", DataWarning, stacklevel=2)
+    found = _beside(path, POSITIONS)
+    if found is not None:
+        how = wording("fit(…, position=…)", f"--position {found}")
+        warnings.warn(f"{found} is ignored; if the grades are clicks, train with {how}", DataWarning, stacklevel=2)
     return Sidecars(
         path,
         sizes=None if sizes_path is None else _numbers(sizes_path, SIZE, "the size of a query").astype(np.int64),
@@ -172,7 +172,7 @@ def files_beside(path: PathLike) -> dict[Path, str]:
         SIZES: "sizes of the queries",
         WEIGHTS: "weights",
         INIT_SCORES: "initial scores",
-        **{(suffix,): f"ignored, since {what} are not supported" for suffix, what in IGNORED.items()},
+        POSITIONS: "positions of clicks, not read by itself",
     }
     found = {_beside(path, suffixes): what for suffixes, what in held.items()}
     return {file: what for file, what in found.items() if file is not None}

@@ -6,10 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gainful.data.dataset import Dataset, RankingData
 from gainful.data.frames import select_columns
 from gainful.data.pairs import check_pairs
-from gainful.data.rows import check_init_scores
+from gainful.data.rows import Array, check_init_scores, check_positions, check_propensities
+from gainful.data.sharded import map_blocks
 from gainful.errors import ParameterError, wording
 from gainful.formats.shards import is_many, named_features, shard_files
 from gainful.inputs.reading import read
@@ -27,6 +30,8 @@ def as_dataset(
     *,
     init_score: Any = None,
     pairs: Any = None,
+    position: Any = None,
+    propensity: Any = None,
 ) -> Dataset:
     """The dataset of these arguments: a dataset, a path, Dask collections or arrays. ``what`` names X in errors.
 
@@ -39,7 +44,8 @@ def as_dataset(
             raise ParameterError(f"{what} is a {kind}, which brings its own y, qid and weights; give it alone")
         if pairs is not None:
             X = add_pairs(X, pairs, what)
-        return X if init_score is None else add_init_scores(X, init_score, what)
+        X = X if init_score is None else add_init_scores(X, init_score, what)
+        return add_clicks(X, position, propensity, what)
     if is_dask(X):
         if group is not None:
             raise ParameterError(f"{what} is a Dask {type(X).__name__}, whose rows have no order; give qid, not group")
@@ -51,10 +57,14 @@ def as_dataset(
             )
         from gainful.cluster import from_collections  # needs Dask
 
-        return from_collections(X, y, qid, sample_weight, what=what)
-    return RankingData.from_rows(
+        by_model = hasattr(propensity, "examination_")
+        given = None if by_model else propensity
+        found = from_collections(X, y, qid, sample_weight, position=position, propensity=given, what=what)
+        return add_clicks(found, None, propensity, what) if by_model else found
+    rows = RankingData.from_rows(
         X, y, qid, group=group, sample_weight=sample_weight, init_score=init_score, pairs=pairs
     )
+    return add_clicks(rows, position, propensity, what)
 
 
 def add_pairs(data: Dataset, pairs: Any, what: str) -> RankingData:
@@ -87,6 +97,45 @@ def add_init_scores(data: Dataset, init_score: Any, what: str) -> RankingData:
     scores = check_init_scores(init_score, whole.n_rows)
     assert scores is not None
     return whole.replace(init_scores=scores if whole.input_order is None else scores[whole.input_order])
+
+
+def add_clicks(data: Dataset, position: Any, propensity: Any, what: str) -> Dataset:
+    """The data with the positions and propensities of its rows, in input order; or those of a click model."""
+    if hasattr(propensity, "examination_"):
+        data = data if position is None else add_clicks(data, position, None, what)
+        if not data.has_positions:
+            raise ParameterError("propensity is a click model, which has one for each position; give position, too")
+        return map_blocks(data, _with_examination, np.asarray(propensity.examination_))
+    for name, column in (("position", position), ("propensity", propensity)):
+        if column is not None:
+            whole, field = data.whole, {"position": "positions", "propensity": "propensities"}[name]
+            if whole is None:
+                raise ParameterError(
+                    f"{what} is in {data.n_blocks} parts, which {wording(name, f'a file of {field}')} cannot address; "
+                    "convert it to one file"
+                )
+            if getattr(whole, field) is not None:
+                raise ParameterError(f"{what} brings its own {field}; leave out {wording(name, f'--{name}')}")
+            clicks = whole.to_input_order(whole.y)
+            checked: Any = (
+                check_positions(column, whole.n_rows, clicks)
+                if name == "position"
+                else check_propensities(column, whole.n_rows)
+            )
+            data = whole.replace(**{field: checked if whole.input_order is None else checked[whole.input_order]})
+    return data
+
+
+def _with_examination(data: RankingData, examination: Array) -> RankingData:
+    """The block with the propensities of its positions."""
+    assert data.positions is not None
+    last = int(data.positions.max())
+    if last > len(examination):
+        raise ParameterError(
+            f"the click model has propensities of {len(examination)} positions, but position {last} occurs"
+        )
+    values = np.concatenate([[1.0], examination])[data.positions]
+    return data.replace(propensities=check_propensities(values, data.n_rows))
 
 
 def with_init_scores(eval_set: Any, init_score: Any, by_group: bool, names: Sequence[str] | None) -> Any:

@@ -18,6 +18,7 @@ from gainful.data.dataset import RankingData
 from gainful.data.grades import by_grade, count_pairs
 from gainful.data.rows import Array, check_grades, check_row_weights, read_only, relative_weights
 from gainful.errors import DataError, ParameterError, UnknownNameError
+from gainful.losses.click_lists import ClickFill, ClickLists, ClickNewtonFill, NoLists
 from gainful.losses.gains import exponential_gain, perfect_sums
 from gainful.losses.noise import NoisyFill, NoisyNewtonFill, with_noise
 from gainful.losses.preferences import PairFill, bind_preferences
@@ -57,6 +58,9 @@ class LossEntry:
 
     ``preferences``: the cost of a pair in :mod:`gainful.losses.preference_kernels`, for a loss that can also be the
     mean over pairs that the data gives instead of grades.
+
+    ``affine``: the gradient is an affine function of the grades, so that unbiased estimates of grades give unbiased
+    gradients. Other losses learn from clicks by :mod:`gainful.losses.click_lists`.
     """
 
     name: str
@@ -70,6 +74,7 @@ class LossEntry:
     flat: bool = False
     weighs_documents: bool = False
     preferences: str | None = None
+    affine: bool = False
     newton: BindNewton | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict, hash=False)
     settle: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # brings given parameters into their usual form
@@ -204,15 +209,23 @@ class Loss:
         return fill if data.init_scores is None else ShiftedFill(fill, data.init_scores, data.offsets)
 
     def bind_judgments(self, data: RankingData) -> Fill:
-        """This loss on the grades or preferences of ``data``, for complete scores."""
+        """This loss on the grades, preferences or clicks of ``data``, for complete scores."""
         if data.pairs is not None:
             return self._bind_preferences(data)
+        if data.click_weights is not None:
+            lists = ClickLists(data)
+            bound: Any = self.bind(*lists.judgments) if len(lists.clicked) else NoLists()
+            return ClickFill(bound, lists, data.offsets)
         return self.bind(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
 
     def bind_newton_judgments(self, data: RankingData) -> NewtonFill | None:
         """The same with gradient and curvature, if the loss defines a curvature."""
         if data.pairs is not None:
             return None if self.entry.newton is None else self._bind_preferences(data).newton
+        if data.click_weights is not None:
+            lists = ClickLists(data)
+            inner: Any = self.bind_newton(*lists.judgments) if len(lists.clicked) else NoLists()
+            return None if self.entry.newton is None else ClickNewtonFill(inner, lists, data.offsets)
         return self.bind_newton(np.ascontiguousarray(data.y, dtype=np.float64), data.offsets, data.relative_weights)
 
     def _bind_preferences(self, data: RankingData) -> PairFill:

@@ -141,6 +141,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "squared_newton", _grades),
         convex=True,
         smooth=True,
+        affine=True,
         weighs_documents=True,
     ),
     LossEntry(
@@ -150,6 +151,7 @@ LISTWISE = (
         newton=partial(_bind_newton, "centred_squared_newton", _grades),
         convex=True,
         smooth=True,
+        affine=True,
         weighs_documents=True,
         paper="CatBoost's QueryRMSE",
     ),

@@ -20,6 +20,7 @@ from gainful.data.dataset import Dataset, RankingData
 from gainful.data.judgments import JudgedRun, Qrels
 from gainful.data.pairs import PreferredPairs
 from gainful.data.rows import Array, check_doc_ids, check_grades, check_query_weights, group_rows, number_column
+from gainful.display import html
 from gainful.errors import DataError, ParameterError, UnknownNameError
 from gainful.errors.keywords import explain_keywords
 from gainful.metrics.conventions import (
@@ -109,6 +110,9 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"metric({str(self)!r})"
+
+    def _repr_html_(self) -> str:
+        return html.frame(self.name, html.facts(self.conventions.items()))
 
     def as_parameter(self) -> Any:
         """The metric as a ranker's parameter: text, which files can hold, if the text says it all."""

@@ -185,9 +185,9 @@ class HostLoss:
 def batch_loss(loss: Loss, data: RankingData, at: Tensor, tensors: bool) -> BatchLoss:
     """The loss of these queries: in tensors where wanted and possible, else compiled.
 
-    Weights of documents, initial scores and preferences are not known to the forms in tensors.
+    Weights of documents, initial scores, preferences and clicks are not known to the forms in tensors.
     """
-    plain = not (data.has_document_weights or data.has_init_scores or data.has_pairs)
+    plain = not (data.has_document_weights or data.has_init_scores or data.has_pairs or data.click_weights is not None)
     found = tensor_loss(loss, data.y, data.offsets, at) if tensors and plain else None
     return HostLoss(loss, data) if found is None else found
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 import gainful
-from gainful.compute.estimators import BaseEstimator, NotFittedError
+from gainful.compute.estimators import BaseEstimator, NotFittedError, get_config
 from gainful.compute.memory import memory_limit
 from gainful.data.categories import Categories, named_by_words, recode
 from gainful.data.checks import warn_about_data
@@ -20,6 +20,9 @@ from gainful.data.frames import features_of, refuse_dask, select_columns, withou
 from gainful.data.limits import refuse_extremes, refuse_infinite_scores, refuse_large_features, refuse_tiny_features
 from gainful.data.rows import Array, FeatureFacts, group_rows, query_of_rows, scan_features
 from gainful.data.size import DataSize
+from gainful.debiasing.debias import COPIES, LISTS, RATES, Correction, find_correction
+from gainful.debiasing.settings import Debias
+from gainful.display.progress import callback_of
 from gainful.errors import (
     ClusterError,
     DataError,
@@ -41,7 +44,9 @@ from gainful.parameters.constraints import DeclaredParameters, check_parameters,
 from gainful.parameters.space import Space
 from gainful.rankers.memory import check_memory
 from gainful.rankers.scorers import Linear, Scorer, scores_of_lists
+from gainful.rankers.summary import html_of
 from gainful.training.checkpoint import Checkpoint, data_facts
+from gainful.training.history import History
 from gainful.training.monitor import Monitor, ProgressCallback, call_after_fit
 from gainful.training.validation import NamedSets
 
@@ -70,6 +75,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     weighs_documents: ClassVar[bool] = False  # rather than whole queries only; see ``_weighs_documents``
     accepts_init_scores: ClassVar[bool] = False  # scores that training starts from; see ``_accepts_init_scores``
     accepts_pairs: ClassVar[bool] = False  # preferences instead of grades; see ``_accepts_pairs``
+    learns_clicks: ClassVar[bool] = True  # clicks with positions or propensities instead of grades
     settings_for_pairs: ClassVar[Mapping[str, str]] = {}  # what must be set to learn from preferences
     needs_queries: ClassVar[bool] = False  # whether a score depends on the other documents of the query
     row_bytes: ClassVar[float] = 56  # that training keeps for each row: grades, order, scores, gradients
@@ -104,9 +110,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         init_score: Any = None,
         pairs: Any = None,
+        position: Any = None,
+        propensity: Any = None,
+        debias: str | Debias | None = None,
         eval_set: Any = None,
         eval_init_score: Any = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         checkpoint_every: float = 60.0,
         max_bytes: int | str | None = None,
@@ -128,12 +137,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         pairs : instead of y, preferences: (better, worse) or (better, worse, weight) for each pair of rows of one
             query, as row numbers of X from 0; or a frame with these columns. For losses on pairs. Validation data
             with preferences is a RankingData; the default metric on it is "pair-accuracy"
+        position : if y has clicks (0 or 1, or rates with impressions as sample_weight), the position in which each row
+            was shown, from 1; 0 if it was not shown. Training learns how often positions are examined, and corrects
+            for it
+        propensity : if y has clicks, the probability that each row was examined; or a fitted click model, which has one
+            for each position
+        debias : how to correct clicks, such as "ipw(clip=0.05)", "em", "pairwise" or "naive"; see
+            :class:`gainful.Debias`. By default "ipw" with ``propensity``, otherwise "em"
         eval_set : validation data, ``(X, y, qid)``, or ``(X, y, group)`` if the training data has group; a RankingData
             or a ShardedData; a path or paths as for X; or a mapping from names to such data. The first decides when
             training stops; ``history_`` has the metric on each
         eval_init_score : the initial scores of ``eval_set``, needed if there is ``init_score``; for several sets a
             mapping. The metric is that of these plus what the model adds
-        progress : called after each iteration with a ``Progress``; returning True stops training
+        progress : True for a progress bar, in notebooks too; or a function, called with a ``Progress`` after each
+            iteration: returning True stops training
         checkpoint : file that records the progress of training. If it exists, training resumes from it, with the same
             result as without the interruption; it is deleted when training succeeds. A :class:`gainful.Checkpoint` has
             more settings
@@ -145,28 +162,34 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         finding of :func:`gainful.check_data`.
         """
         self._check_parameters()
-        data, by_group = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs), group is not None
+        clicks = {"position": position, "propensity": propensity}
+        given = self._as_data(X, y, qid, sample_weight, "X", group, init_score, pairs, clicks)
+        by_group, correction = group is not None, self._find_correction(given, debias)
+        data = given if correction is None else correction.apply(given, self._form_of_clicks())
+        self._check_training_columns(data)
         eval_set = with_init_scores(eval_set, eval_init_score, by_group, data.feature_names)
         sets = self._named_sets(eval_set, data, by_group) if isinstance(eval_set, Mapping) else None
         monitor = Monitor(
             metric=self._validation_metric(),
             valid=self._validation_data(eval_set, data, by_group) if sets is None else sets.joined,
-            callback=progress,
             sets=sets,
         )
+        held = monitor.valid if sets is None else sets.first
+        if monitor.valid is not None and monitor.valid.has_clicks:
+            monitor.valid = self._correct_validation(monitor.valid, correction, sets)
         if monitor.valid is not None and monitor.valid.has_pairs:
             monitor.metric = self._metric_of_pairs(monitor.metric)
         if sets is not None and checkpoint is not None:
             raise ParameterError("a checkpoint holds one eval_set; give the first alone, or leave out checkpoint")
         check_memory(self, data, monitor.valid, max_bytes)
         monitor.checkpoint = self._checkpoint(checkpoint, checkpoint_every, data, monitor.valid)
-        warn_about_data(data, monitor.valid if sets is None else sets.first)
+        warn_about_data(given, held)
         idle = self._why_idle(data)
         if idle is not None:
             warnings.warn(idle, DataWarning, stacklevel=3)  # the caller of fit, behind its decorator
         try:
-            with memory_limit(max_bytes):  # for trainings inside this one
-                self._fit(data, monitor)
+            with memory_limit(max_bytes), callback_of(progress, "fit") as monitor.callback:
+                self._fit(data, monitor)  # the limit holds for trainings inside this one, too
         except ClusterError as error:
             monitor.save_journal()
             raise ClusterError(f"{error}; {_how_to_resume(monitor.checkpoint)}") from error
@@ -181,10 +204,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.categories_ = data.categories
-        self.history_ = monitor.history
+        self.history_ = History(monitor.history, metric=monitor.metric.name)
         self.n_iter_ = len(monitor.history)
         self.interrupted_ = monitor.interrupted
-        self.training_ = training_facts(data, monitor)
+        self.training_ = training_facts(data, monitor) | ({} if correction is None else correction.facts())
         self.__dict__.pop("metrics_", None)  # the figures of a loaded model file are not those of this fit
         if monitor.interrupted:
             warnings.warn(
@@ -491,16 +514,80 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group: Any = None,
         init_score: Any = None,
         pairs: Any = None,
+        clicks: Mapping[str, Any] | None = None,
     ) -> Dataset:
-        """The training data in the form that ``_fit`` accepts."""
-        given = as_dataset(X, y, qid, sample_weight, what, group, init_score=init_score, pairs=pairs)
+        """The training data, as blocks and values that ``_fit`` accepts."""
+        more = {"init_score": init_score, "pairs": pairs, **(clicks or {})}
+        given = as_dataset(X, y, qid, sample_weight, what, group, **more)
         data = self._check_values(self._in_one_block(given), what)
         if data.n_features == 0:
             raise DataError(f"{what} has no features; a ranker needs at least one")
+        return data
+
+    def _check_training_columns(self, data: Dataset) -> None:
+        """Raise for columns that this ranker cannot use, and for weights that leave nothing."""
         self._refuse_columns(data)
         if data.query_weights is not None and not data.query_weights.any():
-            raise DataError(f"all queries of {what} have weight 0; at least one weight must be positive")
-        return data
+            raise DataError("all queries of X have weight 0; at least one weight must be positive")
+
+    # -- clicks --------------------------------------------------------------------------------------------------------
+
+    def _binds_clicks(self) -> bool:
+        """Whether ``_fit`` meets the judgments only through a loss bound to the data."""
+        return False
+
+    def _fits_grades(self) -> bool:
+        """Whether the gradient of what is minimised is an affine function of the grades, as of squared errors."""
+        return False
+
+    def _form_of_clicks(self) -> str:
+        if self._fits_grades():
+            return RATES
+        return LISTS if self._binds_clicks() else COPIES
+
+    def _find_correction(self, data: Dataset, debias: Any) -> Correction | None:
+        """How to correct the clicks of the data; None if it has grades."""
+        if not data.has_clicks:
+            if debias is None:
+                return None
+            raise DataError(
+                f"{wording('debias', '--debias')} is for clicks, but the data has neither positions nor propensities; "
+                f"give {wording('position or propensity', '--position or --propensity')}"
+            )
+        how = Debias.of(debias)
+        if data.has_pairs:
+            raise DataError("the data has preferences, which are not corrected for positions; leave out the positions")
+        if not self.learns_clicks:
+            raise DataError(
+                f"{type(self).__name__} trains other rankers on parts of the data, which clicks do not survive; train "
+                "one of them, such as lambdamart, on the clicks"
+            )
+        if how.method == "pairwise" and (self._fits_grades() or not self._weighs_documents()):
+            raise DataError(
+                f"{self._name_for_errors()} cannot weigh the pairs of a click, which debias 'pairwise' needs; use "
+                "'ipw' or 'em', or a ranker that weighs documents in pairs or lists, such as lambdamart or linear"
+            )
+        return find_correction(data, how)
+
+    def _correct_validation(self, valid: Dataset, correction: Correction | None, sets: NamedSets | None) -> Dataset:
+        """Validation clicks as lists of clicked documents: the mean metric is the self-normalised estimate."""
+        if sets is not None:
+            raise DataError("several sets of validation data cannot have clicks; give one, or sets with grades")
+        if correction is None:
+            raise DataError(
+                f"{wording('eval_set', 'the validation data')} has clicks and the training data has grades; leave out "
+                "its positions and propensities"
+            )
+        return correction.apply(valid, COPIES)
+
+    @property
+    def propensities_(self) -> Array:
+        """The learned probability that each position is examined, from position 1 on, relative to the first."""
+        found = getattr(self, "training_", {}).get("propensities")
+        if found is None:
+            name = type(self).__name__
+            raise AttributeError(f"{name} has learned no propensities; train it on clicks with positions")
+        return np.array(found)
 
     def _validation_data(
         self, eval_set: Any, data: Dataset, by_group: bool = False, what: str = "eval_set"
@@ -616,6 +703,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _facts(self) -> dict[str, Any]:
         """What to report after training, besides the figures."""
         return {}
+
+    # -- notebooks -----------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What IPython asks first; scikit-learn's setting ``display="text"`` holds."""
+        found = {"text/plain": repr(self)}
+        return found | ({"text/html": html_of(self)} if get_config()["display"] == "diagram" else {})
 
     # -- model files ---------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,9 @@ class GBRank(TreeRanker):
         self._grow(data, grades, monitor, factory=ObjectiveFactory(make))
         self.update_ = self.update
 
+    def _binds_clicks(self) -> bool:
+        return True
+
     def _accepts_init_scores(self) -> bool:
         return self.update == "gradient"  # an average has no start
 

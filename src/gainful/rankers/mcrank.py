@@ -77,6 +77,9 @@ class McRank(TreeRanker):
     def _accepts_init_scores(self) -> bool:
         return self.mode == "regression"  # classes have one score each
 
+    def _fits_grades(self) -> bool:
+        return self.mode == "regression" and self.relevance == "grade"
+
     def _name_for_errors(self) -> str:
         return f"McRank with mode={self.mode!r}"
 

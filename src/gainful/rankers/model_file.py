@@ -40,6 +40,7 @@ from gainful.persistence.container import (
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
 from gainful.rankers.registry import IMPORTED, RANKERS, RankerEntry
+from gainful.training.history import History
 
 KIND = Kind(
     "gainful-model",
@@ -237,7 +238,7 @@ def _restore(model: Ranker, manifest: Mapping[str, Any], state: dict[str, Any]) 
         raise ValueError("metrics are not numbers")
     metric(manifest["eval_metric"])  # raises if this version does not have the metric
     model._unpack(state)
-    model.history_, model.training_ = history, training
+    model.history_, model.training_ = History(history), training
     if metrics:
         model.metrics_ = metrics
     model.n_iter_ = int(manifest["n_iter"])

@@ -17,6 +17,7 @@ from gainful.parameters.constraints import Either, ListOf, Real
 from gainful.rankers.base import LinearScores
 from gainful.solvers.certificate import FEATURES, Certificate
 from gainful.solvers.registry import SOLVERS
+from gainful.training.history import Path
 from gainful.training.monitor import Monitor
 
 C_CONSTRAINT = Either(
@@ -99,7 +100,7 @@ class PathOverC(FitsPath, LinearScores):
     scale: str | None
     solver: str
     C_: float
-    path_: list[dict[str, Any]]
+    path_: Path
     certificate_: Certificate
 
     def _solve(self, state: Any, C: float, monitor: Monitor) -> None:
@@ -133,7 +134,7 @@ class PathOverC(FitsPath, LinearScores):
     def _follow_path(self, state: PathState, monitor: Monitor) -> None:
         """Solve for every C given and keep the best on the validation data, or the only one."""
         values = [float(self.C)] if np.isscalar(self.C) else [float(C) for C in self.C]  # type: ignore[arg-type, union-attr]
-        self.path_ = []
+        self.path_ = Path(metric=monitor.metric.name)
         with monitor:  # Ctrl-C keeps the best solution so far
             for C in values:
                 self._fit_one(state, C, monitor)
@@ -187,6 +188,6 @@ class PathOverC(FitsPath, LinearScores):
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
-        self.C_, self.path_ = float(state["C"]), list(state["path"])
+        self.C_, self.path_ = float(state["C"]), Path(state["path"])
         if "certificate" in state:
             self.certificate_ = stored_certificate(state)

@@ -62,6 +62,9 @@ class RegressionRanker(LinearScores, Ranker):
 
     row_bytes: ClassVar[float] = 16
 
+    def _fits_grades(self) -> bool:
+        return self.target == "grade"
+
     def _training_bytes(self, size: DataSize) -> float:
         return super()._training_bytes(size) + ridge_bytes(size.features)
 

@@ -37,6 +37,7 @@ from gainful.parameters.space import IntRange, Range, Space, Values
 from gainful.rankers.base import LinearScores, Ranker
 from gainful.solvers.ridge import ridge_bytes
 from gainful.solvers.truncated_gradient import Iterate, descend_fixed, descend_safeguarded
+from gainful.training.history import Path
 from gainful.training.monitor import Monitor, ProgressCallback
 
 HELD_OUT = 0.25  # share of training queries held out to choose among several l1 without validation data
@@ -167,7 +168,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
     def _fit(self, data: RankingData, monitor: Monitor) -> None:
         risk, start = self._risk_and_start(data)
         values = self._prices(risk, start)
-        self.path_: list[dict[str, Any]] = []
+        self.path_ = Path()
         if len(values) > 1 and monitor.valid is None:
             values = self._held_out_choice(data, monitor, values)
             runs = self._runs(risk, start, values, monitor)
@@ -175,7 +176,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
             path = self.path_
         else:
             runs = self._runs(risk, start, values, monitor)
-            path = [run.row for run in runs]
+            path = Path((run.row for run in runs), metric=monitor.metric.name)
             chosen = self._choice(runs)
         if chosen is None:
             raise KeyboardInterrupt  # nothing to keep yet
@@ -218,7 +219,7 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
         if trial.interrupted:
             raise KeyboardInterrupt  # the actual training has not started
         chosen = self._choice(runs)
-        self.path_ = [run.row for run in runs]
+        self.path_ = Path((run.row for run in runs), metric=monitor.metric.name)
         return values[: values.index(chosen.l1) + 1] if chosen is not None else values[:1]
 
     def _choice(self, runs: list[Run]) -> Run | None:
@@ -309,4 +310,4 @@ class RSRank(LinearScores, FeatureSelector, Ranker):
 
     def _unpack(self, state: Mapping[str, Any]) -> None:
         super()._unpack(state)
-        self.l1_, self.path_ = float(state["l1"]), list(state["path"])
+        self.l1_, self.path_ = float(state["l1"]), Path(state["path"])

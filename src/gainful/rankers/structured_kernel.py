@@ -26,6 +26,7 @@ from gainful.rankers.paths import FitsPath, stored_certificate
 from gainful.rankers.scorers import KERNEL_BLOCK as BLOCK_ROWS
 from gainful.rankers.scorers import Kernel, scale_rows
 from gainful.rankers.structured_svm import StructuredSVM
+from gainful.training.history import Path
 from gainful.training.monitor import Monitor
 
 KERNELS = ("rbf", "laplacian", "polynomial", "cosine", "linear")  # positive semi-definite for any features
@@ -183,7 +184,7 @@ class KernelStructuredSVM(FitsPath, Ranker):
     def _unpack(self, state: Mapping[str, Any]) -> None:
         self.landmarks_ = stored_array(state, "landmarks", (None, self.n_features_in_), None)
         self.dual_coef_ = stored_array(state, "dual_coef", (len(self.landmarks_),))
-        self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), list(state["path"])
+        self.gamma_, self.C_, self.path_ = float(state["gamma"]), float(state["C"]), Path(state["path"])
         self.shift_, self.factor_ = (stored_array(state, name, (self.n_features_in_,)) for name in ("shift", "factor"))
         self.certificate_ = stored_certificate(state)
         weights = state.get("position_weights")

@@ -7,6 +7,7 @@ from typing import Any
 from gainful.data.dataset import Dataset, RankingData
 from gainful.errors import wording
 from gainful.losses import Loss, loss
+from gainful.losses.click_lists import ClickLists
 from gainful.losses.swaps import can_change
 
 
@@ -24,6 +25,12 @@ class WithLoss:
     def _accepts_pairs(self) -> bool:
         return self._loss().accepts_pairs
 
+    def _binds_clicks(self) -> bool:
+        return True
+
+    def _fits_grades(self) -> bool:
+        return self._loss().entry.affine
+
     def _name_for_errors(self) -> str:
         return f"{type(self).__name__} with the loss {self._loss()}"
 
@@ -40,4 +47,7 @@ class WithLoss:
 
 
 def _can_change(block: RankingData, measure: str) -> bool:
+    if block.click_weights is not None:
+        lists = ClickLists(block)
+        return len(lists.clicked) > 0 and can_change(measure, lists.grades, lists.offsets)
     return can_change(measure, block.y, block.offsets)

@@ -58,10 +58,14 @@ def _row(row: tuple[Cell, ...]) -> str:
 def _cell(cell: Cell) -> str:
     kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
     classes = " ".join(kind for kind, on in kinds.items() if on)
-    words = {1: "significantly better", -1: "significantly worse"}
-    mark = f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
     attribute = f' class="{classes}"' if classes else ""
-    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{mark}</td>"
+    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{html_mark(cell)}</td>"
+
+
+def html_mark(cell: Cell) -> str:
+    """The sign of a significant difference; nothing for others."""
+    words = {1: "significantly better", -1: "significantly worse"}
+    return f' <abbr title="{words[cell.verdict]}">{MARKS[cell.verdict]}</abbr>' if cell.verdict else ""
 
 
 def _value(cell: Cell) -> str:

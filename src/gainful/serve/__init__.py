@@ -1,6 +1,6 @@
 """A model behind HTTP: rank documents, score rows, explain scores, monitor, and swap the model while running.
 
-Needs the extra ``serve``: FastAPI and uvicorn, loaded on first use.
+Needs the extra ``serve``: FastAPI, uvicorn and msgspec, loaded on first use.
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ def _require_extra() -> None:
 
     from gainful.errors import MissingExtraError
 
-    for module, package in (("fastapi", "FastAPI"), ("uvicorn", "uvicorn")):
+    for module, package in (("fastapi", "FastAPI"), ("uvicorn", "uvicorn"), ("msgspec", "msgspec")):
         if find_spec(module) is None:
             raise MissingExtraError.of("the server", package, "serve")

@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from gainful import __version__
 from gainful.data.categories import named_by_words
@@ -28,22 +30,30 @@ from gainful.serve.middleware import Middleware, Receive, Scope, Send
 from gainful.serve.model_slot import ModelSlot, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, log_event
 from gainful.serve.page import page, routes_page
-from gainful.serve.scoring import Answer, Job, OverTimeError, TooManyRowsError
+from gainful.serve.plain_bodies import compile_reader
+from gainful.serve.scoring import Answer, Job, NotQuickError, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
 
 REFUSALS = {
-    400: "The body is not JSON.",
+    400: "The body is not of its Content-Type.",
     401: "The token is missing or wrong.",
     403: "Not allowed here.",
     408: "The body took too long to arrive.",
     413: "The body has too many bytes or too many documents.",
-    415: "The body is not application/json.",
-    422: "The body is JSON, but the model cannot use it.",
+    415: "The Content-Type is none of those above.",
+    422: "The body can be read, but the model cannot use it.",
     503: "Too busy, or the request took too long; try again.",
 }
 POST_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 503)
 GET_REFUSALS = (401, 403, 503)
 THREAD = "gainful-request"
+QUICK_BODY = 256 << 10  # bytes, read and scored by a linear model within a millisecond
+
+Work = Callable[[Job, bytes], Answer]
+POSTS: dict[str, Work] = {"/rank": Job.rank, "/score": Job.score, "/pair": Job.pair}
+TAKE_MATRICES = (Job.rank, Job.score)
+JSON, NPY = b"application/json", b"application/x-npy"
+REFUSED = (HTTPException, GainfulError, TooManyRowsError)
 
 
 class App:
@@ -51,6 +61,7 @@ class App:
 
     def __init__(self, model_path: str | Path, settings: Settings):
         self.settings = settings
+        compile_reader()  # no request should wait for it
         self.model_slot = ModelSlot(model_path)
         self.interleaver = None if settings.interleave is None else Interleaver(self.model_slot.current, settings)
         self.metrics = Metrics()
@@ -58,38 +69,75 @@ class App:
         self.draining = False
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self.api = self._routes()
-        self._middleware = Middleware(self.api, settings, self.metrics)
+        routes = {getattr(route, "path", None): route for route in self.api.routes}
+        self._posts = {path: (routes[path], work) for path, work in POSTS.items()}
+        self._middleware = Middleware(self._dispatch, settings, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._middleware(scope, receive, send)
 
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Requests to compute something are answered here, and all others by FastAPI, which takes longer."""
+        post = self._posts.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if post is None:
+            await self.api(scope, receive, send)
+            return
+        scope["route"], work = post
+        status, headers = 200, dict[str, str]()
+        try:
+            content = await self.compute(scope, receive, work)
+        except REFUSED as error:
+            status, line, headers = _refusal(scope, error)
+            content = msgspec.json.encode({"error": line})
+        head = [(b"content-length", b"%d" % len(content)), (b"content-type", b"application/json")]
+        head += [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.body", "body": content})
+
     # -- computing -----------------------------------------------------------------------------------------------------
 
-    async def compute(self, request: Request, work: Callable[[Job, bytes], Answer]) -> Response:
-        """Read the body, compute in a thread and answer, all before the request's deadline."""
-        context = request.scope["gainful"]
+    async def compute(self, scope: Scope, receive: Receive, work: Work) -> bytes:
+        """Read the body and compute the answer, before the request's deadline."""
+        context, headers = scope["gainful"], dict(scope["headers"])
         deadline = context["start"] + self.settings.timeout
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != JSON and not (kind == NPY and work in TAKE_MATRICES):
+            also = f", or a matrix of features as {NPY.decode()}" if work in TAKE_MATRICES else ""
+            raise HTTPException(415, f"the body must be JSON, with the header Content-Type: application/json{also}")
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                body = await self._body(request)
+                body = await self._body(headers, receive)
         except TimeoutError:
             line = f"the body did not arrive within {self.settings.timeout:g} s"
             raise HTTPException(408, line, {"connection": "close"}) from None
         served = self.model_slot.current
         experiment = None if self.interleaver is None else self.interleaver.experiment(served, context["request"])
-        job = Job(served, deadline, self.settings.max_rows, experiment)
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work, job, body)
+        job = Job(served, deadline, self.settings.max_rows, experiment, kind == NPY)
         try:
-            content, rows = await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
+            content, rows = self._compute_here(job, work, body) or await self._compute_in_thread(job, work, body)
         except (TimeoutError, OverTimeError):
             raise HTTPException(
                 503, f"the request took more than {self.settings.timeout:g} s; send fewer documents or request less"
             ) from None
         self.metrics.rows += rows
-        context |= {"rows": rows, "model": job.served.version}
-        return Response(content, media_type="application/json")
+        context |= {"rows": rows, "model": served.version}
+        return content
+
+    @staticmethod
+    def _compute_here(job: Job, work: Work, body: bytes) -> Answer | None:
+        """The answer to a request that costs less than waking a thread for it; None for others."""
+        if work not in TAKE_MATRICES or len(body) > QUICK_BODY or not job.is_quick:
+            return None
+        try:
+            return work(job, body)
+        except NotQuickError:
+            return None
+        finally:
+            job.is_quick = False  # a thread has time
+
+    async def _compute_in_thread(self, job: Job, work: Work, body: bytes) -> Answer:
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work, job, body)
+        return await asyncio.wait_for(future, max(0.0, job.deadline - time.monotonic()))
 
     @staticmethod
     def still_computing(seconds: float) -> bool:
@@ -100,21 +148,23 @@ class App:
             thread.join(max(0.0, end - time.monotonic()))
         return any(thread.is_alive() for thread in found)
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """The body; refused as soon as it is known to be too long, with or without a Content-Length."""
         most = self.settings.max_body
-        announced = request.headers.get("content-length", "")
-        parts, size = [], int(announced) if announced.isdecimal() else 0
+        announced = headers.get(b"content-length", b"")
+        parts, size, more = [], int(announced) if announced.isdigit() else 0, True
         if size <= most:
             size = 0
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    break
-                parts.append(part)
+            while more and size <= most:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                more = message.get("more_body", False)
         if size > most:
             raise HTTPException(413, f"the body has more than the {most:,} bytes allowed; split it")
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     # -- the model file ------------------------------------------------------------------------------------------------
 
@@ -171,9 +221,8 @@ class App:
             redirect_slashes=False,
             lifespan=self._lifespan,
         )
-        api.add_exception_handler(HTTPException, _answer_error)
-        api.add_exception_handler(GainfulError, _answer_error)
-        api.add_exception_handler(TooManyRowsError, _answer_error)
+        for kind in REFUSED:
+            api.add_exception_handler(kind, _answer_error)
         api.add_exception_handler(Exception, _answer_failure)
         self._add_posts(api)
         self._add_gets(api)
@@ -181,19 +230,23 @@ class App:
         return api
 
     def _add_posts(self, api: FastAPI) -> None:
+        async def compute(request: Request) -> Response:  # under a root_path; :meth:`_dispatch` answers the others
+            work = POSTS[request.scope["route"].path]
+            return Response(await self.compute(request.scope, request.receive, work), media_type="application/json")
+
         @api.post(
             "/rank", **_post("Rank the documents of one query or of several", schema.RankAnswer, schema.RankRequest)
         )
         async def rank(request: Request) -> Response:
-            return await self.compute(request, Job.rank)
+            return await compute(request)
 
         @api.post("/score", **_post("Score rows", schema.ScoreAnswer, schema.ScoreRequest))
         async def score(request: Request) -> Response:
-            return await self.compute(request, Job.score)
+            return await compute(request)
 
         @api.post("/pair", **_post("Why is document a above document b", schema.PairAnswer, schema.PairRequest))
         async def pair(request: Request) -> Response:
-            return await self.compute(request, Job.pair)
+            return await compute(request)
 
         @api.post(
             "/reload",
@@ -283,22 +336,28 @@ def create_app(model_path: str | Path, settings: Settings) -> App:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer a refusal as JSON with one line."""
+    status, line, headers = _refusal(request.scope, error)
+    return JSONResponse({"error": line}, status, headers)
+
+
+def _refusal(scope: Scope, error: Exception) -> tuple[int, str, dict[str, str]]:
+    """Status, line and headers of a refusal; the line is kept for the log."""
     headers: dict[str, str] = {}
     if isinstance(error, HTTPException):
         status, line = error.status_code, str(error.detail)
         if status in (404, 405):
-            problem = "no such path" if status == 404 else f"this path does not accept {request.method}"
+            problem = "no such path" if status == 404 else f"this path does not accept {scope['method']}"
             line = f"{problem}; /openapi.json lists the paths and their methods"
         headers |= error.headers or {}
     elif isinstance(error, TooManyRowsError):
         status, line = 413, str(error)
     else:
         line = " ".join(str(error).split())
-        status = 400 if isinstance(error, schema.NotJsonError) else 422
+        status = 400 if isinstance(error, schema.NotReadableError) else 422
     if status == 503:
         headers["retry-after"] = "1"
-    request.scope["gainful"]["error"] = line
-    return JSONResponse({"error": line}, status, headers)
+    scope["gainful"]["error"] = line
+    return status, line, headers
 
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
@@ -321,7 +380,10 @@ def _answers(model: type, statuses: tuple[int, ...]) -> dict[int | str, dict[str
 
 def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
     """What OpenAPI says about a route that reads its body itself: FastAPI would read it whole, however long."""
-    body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
+    body: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
+    if request is not schema.PairRequest:
+        matrix = {"type": "string", "format": "binary", "description": "A matrix of features, from numpy.save."}
+        body[NPY.decode()] = {"schema": matrix}
     return {
         "summary": summary,
         "responses": _answers(answer, POST_REFUSALS),

@@ -23,6 +23,7 @@ from gainful.serve.settings import Settings
 
 KEEP_ALIVE = 75  # seconds; longer than load balancers keep their connections
 LAST_WAIT = 1.0  # seconds for threads to end after the grace period
+LONGEST_HEAD = 64 << 10  # bytes
 IDLE_CONNECTIONS = 512  # allowed beyond the requests at once
 
 
@@ -60,6 +61,7 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
     most = settings.max_requests + IDLE_CONNECTIONS
 
     class Connection(base):  # type: ignore[misc]
+        _head_size = 0
         _head_timer: asyncio.TimerHandle | None = None
         _answer_timer: asyncio.TimerHandle | None = None
 
@@ -74,6 +76,9 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._watch_head()
+            self._head_size = self._head_size + len(data) if self._head_is_open else 0
+            if self._head_size > LONGEST_HEAD:  # httptools, unlike h11, would read on
+                self.transport.close()
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -91,15 +96,19 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
 
         def _watch_head(self) -> None:
             """On new bytes: either they complete a head, or the time for it runs from the first byte."""
-            if self.cycle is not None and not self.cycle.response_complete:
+            if not self._head_is_open:
                 self._forget()
             elif self._head_timer is None:
                 self._head_timer = self.loop.call_later(settings.timeout, self._give_up)
 
         def _give_up(self) -> None:
             self._head_timer = None
-            if self.cycle is None or self.cycle.response_complete:
+            if self._head_is_open:
                 self.transport.close()
+
+        @property
+        def _head_is_open(self) -> bool:
+            return self.cycle is None or bool(self.cycle.response_complete)
 
         def _forget(self) -> None:
             if self._head_timer is not None:

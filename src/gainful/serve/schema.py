@@ -209,7 +209,7 @@ Request = TypeVar("Request", bound=BaseModel)
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-class NotJsonError(DataError):
+class NotReadableError(DataError):
     """A body that cannot be read at all."""
 
 
@@ -218,7 +218,7 @@ def read_json(body: bytes) -> Any:
     try:
         return from_json(body)
     except ValueError as error:
-        raise NotJsonError(f"the body is not JSON ({error})") from None
+        raise NotReadableError(f"the body is not JSON ({error})") from None
 
 
 def count_rows(given: Any) -> int:

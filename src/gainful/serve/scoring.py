@@ -9,18 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
-from pydantic_core import to_json
 
 from gainful.data.categories import Categories, encode_features
 from gainful.data.limits import large_feature_text
 from gainful.data.rows import Array, chunks, scan_features
 from gainful.errors import DataError, GainfulError
 from gainful.explanation.explain import feature_row, pair_explanation, row_explanation
+from gainful.rankers.base import LinearScores
+from gainful.serve import plain_bodies
 from gainful.serve.interleaving import Experiment, why_not_together
 from gainful.serve.model_slot import Served
+from gainful.serve.npy_bodies import read_matrix
+from gainful.serve.plain_bodies import Plain, read_plain
 from gainful.serve.schema import (
     Document,
     PairRequest,
@@ -37,10 +41,36 @@ SCORED_BLOCK = 1000  # rows between two checks of the clock
 EXPLAINED_BLOCK = 8  # SHAP values of 500 trees take about 4 ms per row
 
 Answer = tuple[bytes, int]  # JSON, rows scored
+AnyDocument = Document | plain_bodies.Document
+
+
+class OnlyQuery(NamedTuple):
+    """The query of a request that has only one."""
+
+    documents: Sequence[AnyDocument]
+    id: None = None
+
+
+class Ranked(msgspec.Struct, gc=False):
+    """A document in the answer, as in ``schema.RankedDocument``."""
+
+    rank: int
+    id: str | int
+    place: int
+    score: float
+    explanation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+Ranking = RankRequest | plain_bodies.RankRequest
+Groups = Sequence[Query | plain_bodies.Query | OnlyQuery]
 
 
 class OverTimeError(Exception):
     """The request is past its deadline."""
+
+
+class NotQuickError(Exception):
+    """The request takes more than a millisecond or so, too long for the event loop."""
 
 
 class TooManyRowsError(Exception):
@@ -50,18 +80,26 @@ class TooManyRowsError(Exception):
 class Job:
     """The computation of one request: its model, its deadline, and its maximum number of rows."""
 
-    def __init__(self, served: Served, deadline: float, max_rows: int, experiment: Experiment | None = None):
+    def __init__(
+        self,
+        served: Served,
+        deadline: float,
+        max_rows: int,
+        experiment: Experiment | None = None,
+        is_npy: bool = False,
+    ):
         self.served, self.deadline, self.max_rows, self.experiment = served, deadline, max_rows, experiment
+        self.is_npy = is_npy  # the body is a matrix, not JSON
+        self.is_quick = experiment is None and isinstance(served.model, LinearScores)
 
     def rank(self, body: bytes) -> Answer:
         """``POST /rank``"""
-        request = self._request(RankRequest, body)
-        queries, X = self._queries(request)
+        request, queries, X = self._rank_request(body)
         scores = self._scores(X, [len(query.documents) for query in queries])
         orders = _orders(queries, scores)
         impressions: list[str | None] = []
         if self.experiment is not None:
-            orders, impressions = self._interleave(self.experiment, request, queries, orders, body)
+            orders, impressions = self._interleave(self.experiment, request, queries, X, orders, body)
         ranked, start = [], 0
         for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
             end = start + len(query.documents)
@@ -74,17 +112,17 @@ class Job:
             answer |= {name: value for name, value in ranked[0].items() if name != "id"}
         else:
             answer["queries"] = ranked
-        return to_json(answer), len(scores)
+        return msgspec.json.encode(answer), len(scores)
 
     def _interleave(
-        self, experiment: Experiment, request: RankRequest, queries: list[Query], orders: list[Array], body: bytes
+        self, experiment: Experiment, request: Ranking, queries: Groups, X: Array, orders: list[Array], body: bytes
     ) -> tuple[list[Array], list[str | None]]:
         """The orders to show and their impression ids; the orders given if the second model cannot take part."""
-        second = Job(experiment.second, self.deadline, self.max_rows)
+        second = Job(experiment.second, self.deadline, self.max_rows, is_npy=self.is_npy)
         why = why_not_together(self.served, second.served)
         if why is None:
             try:
-                others = second._orders_for(request, body, self.served)
+                others = second._orders_for(queries, X, body, self.served)
             except DataError as error:
                 why = f"{second.served.ranker}: {error}"
             else:
@@ -94,23 +132,23 @@ class Job:
         experiment.skip(len(queries), why)
         return orders, [None] * len(orders)
 
-    def _orders_for(self, request: RankRequest, body: bytes, other: Served) -> list[Array]:
-        """The orders of a request that was parsed for another model; words have other numbers in this one."""
+    def _orders_for(self, queries: Groups, X: Array, body: bytes, other: Served) -> list[Array]:
+        """The orders of a request that was read for another model; words have other numbers in this one."""
         categories = (getattr(one.model, "categories_", None) for one in (self.served, other))
         if any(one is not None for one in categories):
-            request = self._request(RankRequest, body)
-        queries, X = self._queries(request)
+            _, queries, X = self._rank_request(body)
+        else:
+            self._check_values(X, _document_place(queries))
         return _orders(queries, self._scores(X, [len(query.documents) for query in queries]))
 
     def score(self, body: bytes) -> Answer:
         """``POST /score``"""
-        request = self._request(ScoreRequest, body)
-        X = self._matrix(request.rows, lambda i: f"rows[{i}]")
+        request, X = self._score_request(body)
         scores = self._scores(X)
         answer: dict[str, Any] = {"model_version": self.served.version, "scores": scores.tolist()}
         if request.contributions:
             answer["explanations"] = self._explain(X, scores, request.top_features)
-        return to_json(answer), len(scores)
+        return msgspec.json.encode(answer), len(scores)
 
     def pair(self, body: bytes) -> Answer:
         """``POST /pair``"""
@@ -119,28 +157,56 @@ class Job:
         parts, scores = self._contributions(X), self._scores(X)
         words = getattr(self.served.model, "categories_", None)
         pair = pair_explanation(self.served.names, X, parts, scores, words)
-        return to_json({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
+        return msgspec.json.encode({"model_version": self.served.version} | pair.to_dict(request.top_features)), 2
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
     def _request(self, kind: type[Request], body: bytes) -> Request:
         self._check_time()
         given = read_json(body)
-        n = count_rows(given)
-        if n > self.max_rows:
-            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
+        self._check_count(count_rows(given))
         categories = getattr(self.served.model, "categories_", None)
         if categories is not None:
             given = encode_documents(given, categories, self.served.names)
         return parse(kind, given)
 
-    def _queries(self, request: RankRequest) -> tuple[list[Query], Array]:
-        """The queries of a request, and the features of all their documents."""
+    def _rank_request(self, body: bytes) -> tuple[Ranking, Groups, Array]:
+        """The request, its queries, and the features of all their documents."""
+        plain = self._plain_request(plain_bodies.RankRequest, body)
+        request: Ranking = self._request(RankRequest, body) if plain is None else plain[0]
         if (request.documents is None) == (request.queries is None):
             raise DataError("give either documents (of one query) or queries, and not both")
-        queries = [Query(documents=request.documents)] if request.documents is not None else request.queries or []
-        rows = [document.features for query in queries for document in query.documents]
-        return queries, self._matrix(rows, _document_place(queries, request.documents is not None))
+        queries: Groups = request.queries or []
+        if request.documents is not None:
+            queries = [OnlyQuery(request.documents)]
+        place = _document_place(queries)
+        if plain is None:
+            return request, queries, self._matrix([one.features for query in queries for one in query.documents], place)
+        return request, queries, self._check_values(plain[1], place)
+
+    def _score_request(self, body: bytes) -> tuple[ScoreRequest | plain_bodies.ScoreRequest, Array]:
+        plain = self._plain_request(plain_bodies.ScoreRequest, body)
+        if plain is not None:
+            return plain[0], self._check_values(plain[1], _row_place)
+        request = self._request(ScoreRequest, body)
+        return request, self._matrix(request.rows, _row_place)
+
+    def _plain_request(self, kind: type[Plain], body: bytes) -> tuple[Plain, Array] | None:
+        """The request, if its features are all lists of numbers; features that take words are not."""
+        self._check_time()
+        model = self.served.model
+        has_words, plain = getattr(model, "categories_", None) is not None, None
+        if self.is_npy:
+            if has_words:
+                raise DataError(f"features of {self.served.ranker} hold text, and a matrix cannot; send JSON")
+            X = read_matrix(body, model.n_features_in_, self.served.ranker)
+            self._check_count(len(X))
+            return kind.of_rows(len(X)), X
+        if not has_words:
+            plain = read_plain(kind, body, model.n_features_in_, self.max_rows)
+        if self.is_quick and (plain is None or plain[0].contributions):
+            raise NotQuickError
+        return plain
 
     def _matrix(self, rows: Sequence[Any], place: Callable[[int], str]) -> Array:
         model, names = self.served.model, self.served.names
@@ -151,14 +217,19 @@ class Job:
             X = np.empty((len(rows), n_features))
             for i, row in enumerate(rows):
                 X[i] = feature_row(model, names, row, place(i))
-        if not model.accepts_missing and np.isnan(X).any():
+        return self._check_values(X, place)
+
+    def _check_values(self, X: Array, place: Callable[[int], str]) -> Array:
+        """The features, unless the model cannot take one of them."""
+        model, names = self.served.model, self.served.names
+        facts = scan_features(X)
+        if facts.has_missing and not model.accepts_missing:
             row, column = np.argwhere(np.isnan(X))[0]
             raise DataError(
                 f"feature {names[column]!r} of {place(int(row))} is missing, which {self.served.ranker} does not accept"
             )
-        too_large = scan_features(X).too_large
-        if too_large is not None:
-            row, column, value = too_large
+        if facts.too_large is not None:
+            row, column, value = facts.too_large
             raise DataError(large_feature_text(f"feature {names[column]!r} of {place(row)}", value))
         return X
 
@@ -184,17 +255,18 @@ class Job:
             yield slice(int(offsets[first]), int(offsets[last])), {"group": sizes[first:last]}
 
     def _rank(
-        self, documents: list[Document], X: Array, scores: Array, order: Array, request: RankRequest
-    ) -> list[dict[str, Any]]:
+        self, documents: Sequence[AnyDocument], X: Array, scores: Array, order: Array, request: Ranking
+    ) -> list[Ranked]:
         order = order[: request.top]
         places, values = order.tolist(), scores[order].tolist()
-        found: list[dict[str, Any]] = [
-            {"rank": r + 1, "id": _id_of(documents[i], i), "place": i, "score": values[r]} for r, i in enumerate(places)
+        found = [
+            Ranked(rank, _id_of(documents[i], i), i, value)
+            for rank, (i, value) in enumerate(zip(places, values, strict=True), 1)
         ]
         if request.contributions:
             explanations = self._explain(X[order], scores[order], request.top_features)
             for document, explanation in zip(found, explanations, strict=True):
-                document["explanation"] = explanation
+                document.explanation = explanation
         return found
 
     def _explain(self, X: Array, scores: Array, top: int | None) -> list[dict[str, Any]]:
@@ -217,6 +289,10 @@ class Job:
                 self._check_time()
                 parts[start : start + EXPLAINED_BLOCK] = model.contributions(X[start : start + EXPLAINED_BLOCK])
         return _require_finite(parts, "a contribution")
+
+    def _check_count(self, n: int) -> None:
+        if n > self.max_rows:
+            raise TooManyRowsError(f"the request has {n:,} documents, {self.max_rows:,} are allowed; split it")
 
     def _check_time(self) -> None:
         if time.monotonic() > self.deadline:
@@ -262,27 +338,31 @@ def encode_documents(given: Any, categories: Categories, names: Sequence[str]) -
     return encoded
 
 
-def _orders(queries: list[Query], scores: Array) -> list[Array]:
+def _orders(queries: Groups, scores: Array) -> list[Array]:
     """The documents of each query, best first; equal scores in the order given."""
     ends = np.cumsum([len(query.documents) for query in queries])
     return [np.argsort(-part, kind="stable") for part in np.split(scores, ends[:-1])] if queries else []
 
 
-def _id_of(document: Document, place: int) -> str | int:
+def _id_of(document: AnyDocument, place: int) -> str | int:
     return place if document.id is None else document.id
 
 
-def _document_place(queries: list[Query], alone: bool) -> Callable[[int], str]:
+def _document_place(queries: Groups) -> Callable[[int], str]:
     """From the number of a document over all queries to its place in the request."""
 
     def place(i: int) -> str:
         for q, query in enumerate(queries):
             if i < len(query.documents):
-                return f"documents[{i}]" if alone else f"queries[{q}].documents[{i}]"
+                return f"documents[{i}]" if isinstance(query, OnlyQuery) else f"queries[{q}].documents[{i}]"
             i -= len(query.documents)
         raise IndexError(i)
 
     return place
+
+
+def _row_place(i: int) -> str:
+    return f"rows[{i}]"
 
 
 def _require_finite(values: Array, what: str) -> Array:

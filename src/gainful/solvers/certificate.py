@@ -12,6 +12,7 @@ import numpy as np
 
 from gainful.compute.estimators import ConvergenceWarning as ConvergenceWarning
 from gainful.data.rows import Array
+from gainful.display import html
 from gainful.errors import ParameterError
 
 TINY = float(np.finfo(np.float64).tiny)
@@ -46,6 +47,14 @@ class Certificate:
     def __str__(self) -> str:
         percent, features = 100 * self.relative_gap, FEATURES[self.scale]
         return f"objective {self.primal:.6g} {features}, at most {self.gap:.3g} above the minimum ({percent:.2g} %)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("objective", f"{self.primal:.6g}"),
+            ("minimum is at least", f"{self.dual:.6g}"),
+            ("gap", f"{self.gap:.3g} ({100 * self.relative_gap:.2g} %)"),
+        ]
+        return html.frame("Certificate", html.facts(rows), about=FEATURES[self.scale])
 
 
 @dataclass(frozen=True)

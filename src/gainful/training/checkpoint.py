@@ -28,7 +28,7 @@ from gainful.persistence.jsonable import plain
 KIND = Kind("gainful-checkpoint", 1, "checkpoint", level=1)
 MAX_BYTES = 1 << 36  # unpacked; the file is the user's own
 SAMPLED_ROWS = 1024  # of X, to recognise the data
-RARE = ("weights of documents", "initial scores", "preferences")  # not among the facts of data without them
+RARE = ("weights of documents", "initial scores", "preferences", "clicks")  # not among the facts of data without them
 MOST_DIFFERENCES = 3  # named in an error
 
 
@@ -184,6 +184,7 @@ def block_digest(data: RankingData) -> dict[str, int]:
         "weights of documents": 0 if data.document_weights is None else _crc(data.document_weights),
         "initial scores": 0 if data.init_scores is None else _crc(data.init_scores),
         "preferences": 0 if data.pairs is None else _crc(data.pairs.better, data.pairs.worse, data.pairs.weight),
+        "clicks": 0 if data.click_weights is None else _crc(data.click_weights),
         "values": _crc(*parts),
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gainful.display.progress import Bar
 from gainful.metrics import Metric, mean_over_queries
 from gainful.training.checkpoint import Checkpoint
 from gainful.training.validation import NamedSets
@@ -27,6 +28,17 @@ class Progress:
     objective: float | None = None
     gap: float | None = None
     validation: float | None = None
+
+    @property
+    def note(self) -> str:
+        """The validation metric, or the gap to the optimum."""
+        if self.validation is not None:
+            return f"validation {self.validation:.4f}"
+        return "" if self.gap is None else f"gap {100 * self.gap:.2g} %"
+
+    def bars(self, name: str = "iterations") -> tuple[Bar, ...]:
+        """What a progress bar shows."""
+        return (Bar(name, self.iteration, self.total, self.note),)
 
 
 ProgressCallback = Callable[[Progress], object]

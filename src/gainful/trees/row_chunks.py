@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gainful.data.blocks import LocalBlocks
-from gainful.data.dataset import Dataset, RankingData
+from gainful.data.dataset import Dataset, RankingData, join_columns
 from gainful.data.pairs import join_pairs
 from gainful.data.rows import Array, join_optional
 from gainful.data.sharded import ShardedData
@@ -58,8 +58,8 @@ def join_blocks(data: Dataset) -> RankingData:
         feature_names=data.feature_names,
         query_weights=data.query_weights,
         document_weights=_join_document_weights(blocks),
-        init_scores=join_optional([block.init_scores for block in blocks], rows, 0.0),
         pairs=join_pairs([block.pairs for block in blocks], rows),
+        **join_columns(blocks),
     )
 
 
@@ -84,7 +84,7 @@ def in_chunks(data: Dataset) -> Dataset:
 
 
 def _block_of_chunk(data: RankingData, i: int, first: int, last: int) -> RankingData:
-    weights, documents, init = data.query_weights, data.document_weights, data.init_scores
+    weights = data.query_weights
     rows = slice(int(data.offsets[first]), int(data.offsets[last]))
     return RankingData._build_unchecked(
         X=data.X.chunks[i],
@@ -93,7 +93,6 @@ def _block_of_chunk(data: RankingData, i: int, first: int, last: int) -> Ranking
         query_ids=data.query_ids[first:last],
         feature_names=data.feature_names,
         query_weights=None if weights is None else weights[first:last],
-        document_weights=None if documents is None else documents[rows],
-        init_scores=None if init is None else init[rows],
+        **data.columns_of_rows(rows),
         pairs=None if data.pairs is None else data.pairs.take(np.arange(first, last), data.offsets),
     )

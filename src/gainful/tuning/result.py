@@ -6,14 +6,19 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from gainful.display import html, plots
+from gainful.errors import brief
 from gainful.errors.terminal import make_console
 from gainful.metrics import Metric
 from gainful.parameters.space import Space
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
+
+SHOWN = 10  # trials in a notebook
 
 
 @dataclass(eq=False, repr=False)
@@ -74,10 +79,15 @@ class TuneResult:
         for row in self._best_first():
             cells = [Text(_short(row["params"][name])) for name in self.space]
             value = "" if row["value"] is None else f"{row['value']:.4f}"
-            note = row["state"] if row["state"] != "done" else ("as given" if row["trial"] == 0 else "")
             style = "bold" if row["trial"] == self.best_trial else ("dim" if row["value"] is None else None)
             table.add_row(
-                str(row["trial"]), value, *cells, str(row["iterations"]), f"{row['seconds']:.2f}", note, style=style
+                str(row["trial"]),
+                value,
+                *cells,
+                str(row["iterations"]),
+                f"{row['seconds']:.2f}",
+                self._note(row),
+                style=style,
             )
         return Group(table, Text(self._summary(), style="dim"))
 
@@ -101,6 +111,35 @@ class TuneResult:
 
     def __repr__(self) -> str:
         return f"TuneResult({self.ranker}: {self.best_params}, {self.metric.name} {self.best_value:.4f})"
+
+    def _repr_html_(self) -> str:
+        head = ("trial", self.metric.name, *self.space, "iterations", "seconds", "")
+        rows = []
+        for row in self._best_first()[:SHOWN]:
+            chosen = (brief(_short(row["params"][name])) for name in self.space)
+            value = "" if row["value"] is None else f"{row['value']:.4f}"
+            cells = (row["trial"], value, *chosen, row["iterations"], f"{row['seconds']:.2f}", self._note(row))
+            rows.append([html.bold(cell) for cell in cells] if row["trial"] == self.best_trial else cells)
+        left = f"{len(self.trials) - SHOWN:,} more trials in .trials" if len(self.trials) > SHOWN else ""
+        shown = html.table(head, rows, left=(len(head) - 1,))
+        return html.frame(self.ranker, shown, html.lines([left] if left else []), about=self._summary())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the metric of each trial and the best so far; returns the axes. Needs the extra ``plot``."""
+        done = sorted((row["trial"], row["value"]) for row in self.trials if row["value"] is not None)
+        numbers, values = [trial for trial, _ in done], [value for _, value in done]
+        best = list(accumulate(values, max))
+        ax = plots.axes(ax)
+        ax.plot(numbers, values, "o", color=plots.GREY, markersize=4)
+        ax.step(numbers, best, where="post", color=html.MORE)
+        plots.count_along(ax)
+        ax.set(xlabel="trial", ylabel=f"{self.metric.name} on the validation data")
+        plots.point(ax, self.best_trial, self.best_value, f"{self.best_value:.4f} in trial {self.best_trial}")
+        return plots.tidy(ax)
+
+    @staticmethod
+    def _note(row: Mapping[str, Any]) -> str:
+        return row["state"] if row["state"] != "done" else ("as given" if row["trial"] == 0 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the model as plain values, as :meth:`to_json` writes it."""

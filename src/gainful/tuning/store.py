@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.dataset import RankingData
+from gainful.data.dataset import ROW_COLUMNS, RankingData
 from gainful.errors import FormatError
 from gainful.formats.files import reason
 from gainful.losses import Loss
@@ -111,8 +111,8 @@ def _code(code: Any) -> list[Any]:
 def _digest_data(digest: Any, data: RankingData) -> None:
     X = [data.X] if not data.is_sparse else [data.X.data, data.X.indices, data.X.indptr]
     pairs = () if data.pairs is None else (data.pairs.better, data.pairs.worse, data.pairs.weight)
-    weights = (data.query_weights, data.document_weights)
-    for array in (*X, data.y, data.offsets, *weights, data.init_scores, *pairs):
+    columns = (getattr(data, name) for name in ROW_COLUMNS)
+    for array in (*X, data.y, data.offsets, data.query_weights, *columns, *pairs):
         if array is not None:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)

@@ -22,6 +22,7 @@ from gainful.compute.estimators import clone
 from gainful.compute.memory import MOST, PeakGrowth, allowed_memory, workers_that_fit
 from gainful.data.checks import skip_checks
 from gainful.data.splits import Split
+from gainful.display.progress import Bar
 from gainful.errors import GainfulError
 from gainful.metrics import Metric, metric
 from gainful.persistence.jsonable import plain
@@ -51,6 +52,17 @@ class TuneProgress:
     training: Progress | None = None
     refit: bool = False
     job: Any = field(default=None, repr=False, compare=False)  # a TuningJob
+
+    @property
+    def note(self) -> str:
+        """The best value so far."""
+        return "" if self.best is None else f"best {self.best:.4f}"
+
+    def bars(self, name: str = "trials") -> tuple[Bar, ...]:
+        """What progress bars show: all trials, and the training in progress."""
+        whole = Bar(name, self.finished, self.n_trials, self.note)
+        step = "training with the best parameters" if self.refit else f"trial {self.trial + 1}"
+        return (whole,) if self.training is None else (whole, *self.training.bars(step))
 
 
 ProgressCallback = Callable[[TuneProgress], object]

@@ -15,6 +15,7 @@ from gainful.compute.estimators import clone
 from gainful.data.checks import skip_checks, warn_about_data
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split, first_look, folds, split
+from gainful.display.progress import callback_of
 from gainful.errors import GainfulError, ParameterError, UnknownNameError, read_options_words, wording
 from gainful.errors.keywords import explain_keywords
 from gainful.inputs.parts import open_parts
@@ -54,7 +55,7 @@ def tune(
     seed: int = 0,
     label: str | None = None,
     read_options: Mapping[str, Any] | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ProgressCallback | bool | None = None,
 ) -> TuneResult:
     """Try parameters of a ranker and keep those that do best on the validation queries.
 
@@ -80,8 +81,8 @@ def tune(
     seed : for the search and for dividing the data
     label : name of the ranker in the result; by default the name given, or the estimator as text
     read_options : keywords of :func:`gainful.read`, if the data is given as paths
-    progress : called with a ``TuneProgress`` during the trials and the final training; returning True ends the search,
-        or the final training with the best model so far
+    progress : True for progress bars, in notebooks too; or a function, called with a ``TuneProgress`` during the
+        trials and the final training: returning True ends the search, or the final training with the best model so far
 
     The data is checked once, not in each trial: see :func:`gainful.check_data`.
 
@@ -119,10 +120,11 @@ def tune(
             plan = replace(plan, metric=_metric(PAIR_METRIC))
             job = TuningJob(plan, label or name, model, **settings)
         plan.metric.refuse_pairs()
-    job.run(parts, progress)
-    found = job.result()
-    if refit is not False and not found.interrupted:
-        found.model = plan.final_model(found, parts, whole, None if progress is None else job.report_refit)
+    with callback_of(progress, "tune") as callback:
+        job.run(parts, callback)
+        found = job.result()
+        if refit is not False and not found.interrupted:
+            found.model = plan.final_model(found, parts, whole, None if callback is None else job.report_refit)
     return found
 
 

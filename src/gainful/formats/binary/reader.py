@@ -67,6 +67,8 @@ class _Shape:
             "query_weights": ("<f8", q),
             "document_weights": ("<f8", n),
             "init_scores": ("<f8", n),
+            "positions": ("<i8", n),
+            "propensities": ("<f8", n),
             "checksums": ("<u4", size),
         }
         value = "<f4" if self.dtype == "float32" else "<f8"
@@ -189,7 +191,7 @@ class BinaryFile:
             query_ids=query_ids,
             doc_ids=self._ids("doc_id", rows),
             feature_names=self.feature_names,
-            init_scores=self._row_column("init_scores", rows),
+            **{name: self._row_column(name, rows) for name in ("init_scores", "positions", "propensities")},
             **(weights if by_row is None else weight_fields(by_row, offsets)),
         )
 
@@ -378,11 +380,12 @@ class BinaryFile:
         return tuple(names)
 
     def _row_column(self, name: str, rows: slice) -> Array | None:
-        """The weights or initial scores of these rows."""
+        """The weights or another optional column of these rows."""
         if name not in self.places:
             return None
         values = self._small(name, rows.start, rows.stop)
-        if not np.isfinite(values).all() or (name == "document_weights" and (values < 0).any()):
+        low = -np.inf if name == "init_scores" else 0
+        if not np.isfinite(values).all() or (values < low).any() or (name == "propensities" and (values > 1).any()):
             raise self._damage_error(f"the {name.replace('_', ' ')} have a number that is out of range")
         return values
 

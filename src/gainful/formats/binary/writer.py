@@ -36,7 +36,8 @@ LARGEST_NARROW = 2**31 - 1
 LARGEST_COUNT = 2**62
 ALL_ARRAYS = (
     "X", "y", "offsets", "query_ids", "query_id_ends", "query_id_text", "doc_ids", "doc_id_ends", "doc_id_text",
-    "query_weights", "document_weights", "init_scores", "data", "indices", "indices32", "indptr", "checksums",
+    "query_weights", "document_weights", "init_scores", "positions", "propensities", "data", "indices",
+    "indices32", "indptr", "checksums",
 )  # fmt: skip
 
 
@@ -116,7 +117,12 @@ class Writer(FileWriter):
         self._query_ids, self._doc_ids = self._ids("query_id"), self._ids("doc_id")
         self._weights: list[Array | None] = []  # of each piece
         self._new_queries: list[int] = []  # of each piece
-        self._row_weights, self._init = _RowColumn(self._spool("<f8"), 1.0), _RowColumn(self._spool("<f8"), 0.0)
+        self._row_weights = _RowColumn(self._spool("<f8"), 1.0)
+        self._columns_of_rows = {
+            "init_scores": _RowColumn(self._spool("<f8"), 0.0),
+            "positions": _RowColumn(self._spool("<i8"), 0),
+            "propensities": _RowColumn(self._spool("<f8"), 1.0),
+        }
         self._mixed = self.queries is not None and self.queries.mixed
         self._last_weight = 1.0  # of the last query
         self._at, self._columns, self._data = self._spool("<i8", 2), self._spool("<i4" if narrow else "<i8"), None
@@ -196,7 +202,8 @@ class Writer(FileWriter):
         self._y.add(data.y, where)
         self._doc_ids.add(data.doc_ids, data.n_rows, where)
         self._row_weights.add(data.row_weights, data.n_rows, self.n_rows, where)
-        self._init.add(data.init_scores, data.n_rows, self.n_rows, where)
+        for name, column in self._columns_of_rows.items():
+            column.add(getattr(data, name), data.n_rows, self.n_rows, where)
         self.n_rows += data.n_rows
 
     def _add_sparse(self, X: Any, where: Places | None) -> None:
@@ -272,8 +279,9 @@ class Writer(FileWriter):
         if not self.distinct:
             self._refuse_repeated()
         self._put_ids(self._query_ids, self.n_queries)
-        if self._init.used:
-            self._put("init_scores", self.n_rows, 8, self._init.spool.chunks(self.n_rows))
+        for name, column in self._columns_of_rows.items():
+            if column.used:
+                self._put(name, self.n_rows, 8, column.spool.chunks(self.n_rows))
         if self._mixed:  # those of the queries are their means
             self._put("document_weights", self.n_rows, 8, self._row_weights.spool.chunks(self.n_rows))
         elif weights is not None:

@@ -40,6 +40,8 @@ def read(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,
+    position: str | bool | None = None,
+    propensity: str | bool | None = None,
     features: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     times: Sequence[str] = (),
@@ -52,8 +54,9 @@ def read(
     beside = find_sidecars(path, sidecars, query_id)
     needs_qid = not beside.name_queries
     columns = Columns(
-        qid, grade, doc_id, weight, features, needs_qid=needs_qid, times=times, keep=keep, init_score=init_score
-    )
+        qid, grade, doc_id, weight, features, needs_qid=needs_qid, times=times, keep=keep, init_score=init_score,
+        position=position, propensity=propensity,
+    )  # fmt: skip
     wanted = check_columns(columns, merge, "JSON Lines")
     limit = MemoryLimit(path, max_bytes)
     with _errors_of(path):

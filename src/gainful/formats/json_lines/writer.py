@@ -1,4 +1,4 @@
-"""Write JSON Lines: an object per row with qid, grade, doc_id, weight and init_score (if any) and the features."""
+"""Write JSON Lines: an object per row with qid, grade, those columns of rows that there are, and the features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gainful.data.rows import row_chunks
 from gainful.errors import FormatError
 from gainful.formats.files import FileWriter, PathLike, open_compressed
 from gainful.formats.ids import encode_all, plain_ids
-from gainful.formats.table.writer import WELL_KNOWN, refuse_wide, weight_column
+from gainful.formats.table.writer import WELL_KNOWN, number_columns, refuse_wide
 
 CHUNK_VALUES = 1 << 18
 
@@ -36,7 +36,7 @@ class Writer(FileWriter):
             if name.lower() in reserved:
                 raise FormatError(
                     f"a feature is called {name!r}, which is the name of a query, grade, document, weight or initial "
-                    "score column; rename it",
+                    "score column, or of one for clicks; rename it",
                     path=path,
                 )
 
@@ -48,10 +48,7 @@ class Writer(FileWriter):
         columns["grade"] = data.y
         if data.doc_ids is not None:
             columns["doc_id"] = plain_ids(data.doc_ids, "document id", self.path)
-        if data.row_weights is not None:
-            columns[weight_column(data)] = data.row_weights
-        if data.init_scores is not None:
-            columns["init_score"] = data.init_scores
+        columns |= dict(number_columns(data).values())
         for name in ("qid", "doc_id"):
             if name in columns and columns[name].dtype.kind != "i":
                 encode_all(columns[name].tolist(), "id", self.path)  # raises for what is not Unicode

@@ -4,75 +4,53 @@
 which run afterwards: compiling everything at first use would take three times as long. All kernels run without the
 interpreter lock on part of a buffer, so the driver runs chunks in parallel threads.
 
-Conventions
------------
-A buffer is a read-only uint8 array. Past its end every byte reads as a line feed (``_byte``) or as zero (``_word``):
-no access leaves the buffer. The kernels only say *that* and *where* a line is malformed; ``letor.lines`` says why.
-
-Decimal numbers become the nearest double, as Python's ``float`` does: by one exact division or product where mantissa
-and power of ten are exact (Clinger, "How to read floating point numbers accurately", 1990), else by a 128-bit product
-(Lemire, "Number parsing at a gigabyte per second", 2021), else, a few in a billion, by the driver.
+Buffers and numbers are those of ``formats.decimal_kernels``; the few numbers that are HARD are read by the driver. The
+kernels only say *that* and *where* a line is malformed; ``letor.lines`` says why.
 """
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from gainful.compute.compiled import helper, kernel
+from gainful.formats.decimal_kernels import (
+    BAD,
+    DOT,
+    EXACT_MANTISSA,
+    GOOD,
+    HARD,
+    HIGH_BITS,
+    LF,
+    MINUS,
+    NINE,
+    ONE,
+    PLUS,
+    POWERS,
+    TENS,
+    ZERO,
+    byte_at,
+    count_bits,
+    digits,
+    exponent_at,
+    load1,
+    nearest_double,
+    trailing_zeros,
+    word_at,
+)
 
-LF, CR, TAB, SPACE, HASH, COLON = 10, 13, 9, 32, 35, 58
-MINUS, PLUS, DOT, ZERO, NINE, EQUALS = 45, 43, 46, 48, 57, 61
-GOOD, BAD, HARD = 0, 1, 2
+CR, TAB, SPACE, HASH, COLON, EQUALS = 13, 9, 32, 35, 58, 61
 FLAGS, QUERY, QUERY_SIZE, COMMENT, VALUES = range(5)  # columns of a row's marks; COMMENT is 0 for a row without one
 N_MARKS = 5
 NEW_QUERY, OUT_OF_ORDER, ODD_QUERY = 1, 2, 4  # FLAGS: the query differs from the row before, …, is not plain ASCII
 
 ENDS_TOKEN = np.uint64(1 << LF | 1 << CR | 1 << TAB | 1 << SPACE | 1 << HASH)
-EXACT_MANTISSA = 1 << 53
-EXACT_POWER = 22
-LOWEST_POWER, HIGHEST_POWER = -342, 308
 EXPECTED_INDICES = 1024
-TENS = 10 ** np.arange(9, dtype=np.int64)
-POWERS = np.array([float(10**k) for k in range(EXACT_POWER + 1)])
 
-ONE = np.uint64(1)
-ASCII_ZEROS = np.uint64(0x3030303030303030)
-OVER_NINE = np.uint64(0x7676767676767676)
-HIGH_BITS = np.uint64(0x8080808080808080)
 LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 LINE_FEEDS = np.uint64(LF * 0x0101010101010101)
 HASHES = np.uint64(HASH * 0x0101010101010101)
 COLONS = np.uint64(COLON * 0x0101010101010101)
 QID_WORD, QID_BYTES = np.uint64(int.from_bytes(b"qid:", "little")), np.uint64(0xFFFFFFFF)
-PAIRS = np.uint64(0x000000FF000000FF)
-PAIRS_HIGH = np.uint64(100 + (1_000_000 << 32))
-PAIRS_LOW = np.uint64(1 + (10_000 << 32))
-
-
-def _powers_of_five() -> np.ndarray:
-    """The leading 128 bits of 5**q for q from -342 to 308, (651, 2) uint64: high and low half.
-
-    They are truncated, except those from -27 to -1, which are rounded up: then the product shows whether a decimal lies
-    exactly halfway between two doubles.
-    """
-    table = np.empty((HIGHEST_POWER - LOWEST_POWER + 1, 2), dtype=np.uint64)
-    for row, q in enumerate(range(LOWEST_POWER, HIGHEST_POWER + 1)):
-        power = 5 ** abs(q)
-        size = power.bit_length()
-        if q >= 0:
-            bits = power << (128 - size) if size <= 128 else power >> (size - 128)
-        else:
-            bits = (1 << (size + 127)) // power + (q >= -27)
-        table[row] = bits >> 64, bits & 0xFFFFFFFFFFFFFFFF
-    return table
-
-
-FIVES = _powers_of_five()
 
 
 def _index_prefixes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,94 +68,7 @@ def _index_prefixes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 PREFIXES, PREFIX_MASKS, PREFIX_SIZES = _index_prefixes()
 
 
-# -- single instructions -----------------------------------------------------------------------------------------------
-
-
-@intrinsic
-def _load1(typing_context, buf, at):
-    """The byte at ``at``, which the caller has checked is in the buffer."""
-
-    def generate(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        return builder.load(builder.gep(array.data, [args[1]]))
-
-    return types.uint8(buf, at), generate
-
-
-@intrinsic
-def _load8(typing_context, buf, at):
-    """The eight bytes from ``at``, little-endian; the caller has checked that they are in the buffer."""
-
-    def generate(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        pointer = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(64).as_pointer())
-        word = builder.load(pointer)
-        word.align = 1
-        return word if sys.byteorder == "little" else builder.bswap(word)
-
-    return types.uint64(buf, at), generate
-
-
-@intrinsic
-def _trailing_zeros(typing_context, word):
-    def generate(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def _leading_zeros(typing_context, word):
-    def generate(context, builder, signature, args):
-        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def _count_bits(typing_context, word):
-    def generate(context, builder, signature, args):
-        return builder.ctpop(args[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@intrinsic
-def _high_product(typing_context, a, b):
-    """The upper 64 bits of the 128-bit product."""
-
-    def generate(context, builder, signature, args):
-        wide = ir.IntType(128)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
-
-    return types.uint64(types.uint64, types.uint64), generate
-
-
-@intrinsic
-def _as_double(typing_context, bits):
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.uint64), generate
-
-
 # -- bytes -------------------------------------------------------------------------------------------------------------
-
-
-@helper
-def _byte(buf, at):
-    return np.int64(_load1(buf, at)) if at < buf.size else np.int64(LF)
-
-
-@helper
-def _word(buf, at):
-    if at + 8 <= buf.size:
-        return _load8(buf, at)
-    word = np.uint64(0)
-    for i in range(buf.size - 1, at - 1, -1):
-        word = (word << np.uint64(8)) | np.uint64(_load1(buf, i))
-    return word
 
 
 @helper
@@ -195,7 +86,7 @@ def _ends_token(c):
 @helper
 def _skip_blanks(buf, at):
     while at < buf.size:
-        c = _load1(buf, at)
+        c = load1(buf, at)
         if c != SPACE and c != TAB:
             break
         at += 1
@@ -204,7 +95,7 @@ def _skip_blanks(buf, at):
 
 @helper
 def _token_end(buf, at):
-    while not _ends_token(_byte(buf, at)):
+    while not _ends_token(byte_at(buf, at)):
         at += 1
     return at
 
@@ -213,9 +104,9 @@ def _token_end(buf, at):
 def _line_end(buf, at):
     """The position of the line feed, or the end of the buffer."""
     while at < buf.size:
-        found = _bytes_equal(_word(buf, at), LINE_FEEDS)
+        found = _bytes_equal(word_at(buf, at), LINE_FEEDS)
         if found != 0:
-            return at + np.int64(_trailing_zeros(found) >> np.uint64(3))
+            return at + np.int64(trailing_zeros(found) >> np.uint64(3))
         at += 8
     return np.int64(buf.size)
 
@@ -223,28 +114,15 @@ def _line_end(buf, at):
 @helper
 def _is_empty_line(buf, at):
     """Whether the line is empty or only a comment from ``at``, its first byte that is not blank."""
-    c = _byte(buf, at)
+    c = byte_at(buf, at)
     if c == HASH:
         return True
     if c == CR:
-        c = _byte(buf, at + 1)
+        c = byte_at(buf, at + 1)
     return c == LF
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
-
-
-@helper
-def _digits(word):
-    """How many of the eight bytes, starting with the lowest, are digits in a row, and the number they form."""
-    t = word ^ ASCII_ZEROS
-    other = ((t + OVER_NINE) | t) & HIGH_BITS
-    n = _trailing_zeros(other) >> np.uint64(3)
-    half = np.uint64(32) - (n << np.uint64(2))
-    t = (t << half) << half  # in two steps: a shift by 64 is undefined
-    t = t * np.uint64(10) + (t >> np.uint64(8))
-    number = ((t & PAIRS) * PAIRS_HIGH + ((t >> np.uint64(16)) & PAIRS) * PAIRS_LOW) >> np.uint64(32)
-    return np.int64(n), np.int64(number)
 
 
 @helper
@@ -253,18 +131,18 @@ def _short_number(buf, at):
 
     Otherwise the second value is ``~at``, a negative number, where ``at`` is the last position read.
     """
-    negative = _byte(buf, at) == MINUS
+    negative = byte_at(buf, at) == MINUS
     if negative:
         at += 1
-    n, mantissa = _digits(_word(buf, at))
+    n, mantissa = digits(word_at(buf, at))
     at += n
-    c = _byte(buf, at)
+    c = byte_at(buf, at)
     value = np.float64(mantissa)
     if c == DOT:
-        m, fraction = _digits(_word(buf, at + 1))
+        m, fraction = digits(word_at(buf, at + 1))
         at += 1 + m
         n += m
-        c = _byte(buf, at)
+        c = byte_at(buf, at)
         mantissa = mantissa * TENS[m] + fraction
         value = np.float64(mantissa) / POWERS[m]
     if n == 0 or mantissa > EXACT_MANTISSA or not _ends_token(c):
@@ -273,96 +151,28 @@ def _short_number(buf, at):
 
 
 @helper
-def _by_product(mantissa, power):
-    """mantissa · 10**power as a double, from the leading bits of the product; HARD if they do not decide it."""
-    if power < LOWEST_POWER:
-        return GOOD, 0.0
-    if power > HIGHEST_POWER:
-        return GOOD, np.inf
-    shift = _leading_zeros(mantissa)
-    w = mantissa << shift
-    high_five, low_five = FIVES[power - LOWEST_POWER, 0], FIVES[power - LOWEST_POWER, 1]
-    high, low = _high_product(w, high_five), w * high_five
-    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        carry = _high_product(w, low_five)
-        low += carry
-        if carry > low:
-            high += ONE
-    if low == np.uint64(0xFFFFFFFFFFFFFFFF) and (power < -27 or power > 55):
-        return HARD, 0.0
-    top = high >> np.uint64(63)
-    cut = top + np.uint64(9)
-    bits = high >> cut
-    exponent = ((217706 * power) >> 16) + 63 + np.int64(top) - np.int64(shift) + 1023
-    if exponent <= 0:
-        return HARD, 0.0  # subnormal numbers are too rare to be worth their rounding rules
-    halfway = low <= ONE and -4 <= power <= 23 and (bits & np.uint64(3)) == ONE and (bits << cut) == high
-    if halfway:
-        bits &= ~ONE
-    bits = (bits + (bits & ONE)) >> ONE
-    if bits >= np.uint64(1 << 53):
-        bits = np.uint64(1 << 52)
-        exponent += 1
-    if exponent >= 0x7FF:
-        return GOOD, np.inf
-    return GOOD, _as_double((bits & np.uint64((1 << 52) - 1)) | (np.uint64(exponent) << np.uint64(52)))
-
-
-@helper
-def _nearest_double(mantissa, power, cut_off):
-    """The double nearest to mantissa · 10**power; ``cut_off`` means that more digits followed."""
-    if mantissa == 0:
-        return GOOD, 0.0
-    if not cut_off and mantissa <= np.uint64(EXACT_MANTISSA) and -EXACT_POWER <= power <= EXACT_POWER:
-        value = np.float64(np.int64(mantissa))
-        return GOOD, (value / POWERS[-power] if power < 0 else value * POWERS[power])
-    status, value = _by_product(mantissa, power)
-    if cut_off and status == GOOD:
-        status, above = _by_product(mantissa + ONE, power)
-        if above != value:
-            status = HARD
-    return status, value
-
-
-@helper
 def _is_word(buf, at, a, b, c, d):
     """Whether the letters (given in lower case; d is 0 for three letters) are at ``at``, in any case."""
     return (
-        (_byte(buf, at) | 32) == a
-        and (_byte(buf, at + 1) | 32) == b
-        and (_byte(buf, at + 2) | 32) == c
-        and (d == 0 or (_byte(buf, at + 3) | 32) == d)
+        (byte_at(buf, at) | 32) == a
+        and (byte_at(buf, at + 1) | 32) == b
+        and (byte_at(buf, at + 2) | 32) == c
+        and (d == 0 or (byte_at(buf, at + 3) | 32) == d)
     )
-
-
-@helper
-def _exponent(buf, at):
-    """The exponent after the letter e and its end, or -1 if there is none."""
-    negative = _byte(buf, at) == MINUS
-    if negative or _byte(buf, at) == PLUS:
-        at += 1
-    first, power = at, 0
-    c = _byte(buf, at)
-    while ZERO <= c <= NINE:
-        if power < 10**16:
-            power = power * 10 + (c - ZERO)
-        at += 1
-        c = _byte(buf, at)
-    return (-power if negative else power), (at if at > first else np.int64(-1))
 
 
 @helper
 def _number(buf, at):
     """Any decimal number, NULL or nan at ``at``: (status, value)."""
-    negative = _byte(buf, at) == MINUS
-    signed = negative or _byte(buf, at) == PLUS
+    negative = byte_at(buf, at) == MINUS
+    signed = negative or byte_at(buf, at) == PLUS
     if signed:
         at += 1
     start = at
     mantissa, n_digits, power = np.uint64(0), 0, 0
     seen, cut_off, after_point = False, False, False
     while True:
-        c = _byte(buf, at)
+        c = byte_at(buf, at)
         if ZERO <= c <= NINE:
             seen = True
             if n_digits < 19:
@@ -378,34 +188,34 @@ def _number(buf, at):
             break
         at += 1
     if not seen:
-        if at == start and _is_word(buf, at, 110, 97, 110, 0) and _ends_token(_byte(buf, at + 3)):
+        if at == start and _is_word(buf, at, 110, 97, 110, 0) and _ends_token(byte_at(buf, at + 3)):
             return GOOD, np.nan
-        if at == start and not signed and _is_word(buf, at, 110, 117, 108, 108) and _ends_token(_byte(buf, at + 4)):
+        if at == start and not signed and _is_word(buf, at, 110, 117, 108, 108) and _ends_token(byte_at(buf, at + 4)):
             return GOOD, np.nan
         return BAD, 0.0
     if c | 32 == 101:
-        scale, at = _exponent(buf, at + 1)
+        scale, at = exponent_at(buf, at + 1)
         if at < 0:
             return BAD, 0.0
         power += scale
-    if not _ends_token(_byte(buf, at)):
+    if not _ends_token(byte_at(buf, at)):
         return BAD, 0.0
-    status, value = _nearest_double(mantissa, power, cut_off)
+    status, value = nearest_double(mantissa, power, cut_off)
     return status, (-value if negative else value)
 
 
 @helper
 def _index(buf, at):
     """The feature index at ``at`` and the start of its value, or -1 if there is no ``digits:``."""
-    n, index = _digits(_word(buf, at))
+    n, index = digits(word_at(buf, at))
     if n == 8:
-        c = _byte(buf, at + n)
+        c = byte_at(buf, at + n)
         while ZERO <= c <= NINE:
             if index < 1 << 40:
                 index = index * 10 + (c - ZERO)
             n += 1
-            c = _byte(buf, at + n)
-    if n == 0 or _byte(buf, at + n) != COLON:
+            c = byte_at(buf, at + n)
+    if n == 0 or byte_at(buf, at + n) != COLON:
         return index, np.int64(-1)
     return index, at + n + 1
 
@@ -418,18 +228,18 @@ def _document(buf, at, end):
     """Start and length of the document id in the comment ``buf[at:end]``."""
     at = _skip_blanks(buf, at)
     while end > at:
-        c = _byte(buf, end - 1)
+        c = byte_at(buf, end - 1)
         if c != SPACE and c != TAB and c != CR:
             break
         end -= 1
     if at >= end:
         return at, np.int64(0)
-    if end - at > 6 and _is_word(buf, at, 100, 111, 99, 105) and (_byte(buf, at + 4) | 32) == 100:
+    if end - at > 6 and _is_word(buf, at, 100, 111, 99, 105) and (byte_at(buf, at + 4) | 32) == 100:
         mark = _skip_blanks(buf, at + 5)
-        if mark < end and _byte(buf, mark) == EQUALS:
+        if mark < end and byte_at(buf, mark) == EQUALS:
             first = _skip_blanks(buf, mark + 1)
             last = first
-            while last < end and _byte(buf, last) != SPACE and _byte(buf, last) != TAB:
+            while last < end and byte_at(buf, last) != SPACE and byte_at(buf, last) != TAB:
                 last += 1
             if last > first:
                 return first, last - first
@@ -441,7 +251,7 @@ def _same(buf, a, a_size, b, b_size):
     if a_size != b_size:
         return False
     for i in range(a_size):  # noqa: SIM110 - all() over a generator does not compile
-        if _load1(buf, a + i) != _load1(buf, b + i):
+        if load1(buf, a + i) != load1(buf, b + i):
             return False
     return True
 
@@ -453,15 +263,15 @@ def _same(buf, a, a_size, b, b_size):
 def _last_index(buf, first, end):
     """The index of the last feature of ``buf[first:end]``, -1 if there is none."""
     at = end - 1
-    while at > first and _load1(buf, at) != COLON:
+    while at > first and load1(buf, at) != COLON:
         at -= 1
     index, scale = np.int64(0), np.int64(1)
     at -= 1
-    while at > first and ZERO <= _load1(buf, at) <= NINE and scale < 10**11:
-        index += (np.int64(_load1(buf, at)) - ZERO) * scale
+    while at > first and ZERO <= load1(buf, at) <= NINE and scale < 10**11:
+        index += (np.int64(load1(buf, at)) - ZERO) * scale
         scale *= 10
         at -= 1
-    if at <= first or (_load1(buf, at) != SPACE and _load1(buf, at) != TAB):
+    if at <= first or (load1(buf, at) != SPACE and load1(buf, at) != TAB):
         return np.int64(-1)
     return index
 
@@ -481,15 +291,15 @@ def scan(buf, start, stop):
             rows += 1
             first, colons = at, 0
             while at < buf.size:
-                word = _word(buf, at)
+                word = word_at(buf, at)
                 ends = _bytes_equal(word, LINE_FEEDS) | _bytes_equal(word, HASHES)
                 found = _bytes_equal(word, COLONS)
                 if ends != 0:
                     found &= (ends & (~ends + ONE)) - ONE  # those before the first end
-                    colons += np.int64(_count_bits(found))
-                    at += np.int64(_trailing_zeros(ends) >> np.uint64(3))
+                    colons += np.int64(count_bits(found))
+                    at += np.int64(trailing_zeros(ends) >> np.uint64(3))
                     break
-                colons += np.int64(_count_bits(found))
+                colons += np.int64(count_bits(found))
                 at += 8
             if at > buf.size:
                 at = np.int64(buf.size)
@@ -549,7 +359,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, with_query, y, out, 
                         out[target] = value
                     slot += 1
                 if at < 0:
-                    n, _ = _digits(_word(buf, ~at))  # most of what remains, in one step
+                    n, _ = digits(word_at(buf, ~at))  # most of what remains, in one step
                     at = _token_end(buf, ~at + n)
                     later[n_later, 0], later[n_later, 1] = target, token
                     n_later += 1
@@ -561,17 +371,17 @@ def parse(buf, start, stop, n_features, limit, base, dense, with_query, y, out, 
                     token = at
                     if with_query:
                         at = _skip_blanks(buf, at)
-                        if _word(buf, at) & QID_BYTES != QID_WORD:
+                        if word_at(buf, at) & QID_BYTES != QID_WORD:
                             bad = line
                             break
                         token = at + 4
                         at = token
-                        c = _byte(buf, at)
+                        c = byte_at(buf, at)
                         while not _ends_token(c):
                             if c == 0 or c >= 128:
                                 flags = ODD_QUERY
                             at += 1
-                            c = _byte(buf, at)
+                            c = byte_at(buf, at)
                         if at == token:
                             bad = line
                             break
@@ -582,14 +392,14 @@ def parse(buf, start, stop, n_features, limit, base, dense, with_query, y, out, 
                 following = previous + 1 + base
                 if (
                     following < EXPECTED_INDICES
-                    and _word(buf, at) & PREFIX_MASKS[following] == PREFIXES[following]
+                    and word_at(buf, at) & PREFIX_MASKS[following] == PREFIXES[following]
                     and previous + 1 < limit
                 ):
                     column = previous + 1
                     at += PREFIX_SIZES[following]
                 else:
                     at = _skip_blanks(buf, at)
-                    c = _byte(buf, at)
+                    c = byte_at(buf, at)
                     if c == LF or c == HASH or c == CR:  # noqa: SIM109 - compiles faster
                         break
                     column, at = _index(buf, at)
@@ -601,7 +411,7 @@ def parse(buf, start, stop, n_features, limit, base, dense, with_query, y, out, 
                         flags |= OUT_OF_ORDER
                 if column >= widest:
                     widest = column + 1
-            if bad < 0 and c == CR and _byte(buf, at + 1) != LF:
+            if bad < 0 and c == CR and byte_at(buf, at + 1) != LF:
                 bad = line
             if bad >= 0:
                 break
@@ -684,7 +494,7 @@ def first_repeat(buf, marks, stamps):
         at = marks[row, QUERY] + marks[row, QUERY_SIZE]
         while True:
             at = _skip_blanks(buf, at)
-            if _ends_token(_byte(buf, at)):
+            if _ends_token(byte_at(buf, at)):
                 break
             index, at = _index(buf, at)
             if index < stamps.size:
@@ -704,7 +514,7 @@ def find_documents(buf, marks, starts, sizes):
         if at > 0:
             starts[row], sizes[row] = _document(buf, at, _line_end(buf, at))
             for i in range(starts[row], starts[row] + sizes[row]):
-                c = _load1(buf, i)
+                c = load1(buf, i)
                 if c == 0 or c >= 128:
                     plain = False
     return plain
@@ -716,7 +526,7 @@ def gather(buf, at, size, out):
     seen = np.uint8(0)
     for i in range(at.size):
         for j in range(size[i]):
-            c = _load1(buf, at[i] + j)
+            c = load1(buf, at[i] + j)
             out[i, j] = c
             seen |= c
     return seen < 128

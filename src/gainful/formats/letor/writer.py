@@ -13,7 +13,7 @@ import numpy as np
 from gainful.data.dataset import RankingData
 from gainful.data.rows import Array, row_chunks
 from gainful.errors import FormatError, ParameterError, shorten
-from gainful.formats.files import FileWriter, PathLike, open_compressed, refuse_init_scores
+from gainful.formats.files import FileWriter, PathLike, open_compressed, refuse_columns
 from gainful.formats.ids import encode, plain_ids
 
 TEXT_VALUES = 1 << 18  # values formatted at once
@@ -41,7 +41,7 @@ class Writer(FileWriter):
 
     def __init__(self, path: PathLike, whole: RankingData, zeros: bool):
         super().__init__(path)
-        refuse_init_scores(whole, path)
+        refuse_columns(whole, path)
         self.header, self.zeros = _header(whole, path), zeros
         self.marks_width = not whole.is_sparse and whole.n_features > 0 and not whole.X[:, -1].any()
 

@@ -29,14 +29,14 @@ NUMBER = re.compile(r"[+-]?\d*[.,]?\d+(?:[eE][+-]?\d+)?")
 ID_BYTES = 100  # of a text in Python
 FIELD_BYTES = 16  # of a number in a table and in the matrix
 MISSING = ["", "NULL", "null", "Null", "NaN", "nan", "NAN", "NA", "N/A", "None", "-nan"]
-OPTIONAL = ("doc_id", "weight", "init_score")
+OPTIONAL = ("doc_id", "weight", "init_score", "position", "propensity")
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 WORDS = {"tab": "\t", "\\t": "\t"}  # what a shell can pass
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The column of each role; None to guess, False (grade, document id, weight, initial score) for none.
+    """The column of each role; None to guess, False (all but the query) for none.
 
     ``sep`` separates the columns of text files: by default a comma in CSV, a tab in TSV. Without a ``header`` columns
     are named by their numbers, "0", "1", …. ``decimal`` is the sign before the fraction of a number. ``needs_qid`` is
@@ -56,6 +56,8 @@ class Columns:
     times: Sequence[str] = ()
     keep: Sequence[str] = ()
     init_score: str | bool | None = None
+    position: str | bool | None = None
+    propensity: str | bool | None = None
 
     def between(self, kind: str) -> str:
         """The character that separates the columns of a text file."""
@@ -64,7 +66,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its role (query, grade, document, weight, initial score, feature or ignored) and why."""
+    """A column of a table: its role (query, grade, document, weight, …, feature or ignored) and why."""
 
     name: str
     role: str
@@ -160,7 +162,7 @@ def check_types(schema: pa.Schema, plan: Plan) -> int:
             times_of(empty, name)
         elif name not in plan.texts:
             numeric(empty, name)
-    for role in ("grade", "weight", "init_score"):
+    for role in ("grade", "weight", "init_score", "position", "propensity"):
         if plan.roles[role] is not None:
             numeric(pa.chunked_array([], type=plain_type(schema, plan.roles[role])), plan.roles[role])
     n_ids = sum(plan.roles[role] is not None for role in ("qid", "doc_id"))

@@ -74,6 +74,8 @@ def read(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,
+    position: str | bool | None = None,
+    propensity: str | bool | None = None,
     features: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     times: Sequence[str] = (),
@@ -93,6 +95,8 @@ def read(
         ``doc_id=False``, ``weight=False`` and ``init_score=False`` mean that there is none, if a feature has such a
         name; so does ``grade=False``, for data with preferences. ``init_score`` is the score of each row that training
         starts from
+    position, propensity : if the grades are clicks, the columns with the position in which a document was shown, and
+        with the probability that it was examined there; by default ``click_position`` and ``click_propensity``
     features : names of the feature columns; by default all others, except those that look like identifiers
     keep : names of columns that are features although they look like identifiers
     times : names of feature columns that hold dates or times, which become seconds since 1970; numbers stay as they are
@@ -109,8 +113,9 @@ def read(
     beside = find_sidecars(path, sidecars and kind in SEPARATORS, query_id)
     needs_qid = not beside.name_queries
     columns = Columns(
-        qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid, times, keep, init_score=init_score
-    )
+        qid, grade, doc_id, weight, features, sep, header, decimal, needs_qid, times, keep, init_score, position,
+        propensity,
+    )  # fmt: skip
     wanted = check_columns(columns, merge, kind)
     limit = MemoryLimit(path, max_bytes)
     with errors_of_file(path, kind, wanted, lambda: _load_csv(path, kind, wanted, limit, threads=False)):
@@ -171,6 +176,8 @@ def from_frame(
     doc_id: str | bool | None = None,
     weight: str | bool | None = None,
     init_score: str | bool | None = None,
+    position: str | bool | None = None,
+    propensity: str | bool | None = None,
     features: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     times: Sequence[str] = (),
@@ -183,8 +190,9 @@ def from_frame(
     The structure of an Arrow table is checked, but not every value: what the process itself made is trusted.
     """
     columns = Columns(
-        qid, grade, doc_id, weight, features, needs_qid=group is None, times=times, keep=keep, init_score=init_score
-    )
+        qid, grade, doc_id, weight, features, needs_qid=group is None, times=times, keep=keep, init_score=init_score,
+        position=position, propensity=propensity,
+    )  # fmt: skip
     wanted = check_columns(columns, merge)
     table = as_table(frame)
     check_structure(table, "the frame")
@@ -424,6 +432,9 @@ def to_data(
     init = None
     if roles["init_score"] is not None:
         init = numbers_of(table, roles["init_score"], "initial score")
+    clicks = {
+        role: numbers_of(table, roles[role], role) for role in ("position", "propensity") if roles[role] is not None
+    }
     if ids_are_text and doc_ids is not None:
         doc_ids = integers_if_canonical(doc_ids)
     weighted = weight is None or weight.any()
@@ -435,6 +446,7 @@ def to_data(
         feature_names=plan.feature_names,
         sample_weight=weight if weighted else None,
         init_score=init,
+        **clicks,
     )
     if categories is not None:
         data = data.replace(categories=categories)

@@ -21,6 +21,8 @@ from gainful.data.rows import (
     as_id_array,
     check_grades,
     check_init_scores,
+    check_positions,
+    check_propensities,
     check_row_weights,
     refuse_infinite,
     weight_fields,
@@ -187,14 +189,21 @@ class TableSource(Source):
             refuse_two_starts(beside, roles)
             found = numbers_of(table, roles["init_score"], "initial score", row)
             init = check_init_scores(found, n, "the initial score", row)
+        y = np.zeros(n) if roles["grade"] is None else self._grades(table, roles["grade"], row)
+        position, propensity = (
+            None if roles[role] is None else numbers_of(table, roles[role], role, row)
+            for role in ("position", "propensity")
+        )
         return RankingData._build_unchecked(
             X=X,
-            y=np.zeros(n) if roles["grade"] is None else self._grades(table, roles["grade"], row),
+            y=y,
             offsets=offsets,
             query_ids=ids,
             doc_ids=documents,
             feature_names=self._layout.feature_names,
             init_scores=init,
+            positions=check_positions(position, n, y, "the position", row),
+            propensities=check_propensities(propensity, n, "the propensity", row),
             **weight_fields(weights, offsets),
         )
 

@@ -26,11 +26,13 @@ WELL_KNOWN = {
     "doc_id": ("doc_id", "docid", "document_id", "doc", "docno"),
     "weight": ("weight", "query_weight", "sample_weight"),
     "init_score": ("init_score", "base_margin"),
+    "position": ("click_position",),
+    "propensity": ("click_propensity",),
 }
 
 
 def open_writer(path: PathLike, data: RankingData, *, kind: str) -> Writer:
-    """A writer of a table with columns qid, grade, doc_id, weight and init_score (if there are any) and the features.
+    """A writer of a table with columns qid, grade, those of the rows that there are, and the features.
 
     Features without names become f1, f2, …. The schema of Parquet and Arrow records this, and whether the matrix is
     sparse; CSV cannot.
@@ -53,6 +55,17 @@ def weight_column(data: RankingData) -> str:
     return "sample_weight" if data.has_document_weights else "weight"
 
 
+def number_columns(data: RankingData) -> dict[str, tuple[str, Array]]:
+    """The optional columns of numbers that the data has: role → name and values."""
+    columns = {
+        "weight": (weight_column(data), data.row_weights if data.query_weights is not None else None),
+        "init_score": ("init_score", data.init_scores),
+        "position": ("click_position", data.positions),
+        "propensity": ("click_propensity", data.propensities),
+    }
+    return {role: (name, values) for role, (name, values) in columns.items() if values is not None}
+
+
 class Writer(FileWriter):
     """Writes a table with the columns of ``data``, some rows at a time."""
 
@@ -64,10 +77,7 @@ class Writer(FileWriter):
         self.roles = {"qid": "qid", "grade": "grade"}
         if data.doc_ids is not None:
             self.roles["doc_id"] = "doc_id"
-        if data.query_weights is not None:
-            self.roles["weight"] = weight_column(data)
-        if data.has_init_scores:
-            self.roles["init_score"] = "init_score"
+        self.roles |= {role: name for role, (name, _) in number_columns(data).items()}
         self._refuse_collisions()
         self.schema = self._schema(data)
 
@@ -79,7 +89,7 @@ class Writer(FileWriter):
             if (name if self.kind in ("parquet", "arrow") else name.lower()) in reserved:
                 raise FormatError(
                     f"a feature is called {name!r}, which is the name of a query, grade, document, weight or initial "
-                    "score column; rename it",
+                    "score column, or of one for clicks; rename it",
                     path=self.path,
                 )
 
@@ -111,10 +121,7 @@ class Writer(FileWriter):
         types = {"qid": _id_type(plain_ids(data.query_ids, "query id", self.path)), "grade": pa.float64()}
         if data.doc_ids is not None:
             types["doc_id"] = _id_type(plain_ids(data.doc_ids, "document id", self.path))
-        if data.query_weights is not None:
-            types[self.roles["weight"]] = pa.float64()
-        if data.has_init_scores:
-            types["init_score"] = pa.float64()
+        types |= {name: pa.from_numpy_dtype(values.dtype) for name, values in number_columns(data).values()}
         value = pa.float32() if data.X.dtype == np.float32 else pa.float64()
         words = data.categories or (None,) * data.n_features
         if self.kind in ("csv", "tsv"):
@@ -137,16 +144,13 @@ class Writer(FileWriter):
     def append(self, data: RankingData) -> None:
         query_ids = plain_ids(data.query_ids, "query id", self.path)
         doc_ids = None if data.doc_ids is None else plain_ids(data.doc_ids, "document id", self.path)
-        weights = data.row_weights
+        numbers = [values for _, values in number_columns(data).values()]
         for rows in row_chunks(data.n_rows, data.n_features, GROUP_VALUES):
             of_query = np.searchsorted(data.offsets, np.arange(rows.start, rows.stop), side="right") - 1
             columns: list[Any] = [self._id_array(query_ids[of_query]), pa.array(data.y[rows])]
             if doc_ids is not None:
                 columns.append(self._id_array(doc_ids[rows]))
-            if weights is not None:
-                columns.append(pa.array(weights[rows]))
-            if data.init_scores is not None:
-                columns.append(pa.array(data.init_scores[rows]))
+            columns += [pa.array(values[rows]) for values in numbers]
             X = data.X[rows].toarray() if data.is_sparse else data.X[rows]
             words = data.categories or (None,) * data.n_features
             columns.extend(

@@ -1,0 +1,1 @@
+"""Training on clicks: corrects for what users did not examine."""
