@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from commands import call, refused
@@ -17,7 +18,9 @@ def folder(tmp_path_factory):
     data = gainful.make_artificial(6, n_docs=8, n_features=3, seed=1)
     gainful.write(data, made / "data.txt")
     gainful.save(gainful.ranker("regression").fit(data), made / "ranker.gainful")
-    gainful.write_clicks(gainful.simulate_clicks(data, "dbn", sessions=400, features=True), made / "log.csv")
+    log = gainful.simulate_clicks(data, "dbn", sessions=400, temperature=1.0, features=True)
+    gainful.write_clicks(log, made / "log.csv")
+    gainful.write_clicks(gainful.simulate_clicks(data, "dbn", sessions=400, features=True), made / "fixed.csv")
     gainful.click_model("pbm").fit(gainful.read_clicks(made / "log.csv")).save(made / "pbm.json")
     return made
 
@@ -30,7 +33,17 @@ def test_info(folder, capsys):
     assert len(facts["positions"]) == 8
     code, out, _ = call(capsys, "clicks", "info", folder / "log.csv")
     assert "pages with several clicks" in out
-    assert "position" in out
+    assert "pairs in 2+ positions" in out
+    assert facts["moving_share"] == 1.0
+
+
+def test_a_log_in_a_fixed_order_warns_once(folder, capsys, tmp_path):
+    page = tmp_path / "clicks.html"
+    for command in (("fit", "all"), ("report", "-o", page, "--resamples", "0", "--model", "pbm", "--model", "ubm")):
+        code, _, err = call(capsys, "clicks", *command, folder / "fixed.csv")
+        assert code == 0, err
+        assert err.count("0.00% of the query-document pairs were shown in two or more positions") == 1
+    assert "were shown in two or more positions" in page.read_text()
 
 
 def test_what_was_dropped_is_said(folder, capsys, tmp_path):
@@ -80,6 +93,18 @@ def test_judge(folder, capsys, tmp_path):
     assert data.highest_grade <= 2
 
 
+def test_queries_with_blanks_are_judged_in_a_table(folder, capsys, tmp_path):
+    log = gainful.read_clicks(folder / "log.csv")
+    texts = log.replace(query_ids=np.array([f"red shoes {one}" for one in log.query_ids]))
+    gainful.click_model("rank-ctr").fit(texts).save(tmp_path / "model.json")
+    message = refused(capsys, "clicks", "judge", tmp_path / "model.json", "-o", tmp_path / "x.qrels")
+    assert "has blanks, which separate the columns of qrels; write a table, such as x.csv" in message
+    assert not (tmp_path / "x.qrels").exists()
+    code, _, err = call(capsys, "clicks", "judge", tmp_path / "model.json", "-o", tmp_path / "x.csv")
+    assert code == 0, err
+    assert pd.read_csv(tmp_path / "x.csv")["query"][0].startswith("red shoes")
+
+
 @pytest.mark.parametrize("model", ["ubm", "pbm.json"])
 def test_simulate(folder, capsys, tmp_path, model):
     users = folder / model if model.endswith("json") else model
@@ -115,7 +140,7 @@ def test_refusals_are_one_line(folder, capsys, tmp_path):
 
 
 def test_from_a_log_to_a_ranker(folder, capsys, tmp_path):
-    code, _, err = call(capsys, "clicks", "data", folder / "log.csv", "-o", tmp_path / "clicks.gnf", "--features",
+    code, _, err = call(capsys, "clicks", "data", folder / "fixed.csv", "-o", tmp_path / "clicks.gnf", "--features",
                         folder / "data.txt", "--positions")  # fmt: skip
     assert code == 0
     assert "6 lists, 48 documents, with positions" in err

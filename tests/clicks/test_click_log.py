@@ -177,7 +177,7 @@ def test_other_clicks():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"clicked": [0, 2, 0, 0, 0]}, "clicked of row 1 must be 0 or 1, was 2.0"),
+        ({"clicked": [0, 0.5, 0, 0, 0]}, "clicked of row 1 must be 0, 1 or a number of clicks, was 0.5"),
         ({"position": [1, 2.5, 3, 1, 2]}, r"the position of row 1 must be a whole number from 0 to 1,000,000, was 2.5"),
         ({"position": [1, -2, 3, 1, 2]}, "the position of row 1"),
         ({"document": ["a", None, "c", "d", "a"]}, "document of row 1 is missing"),
@@ -206,3 +206,33 @@ def test_no_page_left():
 def test_data_needs_features():
     with pytest.raises(DataError, match="has no features"):
         log_of().to_data()
+
+
+@pytest.mark.parametrize("page", [[1, 1, 1, 1, 1], ["p", "p", "q", "p", "p"]])
+def test_pages_of_several_sessions_may_have_the_same_id(page):
+    """Pages are often numbered anew in every session."""
+    log = log_of(page=page, query=["shoes"] * 5)
+    assert log.n_pages == 1 + len(set(page))
+    assert log.n_rows == 5
+
+
+def test_a_stray_zero_does_not_shift_the_log():
+    with pytest.warns(DataWarning, match="1 row with position 0 was dropped, since positions are counted from 1"):
+        log = log_of(position=[0, 1, 2, 1, 2])
+    assert log.position.tolist() == [1, 2, 1, 2]
+    assert log.mended.counted_from_zero == 0
+    assert log.mended.positions_of_zero == 1
+
+
+def test_a_repeated_query_of_a_session_asks_for_the_page():
+    with pytest.warns(DataWarning, match="name the column that tells its pages apart with page=…"):
+        log_of(session=[1] * 5, query=["shoes"] * 5, position=[1, 2, 3, 4, 5])
+    with pytest.raises(DataError, match=r"no page is left.* pages apart with page=…"):
+        log_of(session=[1] * 5, query=["shoes"] * 5)
+
+
+def test_several_clicks_are_one_and_a_missing_value_is_none():
+    with pytest.warns(DataWarning, match="1 row without a value of clicked was taken as not clicked"):
+        log = log_of(clicked=[0, 3, np.nan, 0, 0])
+    assert log.clicked.tolist() == [False, True, False, False, False]
+    assert (log.mended.missing_clicks, log.mended.repeated_clicks) == (1, 2)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slow_models import STORIES, click_chances, em_step, keys_of, log_likelihood, objective, pages_of, theta_of
 
 import gainful
-from gainful import ClickLog, ParameterError, click_model
+from gainful import ClickLog, DataWarning, ParameterError, click_model
 from gainful.clicks.index import PageIndex
 from gainful.clicks.registry import CLICK_MODELS
 from gainful.compute.estimators import NotFittedError
@@ -107,6 +107,7 @@ def test_the_objective_is_likelihood_and_prior(name):
     assert model.history_[-1] == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.* shown in two or more positions")
 @pytest.mark.parametrize("name", EM)
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 10_000), smoothing=st.sampled_from([0.0, 0.5, 5.0]), depth=st.sampled_from([1, 2, 100]))
@@ -305,3 +306,23 @@ def test_progress_is_reported():
     model = click_model("ubm", max_iter=3, tol=0.0).fit(random_log(), progress=lambda step, value: seen.append(value))
     assert seen == model.history_.tolist()
     assert len(seen) == 4
+
+
+@pytest.mark.parametrize("name", ["pbm", "ubm", "dbn"])
+def test_a_log_in_a_fixed_order_gives_no_propensities(name, tmp_path):
+    rows = {
+        "session": np.repeat(np.arange(20), 2),
+        "query": ["q"] * 40,
+        "clicked": [1, 0] * 20,
+        "position": [1, 2] * 20,
+    }
+    fixed = ClickLog.from_rows(**rows, document=["a", "b"] * 20)
+    with pytest.warns(DataWarning, match=r"0\.00% of the query-document pairs were shown in two or more positions"):
+        model = click_model(name).fit(fixed)
+    model.save(tmp_path / "model.json")
+    with pytest.warns(DataWarning, match="shown in two or more positions"):
+        gainful.load_click_model(tmp_path / "model.json").propensities(fixed)
+    moving = ClickLog.from_rows(**rows, document=["a", "b", "b", "a"] * 10)
+    model = click_model(name).fit(moving)
+    assert model.moving_share_ == 1.0
+    model.propensities(moving)

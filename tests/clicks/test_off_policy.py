@@ -424,3 +424,15 @@ def test_a_document_outside_the_data_is_named():
     )
     with pytest.raises(DataError, match=r"document nowhere of query .* is in the log and not in the data"):
         gainful.ranking_probabilities(log, data)
+
+
+def test_propensities_of_another_kind_warn():
+    """Probabilities of being examined, where those of being shown are needed."""
+    rng = np.random.default_rng(1)
+    shown = rng.integers(4, size=(500, 2))
+    new = np.array([0.4, 0.3, 0.2, 0.1])[shown]
+    clicked = rng.random((500, 2)) < 0.3
+    with pytest.warns(DataWarning, match="the mean weight is 0.3.*, and should be close to 1"):
+        gainful.estimate_value(clicked, new, "ips", propensity=np.tile([1.0, 0.6], (500, 1)), interval="normal")
+    found = gainful.estimate_value(clicked, new, "ips", propensity=np.full((500, 2), 0.25), interval="normal")
+    assert found.mean_weight == pytest.approx(1.0, abs=0.1)

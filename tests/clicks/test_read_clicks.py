@@ -209,10 +209,10 @@ def test_parts_are_joined(tmp_path, suffix, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("log.csv", CSV.replace("shoes,2", "shoes,1e300"), r"the position of row 1 must be .*, was 1e\+300"),
-        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold 0 or 1, holds 'maybe' in row 2"),
-        ("log.csv", CSV.replace("2,b,1", "2,b,3"), "clicked of row 1 must be 0 or 1"),
-        ("log.csv", CSV.replace("s1,red shoes,2", ",red shoes,2"), "the session of row 1 is missing"),
+        ("log.csv", CSV.replace("shoes,2", "shoes,1e300"), r"the position of row 2 must be .*, was 1e\+300"),
+        ("log.csv", CSV.replace("true", "maybe"), "column 'clicked' must hold 0 or 1, holds 'maybe' in row 3"),
+        ("log.csv", CSV.replace("2,b,1", "2,b,-3"), "clicked of row 2 must be 0, 1 or a number of clicks"),
+        ("log.csv", CSV.replace("s1,red shoes,2", ",red shoes,2"), "the session of row 2 is missing"),
         ("log.csv", CSV.replace("clicked", "klicked"), r"no column is the clicked; name it with clicked=…"),
         ("log.csv", CSV.replace(",", ";"), r"pass sep=';'"),
         ("log.csv", "session,query,position,document,clicked\n", "there are no rows"),
@@ -336,3 +336,64 @@ def test_the_benchmark_of_memory_runs(tmp_path, monkeypatch):
     found = click_memory.measure(tmp_path, "ubi", steps=1)
     assert (found["pages"], found["rows"]) == (200, 2000)
     assert found["kept"] > 0
+
+
+def test_pages_of_several_sessions_may_have_the_same_id(write):
+    rows = "".join(f"{s},{p},q,{r},d{r},0\n" for s in "ab" for p in (1, 2) for r in (1, 2))
+    log = gainful.read_clicks(write("log.csv", "session,page,query,position,document,clicked\n" + rows))
+    assert log.counts.tolist() == [2, 2, 2, 2]
+    events = "".join(
+        f'{{"action_name":"{action}","session":"{s}","page":1,"query":"q","document":"d"}}\n'
+        for s in "ab"
+        for action in ("impression", "click")
+    )
+    with pytest.raises(FormatError, match=r"unknown which page a click event is on; name a column .* with page=…"):
+        gainful.read_clicks(write("events.jsonl", events))
+
+
+def test_one_bad_row_does_not_stop_a_log(write):
+    with pytest.warns(DataWarning, match="1 row without a value of clicked was taken as not clicked"):
+        log = read_clicks(write("log.csv", CSV.replace("2,b,1", "2,b,3").replace("1,a,0", "1,a,")))
+    assert log.n_clicks == 2
+    assert log.mended.repeated_clicks == 2
+    empty = {"query_id": "q3", "user_query": "", "query_response_hit_ids": []}
+    unasked = {"query_id": "q4", "user_query": "", "query_response_hit_ids": ["A"]}
+    stray = {"action_name": "click", "event_attributes": {"object": {"object_id": "B"}}}
+    searches = write("queries.jsonl", lines([*QUERIES, empty, unasked]))
+    with pytest.warns(DataWarning, match="1 search without a query was dropped; 1 event without a page or document"):
+        log = read_clicks(searches, events=write("events.jsonl", lines([*EVENTS[:3], stray])))
+    assert (log.n_pages, log.n_clicks) == (2, 1)
+
+
+def test_messages_name_the_row_and_file_of_an_event(write):
+    searches, rows = write("queries.jsonl", lines(QUERIES)), [*EVENTS, {**EVENTS[1], "query_id": "q\0"}]
+    with pytest.raises(FormatError, match=r"events\.jsonl: the page id holds a NUL"):
+        read_clicks(searches, events=write("events.jsonl", lines(rows)))
+    shown = [{"action_name": "search"}, {"action_name": "impression", "page": 1, "session": "", "query": "q"}]
+    shown[1] |= {"document": "d"}
+    with pytest.raises(FormatError, match="the session of row 2 is missing"):
+        read_clicks(write("shown.jsonl", lines(shown)))
+
+
+def test_fields_of_json_are_found_in_any_line(write):
+    """The first events may be searches, which have no document; a field may be null for long."""
+    searches = [{"action_name": "search", "query_id": "q1", "client_id": "c1", "dwell": None}] * 300
+    with pytest.warns(DataWarning, match="1 click on a document that was not shown"):
+        log = read_clicks(
+            write("queries.jsonl", lines(QUERIES)), events=write("events.jsonl", lines([*searches, *EVENTS]))
+        )
+    assert log.n_clicks == 1
+    row = {"session": 1, "query": "q", "clicked": 0}
+    rows = [{**row, "position": i + 1, "sku": i, "pscore": None} for i in range(400)]
+    rows[399] |= {"pscore": 0.5, "weight": 2.5}
+    rows[0] |= {"text": '"weight": 1'}
+    with pytest.raises(FormatError, match="propensity of row 1 must be a probability"):
+        read_clicks(write("log.jsonl", lines(rows)), document="sku")
+    log = read_clicks(write("log.jsonl", lines(rows)), document="sku", propensity=False, features=["weight"])
+    assert log.features[399, 0] == 2.5
+
+
+def test_ids_as_large_floats_are_refused_in_one_line():
+    frame = pd.DataFrame({"session": [1], "query": ["q"], "document": [1e19], "clicked": [1]})
+    with pytest.raises(DataError, match=r"column 'document' holds 1e\+19, too large for an id; store ids as text"):
+        read_clicks(frame)

@@ -144,7 +144,7 @@ def test_errors_cover_the_truth(name, data):
 
 
 def test_a_fitted_model_clicks_on_the_pages_of_a_log(data):
-    log = simulate_clicks(data, "dbn", sessions=2000, seed=2)
+    log = simulate_clicks(data, "dbn", sessions=2000, temperature=1.0, seed=2)
     model = click_model("dbn").fit(log)
     again = simulate_clicks(log, model, seed=4)
     assert np.array_equal(again.document, log.document)
@@ -156,7 +156,7 @@ def test_a_fitted_model_clicks_on_the_pages_of_a_log(data):
 
 
 def test_wrong_use_is_refused(data):
-    log = simulate_clicks(data, sessions=5)
+    log = simulate_clicks(data, sessions=50, temperature=1.0)
     with pytest.raises(ParameterError, match="data of simulate_clicks must be a RankingData or a ClickLog"):
         simulate_clicks([1])
     with pytest.raises(ParameterError, match="there is no click model 'pmb'"):

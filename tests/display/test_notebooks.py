@@ -224,7 +224,9 @@ def test_rankers_have_intervals(board, ax):
 
 
 def test_a_click_model_shows_how_often_positions_are_examined(data, ax):
-    log = gainful.simulate_clicks(data, ranker=gainful.RegressionRanker().fit(data), sessions=50, seed=1)
+    log = gainful.simulate_clicks(
+        data, ranker=gainful.RegressionRanker().fit(data), sessions=50, temperature=1.0, seed=1
+    )
     model = gainful.click_model("pbm", max_iter=3).fit(log)
     model.plot(ax)
     assert ax.lines[0].get_ydata() == pytest.approx(model.examination_)

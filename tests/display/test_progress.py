@@ -49,7 +49,9 @@ def test_searches_and_comparisons_show_the_whole_and_the_part(data, notebook):
 
 
 def test_click_models_show_the_steps_of_em(data, notebook):
-    log = gainful.simulate_clicks(data, ranker=gainful.RegressionRanker().fit(data), sessions=20, seed=1)
+    log = gainful.simulate_clicks(
+        data, ranker=gainful.RegressionRanker().fit(data), sessions=20, temperature=1.0, seed=1
+    )
     gainful.click_model("pbm", max_iter=3, tol=0.0).fit(log, progress=True)
     assert any("3 of 3" in page for page in notebook)
 

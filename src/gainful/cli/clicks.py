@@ -62,14 +62,17 @@ def info(
 ) -> None:
     """Describe a click log: pages, queries, clicks by position, and what was dropped or mended."""
     from gainful.cli.console import key_value_table, plain_table, print_json, stdout
+    from gainful.clicks.index import moving_share
 
     found = _load_log(log, format, read, memory_limit)
-    facts = found.describe()
+    facts = found.describe() | {"moving_share": moving_share(found)}
     if json:
         print_json(facts)
         return
     plain = {name: value for name, value in facts.items() if not isinstance(value, (list, dict))}
+    share = plain.pop("moving_share")
     rows = [(name.replace("_", " "), _figure(value)) for name, value in plain.items()]
+    rows.append(("pairs in 2+ positions", f"{share:.1%}"))
     if facts["columns"]:
         rows.append(("columns", ", ".join(facts["columns"])))
     rows += [("mended", line) for line in found.mended.lines()]
@@ -109,7 +112,7 @@ def fit(
 
     The models: ctr, rank-ctr, document-ctr, coec, pbm, cascade, dcm, sdbn, dbn, ubm.
     """
-    from gainful.cli.console import plain_table, print_json, say, status, stdout
+    from gainful.cli.console import plain_table, print_json, say, show_warnings_as_lines, status, stdout
     from gainful.clicks.registry import CLICK_MODELS, click_model
     from gainful.errors import ParameterError
     from gainful.formats.files import refuse_unwritable
@@ -127,9 +130,10 @@ def fit(
     pages = _load_log(log, format, read, memory_limit)
     held = pages if test is None else _load_log(test, format, read, memory_limit)
     found = {}
-    for one in unfitted:
-        with status(f"fitting {one.name}"):
-            found[one.name] = _fit_facts(one.fit(pages), held)
+    with show_warnings_as_lines():
+        for one in unfitted:
+            with status(f"fitting {one.name}"):
+                found[one.name] = _fit_facts(one.fit(pages), held)
     if output is not None:
         unfitted[0].save(output)
         say(f"{output}: {unfitted[0].name} of {len(unfitted[0].pairs_):,} query-document pairs")
@@ -190,7 +194,7 @@ def report(
     memory_limit: options.MemoryLimit = None,
 ) -> None:
     """Write a page about a click log: clicks by position, examination, perplexity, calibration."""
-    from gainful.cli.console import say, status
+    from gainful.cli.console import say, show_warnings_as_lines, status
     from gainful.clicks.registry import click_model
     from gainful.clicks.report import MODELS, report_clicks
     from gainful.formats.files import refuse_unwritable
@@ -201,7 +205,7 @@ def report(
     refuse_unwritable(output)
     pages = _load_log(log, format, read, memory_limit)
     held = None if test is None else _load_log(test, format, read, memory_limit)
-    with status("fitting click models"):
+    with status("fitting click models"), show_warnings_as_lines():
         found = report_clicks(pages, names, test=held, held_out=held_out, resamples=resamples, level=level, seed=seed)
     found.to_html(output)
     best = "" if found.best is None else f"; best model {found.best.name}"
@@ -214,7 +218,10 @@ def judge(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="File to write: .csv with confidences, otherwise TREC qrels.", show_default=False
+            "--output",
+            "-o",
+            help="File to write: .csv with confidences, otherwise TREC qrels, whose ids have no blanks.",
+            show_default=False,
         ),
     ],
     log: Annotated[
@@ -233,7 +240,7 @@ def judge(
     """Turn a click model into graded judgments, each with a confidence."""
     from gainful.cli.console import say, watch_compilation
     from gainful.clicks.model_file import load_click_model
-    from gainful.clicks.writing import write_judgments
+    from gainful.clicks.writing import check_judgments_path, write_judgments
     from gainful.errors import ParameterError
     from gainful.formats import check_format
     from gainful.formats import write as write_data
@@ -247,6 +254,8 @@ def judge(
         refuse_unwritable(path)
     watch_compilation()
     fitted = load_click_model(model)
+    if log is None:
+        check_judgments_path(output, fitted.pairs_.query_ids, fitted.pairs_.document_ids)
     pages = None if log is None else _load_log(log, format, read, memory_limit)
     judged = fitted.judge(pages, grades).confident(confidence)
     write_judgments(judged, output)

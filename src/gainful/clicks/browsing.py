@@ -25,6 +25,7 @@ class _Examined(ClickModel):
 
     iterates: ClassVar[bool] = True
     shared_parameters: ClassVar[tuple[str, ...]] = ("examination",)
+    needs_moves: ClassVar[bool] = True
 
     def _slots(self, index: PageIndex) -> Array:
         raise TypeError(f"{type(self).__name__} does not say what its slots are")

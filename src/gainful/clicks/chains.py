@@ -218,6 +218,7 @@ class DBN(SDBN):
 
     name: ClassVar[str] = "dbn"
     summary: ClassVar[str] = "dynamic Bayesian network: read until a click satisfies, or give up"
+    needs_moves: ClassVar[bool] = True
     persistent: ClassVar[bool] = False
 
     @property

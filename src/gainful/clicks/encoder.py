@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gainful.clicks.log import NUMBERS, ClickLog
-from gainful.clicks.pages import Runs, position_codes
+from gainful.clicks.pages import Runs, tell_apart
 from gainful.data.rows import Array, codes_by_first_appearance, is_rising
-from gainful.errors import DataError
+from gainful.errors import DataError, option
 from gainful.formats.ids import check_ids, integers_if_canonical, string_array
 
 MOST_CODES = np.iinfo(np.int32).max
@@ -132,6 +132,7 @@ class LogBuilder:
         self.counts: dict[str, int] = {}
         self.numbered_sessions = False
         self.page_is_session = False  # a page is a session and a query; else it has an id
+        self.clicks_are_events = False  # they refer to pages by their ids
         self.has_positions = True  # else rows are in the order of their positions
 
     @property
@@ -154,7 +155,7 @@ class LogBuilder:
         position: Array,
         clicked: Array,
     ) -> None:
-        """Add rows. Without ``page``, rows of one session and query are one page."""
+        """Add rows. Without ``page``, rows of one session and query are one page. Positions are codes."""
         before = self.n_rows
         self.page_is_session |= page is None
         runs = Runs.of_rows(session if page is None else page, session, query)
@@ -163,7 +164,7 @@ class LogBuilder:
                 column.extend(getattr(runs, name))
         for name, part in (
             ("document", document),
-            ("position", position_codes(position, before)),
+            ("position", position),
             ("clicked", clicked),
         ):
             self.columns[name].extend(part)
@@ -205,6 +206,14 @@ class LogBuilder:
             page = session.astype(np.int64)
             page <<= 31
             page |= query
+        else:
+            apart = tell_apart(page, session, query)
+            if self.clicks_are_events and apart is not page:
+                raise DataError(
+                    "a page id is used by several sessions or queries, so it is unknown which page a click event is "
+                    f"on; name a column of unique ids with {option('page')}"
+                )
+            page = apart
         made = {name: column.numpy() for name, column in self.columns.items()}
         return ClickLog.of_codes(
             runs=Runs(page, session, query, length),

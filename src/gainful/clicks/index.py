@@ -143,6 +143,11 @@ class PageIndex:
         return float(self.weight.sum())
 
     @cached_property
+    def moving_share(self) -> float:
+        """The share of pairs that were shown in two or more positions."""
+        return _moving_share(self.pair, self.position, self.n_pairs)
+
+    @cached_property
     def longest(self) -> int:
         return int(np.diff(self.offsets).max())
 
@@ -202,3 +207,17 @@ class PageIndex:
     @cached_property
     def is_last_click(self) -> Array:
         return np.asarray(np.arange(len(self.clicked)) == np.repeat(self._last_click, np.diff(self.offsets)))
+
+
+def moving_share(log: ClickLog) -> float:
+    """The share of query-document pairs that were shown in two or more positions."""
+    pairs, pair = Pairs.of_log(log)
+    return _moving_share(pair, log.position, len(pairs))
+
+
+def _moving_share(pair: Array, position: Array, n_pairs: int) -> float:
+    one = np.empty(n_pairs, dtype=position.dtype)
+    one[pair] = position
+    moves = np.zeros(n_pairs, dtype=bool)
+    moves[pair[one[pair] != position]] = True
+    return float(moves.mean())

@@ -13,7 +13,7 @@ A page is one list of results, shown once. Its rows are adjacent and sorted by p
 ``position``        (n_rows,) int32          from 1, strictly increasing on a page
 ``clicked``         (n_rows,) bool
 ``features``        (n_rows, n_features)     or None
-``propensity``      (n_rows,) float64        probability that the row was examined (or shown here), or None
+``propensity``      (n_rows,) float64        of being examined (click models) or shown here (estimates), or None
 ``time``            (n_rows,) float64        or None
 ``dwell``           (n_rows,) float64        time spent on a clicked document, NaN where unknown; or None
 ``grade``           (n_rows,) float64        human grades, NaN where unknown; or None
@@ -22,14 +22,14 @@ A page is one list of results, shown once. Its rows are adjacent and sorted by p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gainful.clicks.pages import Mended, Runs, assemble, position_codes
+from gainful.clicks.pages import Mended, Runs, assemble, position_codes, tell_apart
 from gainful.clicks.training_data import training_data
 from gainful.data.dataset import RankingData
 from gainful.data.frames import as_features
@@ -101,9 +101,9 @@ class ClickLog:
         Parameters
         ----------
         session, query, document : ids, any hashables
-        position : from 1, or from 0 throughout; NaN for a document that was clicked but not shown
-        clicked : 0 or 1
-        page : the id of each page; by default rows with the same session and query are one page
+        position : from 1, or from 0 if nearly all pages start there; NaN for a document that was clicked but not shown
+        clicked : 0, 1 or a number of clicks, which counts as one; NaN counts as no click
+        page : tells the pages of one session and query apart; without it they are one page
         features, propensity, time, dwell, grade : optional, one entry per row
         repeats : a document twice on a page: "merge" keeps the first row, with the clicks of both; "drop" drops the
             page
@@ -127,6 +127,7 @@ class ClickLog:
             page = as_id_array(page, "page")
             if len(page) != n:
                 raise DataError(f"page has {len(page)} entries for {n} rows")
+            page = tell_apart(codes_by_first_appearance(page)[0], codes["session"], codes["query"])
         more: dict[str, Any] = {}
         for name, column in (("propensity", propensity), ("time", time), ("dwell", dwell), ("grade", grade)):
             if column is not None:
@@ -136,12 +137,12 @@ class ClickLog:
             if more["features"].shape[0] != n:
                 raise DataError(f"features has {more['features'].shape[0]} rows for {n} rows of the log")
             feature_names = feature_names if feature_names is not None else names
-        page = page if page.dtype.kind in "iu" else codes_by_first_appearance(page)[0]
+        clicks, counts = mend_clicks(check_column(clicked, n, "clicked"))
         made = cls.of_codes(
             runs=Runs.of_rows(page, codes["session"], codes["query"]),
             document=codes["document"].astype(np.int32),
             position=position_codes(check_column(position, n, "position")),
-            clicked=check_clicks(check_column(clicked, n, "clicked")),
+            clicked=clicks,
             session_ids=ids["session"],
             query_ids=ids["query"],
             document_ids=ids["document"],
@@ -149,6 +150,7 @@ class ClickLog:
             feature_names=feature_names,
             repeats=repeats,
             holes=holes,
+            counts=counts,
         )
         made.mended.warn("the click log")
         return made
@@ -324,21 +326,35 @@ class ClickLog:
         }
 
 
-def check_clicks(values: Array, first_row: int = 0) -> Array:
+def check_clicks(values: Array) -> Array:
     """Clicks as bool; anything but 0 and 1 is refused."""
     wrong = np.flatnonzero(~((values == 0) | (values == 1)))
     if len(wrong):
-        raise DataError(
-            f"clicked of row {first_row + int(wrong[0])} must be 0 or 1, was {shorten(float(values[wrong[0]]))}"
-        )
+        raise DataError(f"clicked of row {int(wrong[0])} must be 0 or 1, was {shorten(float(values[wrong[0]]))}")
     return np.asarray(values == 1)
 
 
-def check_propensities(values: Array | None, first_row: int = 0) -> None:
+def mend_clicks(values: Array, row: Callable[[int], int] = int) -> tuple[Array, dict[str, int]]:
+    """Clicks as bool, and counts for :class:`Mended`: several clicks are one, and a missing value is none.
+
+    ``row`` gives the number of a row that messages name.
+    """
+    missing = np.isnan(values)
+    wrong = np.flatnonzero(~missing & ~((values >= 0) & (values == np.floor(values)) & np.isfinite(values)))
+    if len(wrong):
+        raise DataError(
+            f"clicked of row {row(int(wrong[0]))} must be 0, 1 or a number of clicks, was "
+            f"{shorten(float(values[wrong[0]]))}"
+        )
+    further = int((values[values > 1] - 1).sum())
+    return np.asarray(values >= 1), {"missing_clicks": int(missing.sum()), "repeated_clicks": further}
+
+
+def check_propensities(values: Array | None, row: Callable[[int], int] = int) -> None:
     if values is None:
         return
     wrong = np.flatnonzero(~((values > 0) & (values <= 1)))
     if len(wrong):
         raise DataError(
-            f"the propensity of row {first_row + int(wrong[0])} must be a probability above 0, was {values[wrong[0]]:g}"
+            f"the propensity of row {row(int(wrong[0]))} must be a probability above 0, was {values[wrong[0]]:g}"
         )

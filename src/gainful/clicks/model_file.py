@@ -37,6 +37,7 @@ def write_model(model: ClickModel, path: PathLike) -> None:
         "log_likelihood": model.log_likelihood_,
         "n_iter": model.n_iter_,
         "converged": bool(model.converged_),
+        "moving_share": getattr(model, "moving_share_", 1.0),
         "history": model.history_,
         "query_ids": pairs.query_ids,
         "document_ids": pairs.document_ids,
@@ -87,6 +88,7 @@ def _restore(content: dict[str, Any]) -> ClickModel:
     model.log_likelihood_ = float(content["log_likelihood"])
     model.n_iter_, model.converged_ = int(content["n_iter"]), bool(content["converged"])
     model.history_ = _numbers(content["history"])
+    model.moving_share_ = float(content.get("moving_share", 1.0))
     return model
 
 

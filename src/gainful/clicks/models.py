@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -17,7 +18,7 @@ from gainful.compute.estimators import NotFittedError
 from gainful.data.rows import Array, read_only
 from gainful.display import plots
 from gainful.display.progress import callback_of
-from gainful.errors import ParameterError
+from gainful.errors import DataWarning, ParameterError
 from gainful.parameters.constraints import (
     DeclaredParameters,
     Integer,
@@ -28,6 +29,7 @@ from gainful.parameters.constraints import (
 )
 from gainful.training.monitor import Progress
 
+LEAST_MOVING = 0.01  # share of pairs in two or more positions, below which examination cannot be estimated
 WEAK = Beta(1.0, 1.0)  # prior of what all pages share: positions, continuation
 
 
@@ -74,7 +76,8 @@ class ClickModel:
 
     After ``fit``: ``examination_`` is the mean probability that a position is examined, from position 1 on;
     ``attractiveness_`` has the probability of a click on each pair of ``pairs_`` once it is examined, and
-    ``attractiveness_error_`` the standard error; ``history_`` the objective before each step of EM.
+    ``attractiveness_error_`` the standard error; ``history_`` the objective before each step of EM;
+    ``moving_share_`` the share of pairs that were shown in two or more positions.
     """
 
     parameters: ClassVar[Any] = DeclaredParameters()
@@ -85,6 +88,7 @@ class ClickModel:
     pair_parameters: ClassVar[tuple[str, ...]] = ("attractiveness",)
     shared_parameters: ClassVar[tuple[str, ...]] = ()  # of all pages
     has_probabilities: ClassVar[bool] = True  # parameters are at most 1
+    needs_moves: ClassVar[bool] = False  # examination is learned from documents that change their positions
 
     smoothing: float = parameter(
         5.0, Real(low=0.0, help="pseudo-impressions of every query-document pair, at the average rate of the log")
@@ -134,10 +138,12 @@ class ClickModel:
         """
         self._check(log, "fit")
         index, pairs = PageIndex.by_query(log)
+        self._warn_if_fixed(index.moving_share)
         with callback_of(progress, "fit") as callback:
             found, priors = self._estimate(index, self._draw_steps(callback) if progress is True else callback)
         self._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
         self._note(index, found.history, found.converged)
+        self.moving_share_ = index.moving_share
         return self
 
     def refit(self, log: ClickLog) -> Self:
@@ -151,6 +157,7 @@ class ClickModel:
         found, priors = made._estimate(index, None, known)
         made._keep(pairs, found.theta, found.errors, {name: prior.mean for name, prior in priors.items()})
         made._note(index, found.history, found.converged)
+        made.moving_share_ = index.moving_share
         return made
 
     def _draw_steps(self, draw: Callable[[Any], object] | None) -> Callable[[int, float], object] | None:
@@ -215,6 +222,10 @@ class ClickModel:
         if not isinstance(log, ClickLog):
             raise ParameterError.of(where, "log", "a ClickLog, as gainful.read_clicks returns", type(log).__name__)
 
+    def _warn_if_fixed(self, moving_share: float) -> None:
+        if self.needs_moves and moving_share < LEAST_MOVING:
+            warnings.warn(fixed_order_text(moving_share), DataWarning, stacklevel=3)
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "theta_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
@@ -256,6 +267,7 @@ class ClickModel:
         """The probability that each row of a log is examined, given the page but not its clicks."""
         self._check_fitted()
         self._check(log, "propensities")
+        self._warn_if_fixed(getattr(self, "moving_share_", 1.0))  # simulated users were not fitted
         return self._examined(PageIndex.of_known(log, self.pairs_), self.theta_)
 
     def click_probabilities(self, log: ClickLog, *, conditional: bool = False) -> Array:
@@ -319,6 +331,15 @@ class ClickModel:
 
         self._check_fitted()
         write_model(self, path)
+
+
+def fixed_order_text(moving_share: float) -> str:
+    """What is wrong with a log in which documents stay in their positions."""
+    return (
+        f"{moving_share:.2%} of the query-document pairs were shown in two or more positions, less than "
+        f"{LEAST_MOVING:.0%}; positions cannot be told from documents, so PBM, UBM and DBN give wrong examination "
+        "probabilities: shuffle some of the pages shown, or take a log of several rankings"
+    )
 
 
 def _log_chances(probability: Array, clicked: Array) -> Array:

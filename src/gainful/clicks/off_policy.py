@@ -201,6 +201,7 @@ def estimate_value(
     if slots.reward.min() >= 0.0:
         low, high = max(low, 0.0), max(high, 0.0)
     _warn_if_small(slots, weight, effective, least_effective)
+    _warn_if_shifted(slots, weight)
     return ValueEstimate(
         value=value,
         low=low,
@@ -370,6 +371,21 @@ def _warn_if_small(slots: Slots, weight: Array, effective: float, least: float) 
         DataWarning,
         stacklevel=3,
     )
+
+
+def _warn_if_shifted(slots: Slots, weight: Array) -> None:
+    """Warn if the mean weight cannot be 1, as it is on average if propensities are those of what was shown."""
+    pages, mean = _pages(slots), float(weight.mean())
+    total = np.bincount(slots.unit[slots.page], weights=weight - 1.0, minlength=len(pages))
+    error = math.sqrt(float(total @ total)) / len(weight)
+    if not 0.5 <= mean <= 2.0 and abs(mean - 1.0) > 4.0 * error:
+        warnings.warn(
+            f"the mean weight is {mean:.3g}, and should be close to 1: the propensities are not the probabilities with "
+            "which documents were shown (those of being examined are another thing), or the log does not show what the "
+            "policy shows",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 # -- estimates ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ mended here, in one place, for every source of rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from gainful.data.rows import Array, chunks, is_rising
-from gainful.errors import DataError, DataWarning, ParameterError, plural
+from gainful.errors import DataError, DataWarning, ParameterError, option, plural
 
 REPEATS = ("merge", "drop")
 HOLES = ("keep", "close", "drop")
 ROWS_AT_ONCE = 1 << 18
 DEEPEST = 1_000_000  # a larger position is a mistake, such as a time
 UNKNOWN = -1  # a position
+NEARLY_ALL = 0.9  # of the pages start at 0 where positions are counted from 0
 MOST_INT32 = np.iinfo(np.int32).max
 
 
@@ -63,6 +64,18 @@ class Mended:
         "further clicks on a clicked document were not counted",
         lost=False,
     )
+    missing_clicks: int = count(
+        "row without a value of clicked was taken as not clicked",
+        "rows without a value of clicked were taken as not clicked",
+    )
+    searches_without_query: int = count("search without a query was dropped", "searches without a query were dropped")
+    events_without_page: int = count(
+        "event without a page or document was dropped", "events without a page or document were dropped"
+    )
+    positions_of_zero: int = count(
+        "row with position 0 was dropped, since positions are counted from 1 on most pages",
+        "rows with position 0 were dropped, since positions are counted from 1 on most pages",
+    )
     counted_from_zero: int = count(
         "row has its position counted from 0", "rows have positions counted from 0", lost=False
     )
@@ -76,6 +89,12 @@ class Mended:
                 found.append(plural(n, *one.metadata["words"]))
         return found
 
+    def advice(self) -> list[str]:
+        """What to do about documents that share a page or a position."""
+        if self.repeated_documents or self.pages_with_repeats or self.shared_positions:
+            return [f"if a session repeats a query, name the column that tells its pages apart with {option('page')}"]
+        return []
+
     def to_dict(self) -> dict[str, int]:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
@@ -83,6 +102,7 @@ class Mended:
         """Warn about rows and pages that were dropped or changed."""
         lines = self.lines(lost_only=True)
         if lines:
+            lines += self.advice()
             warnings.warn(f"{what}: {'; '.join(lines)}", DataWarning, stacklevel=3)
 
 
@@ -135,6 +155,21 @@ class Runs:
         return Runs(self.page[heads], self.session[heads], self.query[heads], np.add.reduceat(self.length, heads))
 
 
+def tell_apart(page: Array, session: Array, query: Array) -> Array:
+    """Codes of pages, given codes that may name a page of every session or query; the same array if none does."""
+    if is_rising(page):
+        return page
+    owner = np.empty(int(page.max()) + 1, dtype=np.int32)
+    for column in (session, query):
+        owner[page] = column
+        if not np.array_equal(owner[page], column):
+            break
+    else:
+        return page
+    asked = np.unique((session.astype(np.int64) << 31) | query, return_inverse=True)[1]
+    return np.asarray((asked.astype(np.int64) << 31) | page)
+
+
 def gather(column: Array, starts: Array, sizes: Array) -> Array:
     """The rows ``starts[i] : starts[i] + sizes[i]`` of a column, one after another; some at a time, to save memory."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -181,7 +216,7 @@ def assemble(
     mended = Mended(**counted)
     if not len(kept_pages):
         if mended.shared_positions or mended.holes_dropped or mended.pages_with_repeats:
-            raise DataError(f"no page is left: {'; '.join(mended.lines())}")
+            raise DataError(f"no page is left: {'; '.join([*mended.lines(), *mended.advice()])}")
         raise DataError("the click log has no rows with a position; it needs at least one")
     n = int(sizes.sum())
     return Pages(
@@ -215,7 +250,6 @@ class _Table:
     """The rows of a log by page. Mending moves rows up, over those that are gone."""
 
     def __init__(self, position: Array | None, document: Array, clicked: Array, rows: Array | None) -> None:
-        self.from_zero = position is not None and not position.all()  # a position is 0
         self.has_positions = position is not None
         self.position = np.empty(len(document), dtype=np.int32) if position is None else position
         self.document, self.clicked = document, clicked
@@ -227,18 +261,21 @@ class _Table:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         sizes, pages = np.empty(len(lengths), dtype=np.int32), np.empty(len(lengths), dtype=np.int32)
         at = n_pages = 0
+        from_zero = self.has_positions and _count_from_zero(self.position, offsets)
         for first, last in pairwise(chunks(offsets, 0, len(lengths), ROWS_AT_ONCE)):
             low, high = int(offsets[first]), int(offsets[last])
             page = np.repeat(np.arange(first, last), lengths[first:last])
             if not self.has_positions:
                 self.position[low:high] = np.arange(low, high) - offsets[page] + 1
             rows = np.arange(low, high)
-            known = self.position[low:high] != UNKNOWN
+            given = self.position[low:high]
+            known = given >= (0 if from_zero else 1)
             if not known.all():
-                _count_unknown(self.clicked[rows[~known]], counted)
+                _count_unknown(self.clicked[rows[given == UNKNOWN]], counted)
+                _add(counted, "positions_of_zero", 0 if from_zero else int((given == 0).sum()))
                 rows, page = rows[known], page[known]
-            place = self.position[rows].astype(np.int64) + self.from_zero
-            if self.from_zero:
+            place = self.position[rows].astype(np.int64) + from_zero
+            if from_zero:
                 _add(counted, "counted_from_zero", len(place))
             rows, page, place, click = _mend(page, rows, place, self.document, self.clicked, policies, counted)
             starts = _starts(page)
@@ -289,6 +326,14 @@ def _mend(
     return rows, page, place, click
 
 
+def _count_from_zero(position: Array, offsets: Array) -> bool:
+    """Whether positions are counted from 0: nearly all pages start there. A stray 0 must not shift the whole log."""
+    if position.all():
+        return False
+    first = np.minimum.reduceat(position.view(np.uint32), offsets[:-1])  # UNKNOWN becomes the largest
+    return int((first == 0).sum()) >= NEARLY_ALL * int((first <= DEEPEST).sum())
+
+
 def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
     """Count rows without a position."""
     lost = int(clicked.sum())
@@ -296,14 +341,17 @@ def _count_unknown(clicked: Array, counted: dict[str, int]) -> None:
     _add(counted, "rows_without_position", len(clicked) - lost)
 
 
-def position_codes(position: Array, first_row: int = 0) -> Array:
-    """Positions as int32, NaN as :data:`UNKNOWN`; raises for one that is not a whole number, or too large."""
+def position_codes(position: Array, row: Callable[[int], int] = int) -> Array:
+    """Positions as int32, NaN as :data:`UNKNOWN`; raises for one that is not a whole number, or too large.
+
+    ``row`` gives the number of a row that messages name.
+    """
     known = ~np.isnan(position)
     right = (position >= 0) & (position <= DEEPEST) & (position == np.floor(position))
     bad = np.flatnonzero(known & ~right)
     if len(bad):
         raise DataError(
-            f"the position of row {first_row + int(bad[0])} must be a whole number from 0 to {DEEPEST:,}, was "
+            f"the position of row {row(int(bad[0]))} must be a whole number from 0 to {DEEPEST:,}, was "
             f"{position[bad[0]]:g}"
         )
     return np.where(known, position, UNKNOWN).astype(np.int32)

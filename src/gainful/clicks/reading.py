@@ -12,9 +12,9 @@ import numpy as np
 
 from gainful.clicks.columns import UBI_PAGE, Named, Roles, as_roles, check_roles, is_named
 from gainful.clicks.encoder import Codes, LogBuilder, ManyCodes
-from gainful.clicks.log import ClickLog, check_clicks
+from gainful.clicks.log import ClickLog, check_propensities, mend_clicks
 from gainful.clicks.page_text import TEXT_FORMS, read_pages
-from gainful.clicks.pages import ROWS_AT_ONCE, check_policies
+from gainful.clicks.pages import ROWS_AT_ONCE, check_policies, position_codes
 from gainful.clicks.tables import FORMATS, ClickTable, format_of
 from gainful.data.rows import Array, chunks
 from gainful.errors import DataError, FormatError, ParameterError, UnknownNameError, option, shorten
@@ -61,7 +61,7 @@ def read_clicks(
         and the first line for text
     session, query, position, document, clicked, page, propensity, time, dwell, grade : names of columns; by default
         well-known names, OpenSearch's UBI fields among them. False means that there is none. Rows of one session and
-        query are one page, unless ``page`` tells pages apart. Without positions, rows are in their order
+        query are one page, or several if ``page`` tells them apart. Without positions, rows are in their order
     action : the column of events that says whether a row is an impression or a click, instead of ``clicked``
     features : names of feature columns
     events : with a file of OpenSearch's searches (``query_response_hit_ids``), the file of events that has the clicks
@@ -85,7 +85,8 @@ def read_clicks(
             table = ClickTable.open(source, format, given, tuple(features), sep)
             check_roles(table.roles, table.names, events is not None)
             clicks = None if events is None else ClickTable.open(events, None, _of_events(given), (), sep)
-            builder = _read_table(table, clicks, limit)
+            path = events if isinstance(events, (str, os.PathLike)) else None
+            builder = _read_table(table, clicks, path, limit)
         log = builder.build(repeats=repeats, holes=holes)
     log.mended.warn("the click log" if where is None else os.fspath(where))
     return log
@@ -137,7 +138,7 @@ def _add_text(builder: LogBuilder, held: list[Any], n_pages: int, limit: MemoryL
         session=session,
         query=np.repeat([builder.queries.code(one.query) for one in held], sizes),
         document=np.array([code(name) for one in held for name in one.documents], dtype=np.int32),
-        position=np.concatenate([np.arange(1, n + 1) for n in sizes]) if len(sizes) else np.empty(0),
+        position=np.concatenate([np.arange(1, n + 1) for n in sizes]) if len(sizes) else np.empty(0, dtype=np.int32),
         clicked=np.array([click for one in held for click in one.clicked], dtype=bool),
     )
     builder.count("clicks_not_shown", sum(one.not_shown for one in held))
@@ -190,11 +191,13 @@ def _join(first: Array, second: Array) -> Array:
     return (first.astype(np.int64) << 31) | second
 
 
-def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit) -> LogBuilder:
+def _read_table(
+    table: ClickTable, events: ClickTable | None, events_path: PathLike | None, limit: MemoryLimit
+) -> LogBuilder:
     roles = table.roles
     builder = LogBuilder(roles.features)
     builder.has_positions = "position" in roles or "hits" in roles
-    clicks, row = _Clicks(), 0
+    clicks, row = _Clicks(), 1
     for part in table.parts():
         reader = _Part(part, roles, row)
         if "hits" in roles:
@@ -206,28 +209,44 @@ def _read_table(table: ClickTable, events: ClickTable | None, limit: MemoryLimit
         row += part.num_rows
         limit.check(builder.bytes_needed, "the first part of the log", so_far=True)
     if events is not None:
-        _read_events(builder, events, clicks)
+        with _errors_of(events_path):
+            _read_events(builder, events, clicks)
     elif "action" in roles and "clicked" not in roles and not builder.n_rows:
         raise DataError(
             f"no event is an impression ({', '.join(SHOWN)}), so it is unknown what was shown; read the file of "
             f"searches (query_response_hit_ids), and give this one with {option('events')}"
         )
+    builder.clicks_are_events = bool(clicks.pages)
     if builder.pages.n:
         clicks.mark(builder, builder.finish_pages())
     return builder
 
 
 class _Part:
-    """Some rows of a table, by role; ``first`` is the number of the first row, for messages."""
+    """Some rows of a table, by role. Messages name rows from 1; ``first`` is the first, ``rows`` are those chosen."""
 
-    def __init__(self, table: Any, roles: Roles, first: int) -> None:
-        self.table, self.roles, self.first = table, roles, first
+    def __init__(self, table: Any, roles: Roles, first: int, rows: Array | None = None) -> None:
+        self.table, self.roles, self.first, self.rows = table, roles, first, rows
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def filter(self, rows: Array) -> _Part:
-        return _Part(self.table.take(rows), self.roles, self.first)
+        chosen = rows if self.rows is None else self.rows[rows]
+        return self if len(rows) == len(self) else _Part(self.table.take(rows), self.roles, self.first, chosen)
+
+    def row(self, i: int) -> int:
+        """The number of a row that messages name."""
+        return self.first + (i if self.rows is None else int(self.rows[i]))
+
+    def having(self, *roles: str) -> _Part:
+        """The rows in which none of these roles is missing."""
+        keep = np.ones(len(self), dtype=bool)
+        for role in roles:
+            words, places = self.words(role, required=False)
+            if "" in words:
+                keep &= places != words.index("")
+        return self.filter(np.flatnonzero(keep))
 
     def words(self, role: str, *, required: bool = True) -> tuple[list[str], Array]:
         """The distinct texts of a column, and the place of each row's among them; "" where missing."""
@@ -238,6 +257,11 @@ class _Part:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_floating(column.type) and pc.all(pc.equal(column, pc.floor(column))).as_py():
+            largest = pc.max(pc.abs(column)).as_py() or 0.0
+            if largest >= 2.0**63:
+                raise DataError(
+                    f"column {self.roles[role]!r} holds {largest:g}, too large for an id; store ids as text"
+                )
             column = column.cast(pa.int64())  # a column of whole numbers in which some are missing
         if required and column.null_count:
             raise self._missing(role, int(np.argmax(pc.is_null(column).to_numpy(zero_copy_only=False))))
@@ -258,7 +282,7 @@ class _Part:
         return [words[i] for i in places.tolist()]
 
     def _missing(self, role: str, row: int) -> DataError:
-        return DataError(f"the {role} of row {self.first + row} is missing (column {self.roles[role]!r})")
+        return DataError(f"the {role} of row {self.row(row)} is missing (column {self.roles[role]!r})")
 
     def codes(self, role: str, into: Codes | ManyCodes) -> Array:
         return into.encode(*self.words(role))
@@ -279,7 +303,7 @@ class _Part:
             found = [self._number(word, role) for word in words]
             if None in found:
                 at = found.index(None)
-                row = self.first + int(np.argmax(places == at))
+                row = self.row(int(np.argmax(places == at)))
                 expected = "times" if role == "time" else "0 or 1" if role == "clicked" else "numbers"
                 raise DataError(f"column {name!r} must hold {expected}, holds {shorten(words[at])} in row {row}")
             return np.array(found, dtype=np.float64)[places]
@@ -311,14 +335,23 @@ class _Part:
     def more(self) -> dict[str, Array]:
         found = {role: self.numbers(role) for role in ("propensity", "time", "dwell", "grade") if role in self.roles}
         if self.roles.features:
-            columns = [_Part(self.table, Roles({"feature": name}), self.first) for name in self.roles.features]
+            columns = [
+                _Part(self.table, Roles({"feature": name}), self.first, self.rows) for name in self.roles.features
+            ]
             found["features"] = np.column_stack([one.numbers("feature") for one in columns])
+        check_propensities(found.get("propensity"), self.row)
         return found
 
     def positions(self) -> Array:
         if "position" not in self.roles:
-            return np.ones(len(self))
-        return self.numbers("position")
+            return np.ones(len(self), dtype=np.int32)
+        return position_codes(self.numbers("position"), self.row)
+
+    def clicks(self, builder: LogBuilder) -> Array:
+        found, counts = mend_clicks(self.numbers("clicked"), self.row)
+        for name, n in counts.items():
+            builder.count(name, n)
+        return found
 
 
 def _add_rows(builder: LogBuilder, part: _Part, clicked: Array | None = None) -> None:
@@ -335,7 +368,7 @@ def _add_rows(builder: LogBuilder, part: _Part, clicked: Array | None = None) ->
         query=query,
         document=part.codes("document", builder.documents),
         position=part.positions(),
-        clicked=check_clicks(part.numbers("clicked"), part.first) if clicked is None else clicked,
+        clicked=part.clicks(builder) if clicked is None else clicked,
     )
 
 
@@ -343,12 +376,21 @@ def _add_events(builder: LogBuilder, part: _Part, clicks: _Clicks) -> None:
     """Impressions become rows; clicks are kept until all rows are known."""
     if "page" not in part.roles:
         raise DataError(f"events need a column that tells pages apart, such as query_id; name it with {option('page')}")
-    shown, clicked = (_of_action(part, actions) for actions in (SHOWN, CLICKS))
-    _add_rows(builder, part.filter(shown), np.zeros(len(shown), dtype=bool))
-    _keep_clicks(builder, part.filter(clicked), clicks)
+    shown, clicked = (part.filter(_of_action(part, actions)) for actions in (SHOWN, CLICKS))
+    shown = _joinable(builder, shown)
+    _add_rows(builder, shown, np.zeros(len(shown), dtype=bool))
+    _keep_clicks(builder, clicked, clicks)
+
+
+def _joinable(builder: LogBuilder, part: _Part) -> _Part:
+    """The events that name their page and document; the others are counted."""
+    kept = part.having("page", "document")
+    builder.count("events_without_page", len(part) - len(kept))
+    return kept
 
 
 def _keep_clicks(builder: LogBuilder, part: _Part, clicks: _Clicks) -> None:
+    part = _joinable(builder, part)
     if len(part):
         clicks.add(part.codes("page", builder.pages), part.codes("document", builder.documents))
 
@@ -360,7 +402,7 @@ def _of_action(part: _Part, actions: tuple[str, ...]) -> Array:
 
 
 def _read_events(builder: LogBuilder, events: ClickTable, clicks: _Clicks) -> None:
-    roles, row = _roles_of_events(events, ("page", "document", "action")), 0
+    roles, row = _roles_of_events(events, ("page", "document", "action")), 1
     for part in events.parts():
         reader = _Part(part, roles, row)
         _keep_clicks(builder, reader.filter(_of_action(reader, CLICKS)), clicks)
@@ -375,12 +417,12 @@ def read_click_events(source: Any, given: Mapping[str, Named]) -> Iterator[tuple
     is_path = isinstance(source, (str, os.PathLike))
     with _errors_of(source if is_path else None):
         table = ClickTable.open(source, None, given, (), None)
-        roles, row = _roles_of_events(table, ("page", "document")), 0
+        roles, row = _roles_of_events(table, ("page", "document")), 1
         for part in table.parts():
             reader = _Part(part, roles, row)
             row += part.num_rows
             if "clicked" in roles:
-                reader = reader.filter(np.flatnonzero(check_clicks(reader.numbers("clicked"), reader.first)))
+                reader = reader.filter(np.flatnonzero(mend_clicks(reader.numbers("clicked"), reader.row)[0]))
             elif "action" in roles:
                 reader = reader.filter(_of_action(reader, CLICKS))
             pages, documents = reader.texts("page"), reader.texts("document")
@@ -401,13 +443,17 @@ def _roles_of_events(events: ClickTable, needed: Sequence[str]) -> Roles:
 
 
 def _add_hits(builder: LogBuilder, part: _Part) -> None:
-    """Searches with a list of hits: the list is the page."""
+    """Searches with a list of hits: the list is the page. Those without hits show nothing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = part.table.column(part.roles["hits"]).combine_chunks()
+    column = part.table.column(part.roles["hits"])
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         raise DataError(f"column {part.roles['hits']!r} must hold lists of document ids, holds {column.type}")
+    full = part.filter(np.flatnonzero(pc.fill_null(pc.list_value_length(column), 0).to_numpy()))
+    part = full.having("query")
+    builder.count("searches_without_query", len(full) - len(part))
+    column = part.table.column(part.roles["hits"]).combine_chunks()
     column = column.chunk(0) if hasattr(column, "chunks") else column
     sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     documents = _Part(pa.table({"document": pc.list_flatten(column)}), Roles({"document": "document"}), part.first)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 import gainful
+from gainful.clicks.index import moving_share
 from gainful.clicks.intervals import share_intervals
 from gainful.clicks.log import ClickLog
-from gainful.clicks.models import ClickEvaluation, ClickModel
+from gainful.clicks.models import LEAST_MOVING, ClickEvaluation, ClickModel, fixed_order_text
 from gainful.clicks.rates import COEC, DocumentCTR, GlobalCTR, RankCTR
 from gainful.clicks.registry import CLICK_MODELS, click_model
 from gainful.data.rows import Array
@@ -169,7 +170,7 @@ def report_clicks(
 
     >>> import gainful
     >>> data = gainful.make_artificial(5, n_docs=6, seed=1)
-    >>> log = gainful.simulate_clicks(data, "pbm", sessions=400, seed=2)
+    >>> log = gainful.simulate_clicks(data, "pbm", sessions=400, temperature=1.0, seed=2)
     >>> report = gainful.report_clicks(log, ["pbm"], resamples=0)
     >>> report.held_pages, report.models[0].name
     (80, 'pbm')
@@ -188,7 +189,7 @@ def report_clicks(
     else:
         fitted, held, division = log, test, "the held-out pages are another log"
     return ClickReport(
-        facts=log.describe(),
+        facts=log.describe() | {"moving_share": moving_share(log)},
         mended=log.mended.lines(),
         lost=log.mended.lines(lost_only=True),
         models=[_report_on(one.fit(fitted), fitted, held, resamples, level, rng) for one in unfitted],
@@ -304,6 +305,9 @@ def _answer(report: ClickReport) -> str:
 
 def _cautions(report: ClickReport) -> list[str]:
     found = []
+    share = report.facts["moving_share"]
+    if share < LEAST_MOVING and any(CLICK_MODELS[one.name].needs_moves for one in report.models):
+        found.append(f"{fixed_order_text(share)}.")
     if report.models and report.held_clicks < FEW_CLICKS:
         found.append(
             f"The held-out pages have {plural(report.held_clicks, 'click')}; below {FEW_CLICKS}, perplexity and "

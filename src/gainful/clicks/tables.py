@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gainful.clicks.columns import Named, Roles, find_roles
+from gainful.clicks.columns import NAMES, Named, Roles, find_roles
 from gainful.clicks.page_text import TEXT_FORMS, text_form
 from gainful.errors import FormatError, option, shorten
 from gainful.formats.files import COMPRESSIONS, PathLike, check_readable, reason, text_chunks
@@ -26,7 +27,7 @@ SUFFIXES = {
 FORMATS = ("csv", "tsv", "parquet", "jsonl", *TEXT_FORMS)
 PART_ROWS = 1 << 17
 PART_BYTES = 16 << 20
-HEAD_LINES = 200  # of JSON Lines, whose fields are taken for those of the file
+HEAD_LINES = 200  # of JSON Lines, all fields of which are known; further down only those with a role are looked for
 
 
 def format_of(path: PathLike, format: str | None) -> str:
@@ -156,7 +157,7 @@ def _open_json(path: PathLike, given: Mapping[str, Named], features: tuple[str, 
 
     from gainful.formats.json_lines.reader import BLOCK_BYTES, check_lines, error_in
 
-    kinds = _json_kinds(path)
+    kinds = _json_kinds(path, [*(one for one in given.values() if isinstance(one, str)), *features])
     roles = find_roles(list(kinds), given, features)
     schema = _nested_schema({name: kinds[name] for name in roles.all_columns})
     parse = arrow_json.ParseOptions(
@@ -185,29 +186,63 @@ def _open_json(path: PathLike, given: Mapping[str, Named], features: tuple[str, 
     return ClickTable(list(kinds), roles, parts)
 
 
-def _json_kinds(path: PathLike) -> dict[str, Any]:
-    """The fields of the first lines, those of nested objects with dots, and the Arrow type of each."""
-    import pyarrow as pa
+def _json_kinds(path: PathLike, named: Sequence[str]) -> dict[str, Any]:
+    """The fields of the first lines, those of nested objects with dots, and the Arrow type of each.
 
+    Fields that may have a role, by a well-known name or because the caller named them, are found in any line: events
+    of different kinds have different fields.
+    """
     from gainful.formats.json_lines.reader import error_in
 
-    chunk = next(iter(text_chunks(path, 1 << 20)))
-    text = chunk.buf[chunk.start : chunk.stop].tobytes()
     found: dict[str, Any] = {}
-    for line in [one for one in text.split(b"\n") if one.strip()][:HEAD_LINES]:
+    line = 0
+    for chunk in text_chunks(path, PART_BYTES):
+        text = chunk.buf[chunk.start : chunk.stop].tobytes()
+        chunk.release()
         try:
-            row = json.loads(line.decode("utf-8"))
-            if not isinstance(row, dict):
-                raise ValueError("expected an object")
+            if not line:
+                for one in [one for one in text.split(b"\n", 2 * HEAD_LINES) if one.strip()][:HEAD_LINES]:
+                    _add_kinds(found, one)
+                known = {name.rpartition(".")[2] for name in found}
+                wanted = {one.rpartition(".")[2] for names in NAMES.values() for one in names} - known
+                wanted |= {one.rpartition(".")[2] for one in named if one not in found}
+            for one in _lines_with(text, wanted):
+                _add_kinds(found, one)
         except (ValueError, RecursionError) as error:
-            raise error_in(path, text, 0, error) from None
-        for name, value in _fields(row):
-            kind = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}.get(type(value))
-            if isinstance(value, list):
-                kind = pa.list_(pa.string() if not value or isinstance(value[0], str) else pa.int64())
-            if kind is not None and found.get(name) in (None, pa.int64()):
-                found[name] = kind
+            raise error_in(path, text, line, error) from None
+        line += text.count(b"\n")
+        if not wanted:
+            break
     return found
+
+
+def _lines_with(text: bytes, wanted: set[str]) -> Iterator[bytes]:
+    """The first line with each wanted field that has a value. What is found is no longer wanted."""
+    at = 0
+    while wanted:
+        names = b"|".join(re.escape(json.dumps(one).encode()) for one in sorted(wanted))
+        hit = re.compile(rb"(" + names + rb")\s*:(?!\s*(?:null|\{))").search(text, at)
+        if hit is None:
+            return
+        wanted.discard(json.loads(hit[1]))
+        start, stop = text.rfind(b"\n", 0, hit.start()) + 1, text.find(b"\n", hit.end())
+        yield text[start : stop if stop >= 0 else len(text)]
+        at = start  # other fields of this line may be wanted
+
+
+def _add_kinds(found: dict[str, Any], line: bytes) -> None:
+    """Add the fields of a line, unless they are known; a float or text takes the place of a whole number."""
+    import pyarrow as pa
+
+    row = json.loads(line.decode("utf-8"))
+    if not isinstance(row, dict):
+        raise ValueError("expected an object")
+    for name, value in _fields(row):
+        kind = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}.get(type(value))
+        if isinstance(value, list):
+            kind = pa.list_(pa.string() if not value or isinstance(value[0], str) else pa.int64())
+        if kind is not None and found.get(name) in (None, pa.int64()):
+            found[name] = kind
 
 
 def _fields(row: Mapping[str, Any], prefix: str = "", depth: int = 4) -> Iterator[tuple[str, Any]]:

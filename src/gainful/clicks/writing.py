@@ -9,12 +9,14 @@ import numpy as np
 
 from gainful.clicks.judging import Judgments
 from gainful.clicks.log import NUMBERS, ClickLog
-from gainful.errors import FormatError
+from gainful.data.rows import Array
+from gainful.errors import FormatError, shorten
 from gainful.formats.files import PathLike, atomic_write, open_compressed
 from gainful.formats.trec import write_qrels
 
 PAGES_AT_ONCE = 1 << 16
-SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
+TABLES = (".csv", ".csv.gz", ".csv.zst")  # of judgments
+SUFFIXES = (*TABLES, ".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
 def check_clicks_path(path: PathLike) -> str:
@@ -98,9 +100,25 @@ def _json_lines(table: Any) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
 
 
+def check_judgments_path(path: PathLike, query_ids: Array, document_ids: Array) -> None:
+    """Refuse a path of qrels for ids with blanks, which only a table can hold."""
+    if Path(path).name.lower().endswith(TABLES):
+        return
+    for what, ids in (("query", query_ids), ("document", document_ids)):
+        odd = next((one for one in map(str, ids.tolist()) if one.split() != [one]), None)
+        if odd is not None:
+            table = Path(path).with_suffix(".csv").name
+            raise FormatError(
+                f"the {what} {shorten(odd)} has blanks, which separate the columns of qrels; write a table, such as "
+                f"{table}",
+                path=path,
+            )
+
+
 def write_judgments(judged: Judgments, path: PathLike) -> None:
     """Write judgments: a CSV file with relevance, error and confidence if the path ends so, otherwise TREC qrels."""
-    if not Path(path).name.lower().endswith((".csv", ".csv.gz", ".csv.zst")):
+    check_judgments_path(path, judged.query_ids, judged.document_ids)
+    if not Path(path).name.lower().endswith(TABLES):
         write_qrels(judged.to_qrels(), path)
         return
     import pyarrow as pa
