@@ -33,6 +33,7 @@ from gainful.rankers.rankmm import RankMM
 from gainful.rankers.registry import RANKERS
 from gainful.rankers.rsrank import RSRank
 from gainful.rankers.structured_svm import StructuredSVM
+from gainful.serve.body_kernels import take_lists
 from gainful.solvers.bundle_qp import solve_simplex_qp
 from gainful.solvers.dual_projection import project_nonnegative_l1_inf
 from gainful.trees.binning import AdaptiveBinner
@@ -63,6 +64,7 @@ def warm_steps() -> dict[str, Callable[[], object]]:
     steps["preferences"] = _prefer
     steps["rare cases"] = _meet_rare_cases
     steps["click models"] = _fit_click_models
+    steps["requests to the server"] = _read_request
     return steps
 
 
@@ -159,6 +161,12 @@ def _fit_click_models() -> None:
     for name, model in CLICK_MODELS.items():
         log = simulate_clicks(data, name, sessions=3)
         model(max_iter=1).fit(log).evaluate(log)
+
+
+def _read_request() -> None:
+    body = b'{"rows": [[1, 0.5]]}'
+    rest = np.empty(len(body), dtype=np.uint8)
+    take_lists(np.frombuffer(body, dtype=np.uint8), 2, np.empty(2), rest)
 
 
 def _meet_rare_cases() -> None:

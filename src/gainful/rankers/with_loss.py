@@ -7,7 +7,6 @@ from typing import Any
 from gainful.data.dataset import Dataset, RankingData
 from gainful.errors import wording
 from gainful.losses import Loss, loss
-from gainful.losses.click_lists import ClickLists
 from gainful.losses.swaps import can_change
 
 
@@ -37,7 +36,10 @@ class WithLoss:
     def _why_idle(self, data: Dataset) -> str | None:
         chosen = self._loss()
         measure = chosen.params.get("metric")
-        if measure is None or data.has_pairs or any(data.map(_can_change, measure)):
+        if measure is None or data.has_pairs:
+            return None
+        by_metric, by_grades = map(any, zip(*data.map(_changes, measure), strict=True))
+        if by_metric or not by_grades:
             return None
         other = wording("loss='lambda(metric=ndcg@10)'", "--set 'loss=lambda(metric=ndcg@10)'")
         return (
@@ -46,8 +48,6 @@ class WithLoss:
         )
 
 
-def _can_change(block: RankingData, measure: str) -> bool:
-    if block.click_weights is not None:
-        lists = ClickLists(block)
-        return len(lists.clicked) > 0 and can_change(measure, lists.grades, lists.offsets)
-    return can_change(measure, block.y, block.offsets)
+def _changes(block: RankingData, measure: str) -> tuple[bool, bool]:
+    """Whether swaps change the metric, and whether they change NDCG: not if all grades are equal, which others say."""
+    return can_change(measure, block.y, block.offsets), can_change("ndcg", block.y, block.offsets)
