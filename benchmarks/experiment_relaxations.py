@@ -25,6 +25,32 @@ TREES: dict[str, Any] = {"n_trees": 150, "n_leaves": 10, "learning_rate": 0.1, "
                          "colsample": 1.0, "early_stopping": None}  # fmt: skip
 
 
+@numba.njit
+def best_dcg(gains, k):  # type: ignore[no-untyped-def]
+    best = 0.0
+    for r, gain in enumerate(np.sort(gains)[::-1][:k]):
+        best += gain / math.log2(r + 2.0)
+    return best
+
+
+@numba.njit
+def distances(scores):  # type: ignore[no-untyped-def]
+    """Σ_l |s_j − s_l| for each j."""
+    apart = np.zeros(len(scores))
+    for j in range(len(scores)):
+        apart[j] = np.abs(scores[j] - scores).sum()
+    return apart
+
+
+@numba.njit
+def add_slopes_of_distances(scores, by_apart, slopes):  # type: ignore[no-untyped-def]
+    """From the slopes by the distances to those by the scores."""
+    for j in range(len(scores)):
+        sign = np.sign(scores[j] - scores)
+        slopes[j] += by_apart[j] * sign.sum()
+        slopes -= by_apart[j] * sign
+
+
 def neural_sort_ndcg(tau: float, k: int) -> Callable[..., Any]:
     """1 − NDCG@k with NeuralSort's permutation: row i is softmax_j(((n + 1 − 2i) s_j − Σ_l |s_j − s_l|)/τ)."""
 
@@ -32,14 +58,10 @@ def neural_sort_ndcg(tau: float, k: int) -> Callable[..., Any]:
     def pirank(scores, grades):  # type: ignore[no-untyped-def]
         n = len(scores)
         gains, slopes = 2.0**grades - 1.0, np.zeros(n)
-        best = 0.0
-        for r, gain in enumerate(np.sort(gains)[::-1][:k]):
-            best += gain / math.log2(r + 2.0)
+        best = best_dcg(gains, k)
         if best == 0.0:
             return 0.0, slopes
-        apart = np.zeros(n)
-        for j in range(n):
-            apart[j] = np.abs(scores[j] - scores).sum()
+        apart = distances(scores)
         reached, by_apart = 0.0, np.zeros(n)
         for r in range(min(k, n)):
             steep = n - 1.0 - 2.0 * r
@@ -52,10 +74,7 @@ def neural_sort_ndcg(tau: float, k: int) -> Callable[..., Any]:
             c = -weight * p * (gains - mean) / tau
             slopes += steep * c
             by_apart -= c
-        for j in range(n):
-            sign = np.sign(scores[j] - scores)
-            slopes[j] += by_apart[j] * sign.sum()
-            slopes -= by_apart[j] * sign
+        add_slopes_of_distances(scores, by_apart, slopes)
         return 1.0 - reached, slopes
 
     return pirank
@@ -68,14 +87,10 @@ def neural_ndcg(tau: float, k: int, scalings: int = 10) -> Callable[..., Any]:
     def neural(scores, grades):  # type: ignore[no-untyped-def]
         n = len(scores)
         gains, slopes = 2.0**grades - 1.0, np.zeros(n)
-        best = 0.0
-        for r, gain in enumerate(np.sort(gains)[::-1][:k]):
-            best += gain / math.log2(r + 2.0)
+        best = best_dcg(gains, k)
         if best == 0.0:
             return 0.0, slopes
-        apart = np.zeros(n)
-        for j in range(n):
-            apart[j] = np.abs(scores[j] - scores).sum()
+        apart = distances(scores)
         first = np.empty((n, n))
         for r in range(n):
             x = ((n - 1.0 - 2.0 * r) * scores - apart) / tau
@@ -108,10 +123,7 @@ def neural_ndcg(tau: float, k: int, scalings: int = 10) -> Callable[..., Any]:
             c = first[r] * (by_P[r] - (by_P[r] * first[r]).sum()) / tau
             slopes += (n - 1.0 - 2.0 * r) * c
             by_apart -= c
-        for j in range(n):
-            sign = np.sign(scores[j] - scores)
-            slopes[j] += by_apart[j] * sign.sum()
-            slopes -= by_apart[j] * sign
+        add_slopes_of_distances(scores, by_apart, slopes)
         return 1.0 - reached, slopes
 
     return neural

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from gainful.data.rows import Array, chunks, is_rising
+from gainful.data.rows import DEEPEST, Array, chunks, is_rising
 from gainful.errors import DataError, DataWarning, ParameterError, option, plural
 
 REPEATS = ("merge", "drop")
 HOLES = ("keep", "close", "drop")
 ROWS_AT_ONCE = 1 << 18
-DEEPEST = 1_000_000  # a larger position is a mistake, such as a time
 UNKNOWN = -1  # a position
 NEARLY_ALL = 0.9  # of the pages start at 0 where positions are counted from 0
 MOST_INT32 = np.iinfo(np.int32).max

@@ -11,6 +11,7 @@ before L is called, and gradients are summed over the lists afterwards.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -66,7 +67,7 @@ class NoLists:
         return self
 
 
-class _OverLists:
+class _OverLists(ABC):
     """``inner``, bound to the lists of ``data``, as a fill on its queries."""
 
     def __init__(self, inner: Any, lists: ClickLists, offsets: Array, share: Array | None = None):
@@ -89,8 +90,9 @@ class _OverLists:
             self.inner(read_only(scores[rows]), a, b, one, other)
         return one, other, rows, np.repeat(self.share[a:b], lists.counts[a:b])
 
+    @abstractmethod
     def _length(self, n_rows: int) -> int:
-        raise NotImplementedError
+        """How many numbers ``inner`` fills first, for this many rows."""
 
 
 class ClickFill(_OverLists):

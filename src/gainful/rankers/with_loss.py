@@ -36,7 +36,7 @@ class WithLoss:
     def _why_idle(self, data: Dataset) -> str | None:
         chosen = self._loss()
         measure = chosen.params.get("metric")
-        if measure is None or data.has_pairs:
+        if measure in (None, "ndcg") or data.has_pairs:  # NDCG changes wherever grades differ
             return None
         by_metric, by_grades = map(any, zip(*data.map(_changes, measure), strict=True))
         if by_metric or not by_grades:
