@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 import warnings
@@ -137,10 +138,11 @@ def main() -> None:
                 file.write_text(json.dumps(found))
                 print(f"{name} fold {i + 1}: {system}: {np.mean(found['values']):.4f}, {found['trials']} trials, "
                       f"{found['seconds']:.0f} s", flush=True)  # fmt: skip
-    text = page(given.kept / given.clock)
+    tables = all_tables(given.kept / given.clock)
     if given.page is not None:
-        given.page.write_text(text)
-    print(text)
+        known = read_tables(given.page.read_text()) if given.page.exists() else {}
+        given.page.write_text("\n".join([HEAD, *in_order({**known, **tables}).values()]))
+    print("\n".join(tables.values()))
 
 
 HEAD = """# `auto` beside tuned boosters
@@ -156,11 +158,28 @@ which `auto` does worst come first.
 """
 
 
-def page(kept: Path) -> str:
-    """All tables of all budgets."""
-    budgets = sorted(kept.glob("*s"), key=lambda folder: float(folder.name[:-1]))
-    tables = [table(name, folder) for name in (*REAL, *MADE) for folder in budgets]
-    return "\n".join([HEAD, *filter(None, tables)])
+TITLE = re.compile(r"^## (?P<data>\w+): .*?, (?P<seconds>[\d.]+) s per fold$", re.MULTILINE)
+Title = tuple[str, float]  # data set, seconds
+
+
+def all_tables(kept: Path) -> dict[Title, str]:
+    """The tables of all budgets."""
+    folders = sorted(kept.glob("*s"))
+    found = {(name, float(folder.name[:-1])): table(name, folder) for name in (*REAL, *MADE) for folder in folders}
+    return in_order({title: text for title, text in found.items() if text})
+
+
+def read_tables(page: str) -> dict[Title, str]:
+    """The tables of a page that was written earlier, so that those measured elsewhere stay."""
+    titles = list(TITLE.finditer(page))
+    ends = [*(title.start() for title in titles[1:]), len(page)]
+    return {(title["data"], float(title["seconds"])): page[title.start() : end].strip() + "\n"
+            for title, end in zip(titles, ends, strict=True)}  # fmt: skip
+
+
+def in_order(tables: dict[Title, str]) -> dict[Title, str]:
+    names = (*REAL, *MADE)
+    return dict(sorted(tables.items(), key=lambda one: (names.index(one[0][0]), one[0][1])))
 
 
 def table(name: str, kept: Path) -> str:
@@ -204,7 +223,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="systems, with commas between them")
     parser.add_argument("--kept", type=Path, default=HOME / "results" / "auto")
     parser.add_argument("--fresh", action="store_true")
-    parser.add_argument("--page", type=Path, help="write the tables to this file, too")
+    parser.add_argument("--page", type=Path, help="put the tables into this file; others there stay")
     return parser.parse_args()
 
 
