@@ -25,7 +25,7 @@ WAYS = {
     "gradient from regression": ("lambdarank", {"max_iter": 30, "init": "regression"}),
     "staged": ("linear", {"loss": "reg-shf-sdcg", "max_iter": 20}),
     "convex": ("structured-svm", {"tol": 1e-6}),
-    "cutting planes": ("structured-svm", {"solver": "cutting_plane", "tol": 1e-6}),
+    "cutting planes": ("structured-svm", {"solver": "cutting_plane", "tol": 1e-8}),
     "subgradient": ("structured-svm", {"solver": "subgradient", "max_iter": 20}),
     "tight": ("structured-svm-tight", {}),
     "cccp": ("structured-svm-tight", {"tight_method": "cccp"}),

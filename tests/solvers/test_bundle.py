@@ -71,7 +71,9 @@ def test_any_C_and_any_unit(C, scale, tol):
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_separable(C, scale):
     risk = random_risk(np.random.default_rng(5), m=30, k=8, d=20, scale=scale, shift=1.0)
-    check(risk, C, minimize_bundle(risk, C, tol=1e-4), 1e-4)
+    # C·scale² is the C of features of size 1: rounding the margins costs up to 1e-16 times that
+    tol = 1e-4 if C * scale**2 < 1e16 else 1e-2
+    check(risk, C, minimize_bundle(risk, C, tol=tol), tol)
 
 
 def test_the_unit_does_not_matter():
