@@ -1,9 +1,15 @@
-"""What tuning costs beyond the trainings themselves: a trial of gainful.tune against a bare loop of fit and measure."""
+"""What tuning costs beyond the trainings, and what two jobs save.
+
+A trial of gainful.tune against a bare loop of fit and measure; a comparison and a search with two jobs against one. The
+latter use OHSUMED itself if ``GAINFUL_OHSUMED`` names its folder, otherwise artificial data of that shape.
+"""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
@@ -20,7 +26,41 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+COMPARED = ("ranksvm", "ranknet", "structured-svm", "rankboost", "lambdamart-plain:n_trees=100", "mcrank:n_trees=30")
+
+
 def rows() -> Iterator[Row]:
+    yield from overhead()
+    yield from two_jobs()
+
+
+def two_jobs() -> Iterator[Row]:
+    """The same comparison and the same search with one job and with two; every fit on one thread."""
+    folder = os.environ.get("GAINFUL_OHSUMED")
+    if folder:
+        names = ("train.txt", "vali.txt", "test.txt")
+        parts = gainful.Split(*(gainful.read(Path(folder, "Fold1", name)) for name in names))
+    else:
+        parts = gainful.Split(*(gainful.make_artificial(60, n_docs=150, n_features=45, seed=seed) for seed in range(3)))
+    single = {"lambdamart-plain:n_trees=100": ":n_jobs=1", "mcrank:n_trees=30": ":n_jobs=1"}
+    rankers = [name + single.get(name, "") for name in COMPARED]
+
+    def compare(n_jobs: int, **settings: Any) -> None:
+        gainful.compare(rankers, parts, n_jobs=n_jobs, **settings)
+
+    def tune(n_jobs: int) -> None:
+        gainful.tune("lambdamart:n_trees=50", parts, trials=20, n_jobs=n_jobs, refit=False)
+
+    def tuned(n_jobs: int) -> None:
+        compare(n_jobs, tune=4)
+
+    for subject, call in (("compare six rankers", compare), ("compare, four trials each", tuned), ("20 trials", tune)):
+        call(2)
+        one, two = (1e3 * best_time(lambda n=n, call=call: call(n), repeat=3) for n in (1, 2))
+        yield Row(f"{subject}: two jobs", "time", two, "one job", one, "ms")
+
+
+def overhead() -> Iterator[Row]:
     data = gainful.make_artificial(500, n_docs=40, n_features=30, seed=1)
     train, valid = gainful.split(data, (0.7, 0.3))
     ndcg = gainful.metric("ndcg@10")

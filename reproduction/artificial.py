@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
-from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison
+from gainful.comparison.compare import CURVE
 from gainful.comparison.contestants import resolve_rankers
+from gainful.comparison.job import ProgressCallback, check_comparison
 from gainful.data.splits import Split
 from gainful.data.synthetic import make_artificial
 from gainful.errors import ParameterError

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison import Comparison, ComparisonJob
-from gainful.comparison.compare import CURVE, ProgressCallback, check_comparison, tuning_plan
+from gainful.comparison.compare import CURVE, tuning_plan
 from gainful.comparison.contestants import resolve_rankers
+from gainful.comparison.job import ProgressCallback, check_comparison
 from gainful.comparison.protocol import as_splits, division
 from gainful.data.rows import Array
 from gainful.data.splits import Split
@@ -86,6 +87,7 @@ class Ohsumed:
             alpha=0.05,
             seed=seed,
             plan=plan,
+            n_jobs=jobs,
             fixed={label: fixed | FIXED.get(label, frozenset()) for label, (_, fixed) in entered.items()},
             store=self.store,
             divided=division(splits),

@@ -30,9 +30,9 @@ from gainful.clicks.writing import write_clicks as write_clicks
 from gainful.comparison import Comparison as Comparison
 from gainful.comparison import LossMatrix as LossMatrix
 from gainful.comparison import loss_grid as loss_grid
-from gainful.comparison.compare import CompareProgress as CompareProgress
 from gainful.comparison.compare import compare as compare
 from gainful.comparison.evaluate import evaluate as evaluate
+from gainful.comparison.job import CompareProgress as CompareProgress
 from gainful.comparison.judged_runs import compare_runs as compare_runs
 from gainful.costs.model import Estimate as Estimate
 from gainful.costs.model import estimate as estimate

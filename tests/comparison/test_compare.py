@@ -384,7 +384,7 @@ def test_the_test_part_of_lazy_folds_is_made_once_for_training(parts):
         made.append(1)
         return test
 
-    from gainful.comparison.compare import ComparisonJob
+    from gainful.comparison.job import ComparisonJob
 
     job = ComparisonJob(
         {"ridge": RegressionRanker()},
@@ -414,3 +414,32 @@ def test_auto_by_name_optimises_the_headline():
     }
     assert metrics_of({"a": gainful.Auto(trials=2)}, gainful.metric("map")) == {"a": "ndcg@10"}
     assert metrics_of("auto", None) == {"auto": "ndcg@10"}
+
+
+def test_rankers_side_by_side_give_the_same_comparison():
+    rankers = ["regression", "lambdamart:n_trees=5", "ranknet", "blend:members=regression,ranknet:folds=2"]
+    data = gainful.make_artificial(400, n_docs=20, n_features=12, seed=2)  # enough for two threads per tree
+    for tuning in ({}, {"tune": 2}):
+        kept = rankers[:3] if tuning else rankers  # a blend has nothing to tune
+        one, two = (gainful.compare(kept, data, n_jobs=n, **tuning) for n in (1, 2))
+        assert list(one.runs) == list(two.runs) == kept
+        for label in one.labels:
+            for a, b in zip(one.runs[label], two.runs[label], strict=True):
+                np.testing.assert_array_equal(a.scores, b.scores)
+
+
+def test_a_failure_or_a_stop_side_by_side(parts):
+    def stop(event):
+        return event.finished_runs >= 2
+
+    found = gainful.compare(["regression", "ranknet", "listnet", "ranksvm"], Split(*parts), n_jobs=2, progress=stop)
+    assert found.interrupted
+    assert 2 <= len(found.labels) <= 4
+
+    def broken(event):
+        raise ZeroDivisionError("of the callback")
+
+    with pytest.raises(ZeroDivisionError, match="of the callback"):
+        gainful.compare(["regression", "ranknet"], Split(*parts), n_jobs=2, progress=broken)
+    with pytest.raises(ParameterError, match="n_jobs"):
+        gainful.compare(["regression"], Split(*parts), n_jobs=0)

@@ -269,7 +269,7 @@ def test_estimators_are_tuned_from_where_they_stand(parts):
         ({"tune": 3, "search": "grd"}, "did you mean 'grid'"),
         ({"tune": 3, "refit": False}, "refit of compare must be True or 'all'"),
         ({"refit": "all"}, "refit='all' needs tuning"),
-        ({"tune": 3, "n_jobs": 0}, "n_jobs of tune"),
+        ({"tune": 3, "n_jobs": 0}, "n_jobs of compare"),
         ({"tune": 3, "sizes": (0.6, 0.4)}, "there is no validation data"),
     ],
 )

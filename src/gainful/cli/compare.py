@@ -103,7 +103,7 @@ def compare(
     search: options.Search = "random",
     refit_all: options.RefitAll = False,
     prune: options.Prune = True,
-    jobs: options.Jobs = 1,
+    jobs: options.RankerJobs = 1,
     store: options.StoreFolder = None,
     format: options.Format = None,
     merge: options.Merge = False,

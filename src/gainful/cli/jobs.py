@@ -114,14 +114,14 @@ def seconds_left(job: ComparisonJob) -> float | None:
 
     Rankers differ a thousandfold in cost, so the pace of the last ones says nothing about the next.
     """
-    workers = 1 if job.plan is None else job.plan.budget.n_jobs
+    trials_at_once = max(1, job.n_jobs // job.workers)
     costs: dict[str, list[float]] = {label: [] for label in job.models if label not in job.failures}
     for run in job.runs:
         if run.label in costs:
-            costs[run.label].append(run.fit_seconds + sum(row["seconds"] for row in run.trials) / workers)
+            costs[run.label].append(run.fit_seconds + sum(row["seconds"] for row in run.trials) / trials_at_once)
     if not all(costs.values()):
         return None
-    return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values())
+    return sum((len(job.splits) - len(spent)) * sum(spent) / len(spent) for spent in costs.values()) / job.workers
 
 
 def _verb(job: ComparisonJob, label: str) -> str:

@@ -104,6 +104,7 @@ Prune = Annotated[
     bool, typer.Option("--prune/--no-prune", help="Stop trials that fall hopelessly behind.", show_default=False)
 ]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of trials to run at once.")]
+RankerJobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of rankers to train side by side.")]
 StoreFolder = Annotated[
     Path | None,
     typer.Option("--store", metavar="DIR", help="Folder for results as they arrive; a killed run resumes from there."),

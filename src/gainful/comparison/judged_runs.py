@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gainful.comparison.compare import CURVE, check_settings
+from gainful.comparison.compare import CURVE
 from gainful.comparison.further import Choices
+from gainful.comparison.job import check_settings
 from gainful.comparison.result import Comparison, Documents
 from gainful.comparison.result import Run as Tested
 from gainful.comparison.statistics import TESTS

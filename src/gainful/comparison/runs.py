@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,10 +15,10 @@ from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison.baselines import Baseline
 from gainful.comparison.result import Run, leaderboard_of, path_of
 from gainful.compute.memory import PeakGrowth
+from gainful.compute.threads import share_cores
 from gainful.data.checks import skip_checks
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
-from gainful.errors import InterruptedFitWarning
 from gainful.metrics import Metric
 from gainful.persistence.jsonable import plain
 from gainful.rankers.base import Ranker
@@ -38,10 +37,14 @@ def train_and_test(
     test: RankingData,
     measures: Sequence[Metric],
     progress: Callable[[Progress], object],
+    alone: bool = True,
 ) -> Run | None:
-    """The result of one ranker, or None if its training was interrupted."""
-    with warnings.catch_warnings(), skip_checks(), PeakGrowth() as growth:
-        warnings.simplefilter("ignore", InterruptedFitWarning)
+    """The result of one ranker, or None if its training was interrupted.
+
+    Unless it runs ``alone``, it shares the cores with other rankers, and its memory cannot be told from theirs.
+    """
+    growth = PeakGrowth()
+    with skip_checks(), growth if alone else share_cores():
         trained = not isinstance(model, Baseline) or model.trained_here
         start = time.perf_counter()
         model.fit(train, eval_set=valid, progress=progress)

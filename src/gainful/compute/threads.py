@@ -22,6 +22,7 @@ SPINS = 30_000  # about 0.1 ms of waiting before a thread sleeps; libgomp's own 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")  # a user who sets one has chosen how threads wait
 
 _MOST: ContextVar[int | None] = ContextVar("most threads", default=None)
+_SHARED: ContextVar[bool] = ContextVar("cores are shared", default=False)
 
 
 @contextmanager
@@ -32,6 +33,16 @@ def limit_threads(n: int) -> Iterator[None]:
         yield
     finally:
         _MOST.reset(before)
+
+
+@contextmanager
+def share_cores() -> Iterator[None]:
+    """Trainings inside run beside others: steps of OpenMP stay on the calling thread, and results keep every bit."""
+    before = _SHARED.set(True)
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
 
 
 def _cap(count: int) -> int:
@@ -332,6 +343,11 @@ class Pace:
 
 
 def step_context(library: Any, n_jobs: int | None, n_threads: int) -> Callable[[], AbstractContextManager[None]]:
-    """Makes the context of each step of a training: a :class:`Pace` if gainful may choose the number of threads."""
+    """Makes the context of each step of a training.
+
+    A :class:`Pace` if gainful may choose the number of threads; the caller alone within :func:`share_cores`.
+    """
     alone = _caller_alone(library)
-    return Pace(alone).step if n_threads > 1 and _is_count_free(n_jobs) and alone.possible else nullcontext
+    if n_threads == 1 or not _is_count_free(n_jobs) or not alone.possible:
+        return nullcontext
+    return alone if _SHARED.get() else Pace(alone).step
