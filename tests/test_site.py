@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_site"))
 
 import docstrings  # noqa: E402
 import pages  # noqa: E402
+import which_ranker  # noqa: E402
 
 MADE = {
     "index.md",
@@ -111,3 +113,15 @@ def test_docstrings_become_markdown():
         "- `a_`: one,\n    more; or less\n- `b`: 2\n- `c`: 3"
     )
     assert docstrings.to_markdown("====  ====\n``a``  one |\n       two\n====  ====").endswith("| ``a`` | one · two |")
+
+
+def test_the_drawing_of_rankers_is_current_and_names_rankers():
+    assert (ROOT / "docs" / "pictures" / "which-ranker.svg").read_text() == which_ranker.draw() + "\n"
+    named = [names for _, names, _ in which_ranker.QUESTIONS] + [which_ranker.OTHERWISE[0]]
+    assert {name for names in named for name in names.split(" · ")} <= set(gainful.RANKERS)
+
+
+def test_the_search_ranks_guides_before_decisions(site):
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    weights = {page["location"].partition("#")[0]: page.get("boost", 1.0) for page in index["docs"]}
+    assert weights["comparing.html"] > weights["reference/rankers.html"] > weights["decisions/0016-tuning.html"]

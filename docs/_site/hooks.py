@@ -29,9 +29,20 @@ def listed(folder: str) -> list[dict[str, str]]:
     return [{title: page} for page, title in pages.titles(folder).items()]
 
 
+# Who searches wants a guide first, then a reference, then why it was decided so.
+SEARCH_WEIGHTS = {"decisions/": 0.2, "results/": 0.4, "reference/": 1.0, "changes.md": 0.2}
+GUIDE_WEIGHT = 2.0
+
+
+def search_weight(path: str) -> float:
+    """How much a hit on a page counts in the search of the site."""
+    return next((weight for start, weight in SEARCH_WEIGHTS.items() if path.startswith(start)), GUIDE_WEIGHT)
+
+
 def on_page_markdown(markdown: str, *, page: Any, **kwargs: Any) -> str:
     """Pages that stand alone in the navigation use its space; links to the examples lead to the site's copies."""
-    if page.file.src_uri in ("index.md", "tutorial.md"):
+    page.meta.setdefault("search", {}).setdefault("boost", search_weight(page.file.src_uri))
+    if page.file.src_uri in ("index.md", "tutorial.md", "questions.md"):
         page.meta["hide"] = ["navigation"]
     return markdown.replace("](../examples/", "](examples/")
 
