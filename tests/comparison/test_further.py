@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import gainful
-from gainful.comparison.statistics import equivalence, holm, range_tests
+from gainful.statistics.paired import equivalence, holm, range_tests
 from gainful.errors import ParameterError
 
 QUERIES = [f"q{i}" for i in range(40)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from gainful.clicks.registry import CLICK_MODELS
 from gainful.clicks.simulation import simulate_clicks
-from gainful.comparison.statistics import bootstrap_intervals, randomization
+from gainful.statistics.paired import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
 from gainful.formats.letor.reader import SMALL_FILE

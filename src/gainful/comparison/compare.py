@@ -16,7 +16,7 @@ from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.segments import take_segments_out
-from gainful.comparison.statistics import TESTS
+from gainful.statistics.paired import TESTS
 from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_clicks, warn_about_data
 from gainful.data.dataset import RankingData

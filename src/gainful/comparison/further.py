@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.segments import OTHERS
-from gainful.comparison.statistics import difference_intervals, equivalence, holm, p_values, range_tests
+from gainful.statistics.paired import difference_intervals, equivalence, holm, p_values, range_tests
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
 

@@ -12,7 +12,7 @@ from gainful.comparison.compare import CURVE, check_settings
 from gainful.comparison.further import Choices
 from gainful.comparison.result import Comparison, Documents
 from gainful.comparison.result import Run as Tested
-from gainful.comparison.statistics import TESTS
+from gainful.statistics.paired import TESTS
 from gainful.data.judgments import JudgedRun, Qrels, Run, as_run
 from gainful.errors import ParameterError, plural
 from gainful.formats.trec import read_qrels, read_run

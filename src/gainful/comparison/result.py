@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.further import Choices, Equality, PairOfRankers, all_pairs, by_segment, equalities
-from gainful.comparison.statistics import (
+from gainful.statistics.paired import (
     binary_columns,
     detectable,
     difference_intervals,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
-from gainful.comparison.statistics import N_FLIPS
+from gainful.statistics.paired import N_FLIPS
 from gainful.errors import plural
 from gainful.metrics import Metric
 from gainful.report.parts import Cell, Table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.grid import LossMatrix
-from gainful.comparison.statistics import N_FLIPS, N_RESAMPLES
+from gainful.statistics.paired import N_FLIPS, N_RESAMPLES
 from gainful.persistence.jsonable import plain
 
 if TYPE_CHECKING:
