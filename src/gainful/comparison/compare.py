@@ -86,6 +86,7 @@ def compare(
     all_pairs: bool = False,
     delta: float | None = None,
     segments: Any = None,
+    explain: bool = False,
     tune: int | None = None,
     tune_seconds: float | None = None,
     search: str = "random",
@@ -124,6 +125,8 @@ def compare(
     delta : also test whether each ranker is practically the same as the baseline, within ±delta of the first metric
     segments : also show results by segment: the name of a column with one value per query, which is then not a feature
         unless ``read_options`` names it; a mapping from query ids to names; or a function of the query id
+    explain : also keep what each feature is worth to each ranker (gain, contributions, loss of the first metric when it
+        is shuffled within queries) and the contributions on some test queries, for the report and ``importances``
     tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
         validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
     search, prune, n_jobs : settings of the tuning
@@ -187,6 +190,7 @@ def compare(
         store=store,
         divided=divided,
         choices=choices,
+        explain=explain,
     )
     try:
         with callback_of(progress, "compare") as callback:
@@ -286,6 +290,7 @@ class ComparisonJob:
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
         choices: Choices | None = None,
+        explain: bool = False,
     ):
         check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
@@ -295,6 +300,7 @@ class ComparisonJob:
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
         self.choices = choices or Choices()
+        self.explain_seed = seed if explain else None
         if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
@@ -367,7 +373,7 @@ class ComparisonJob:
         train, valid = part.train, part.valid
         if self.plan is not None and self.plan.refit == "all" and valid is not None and not model.stops_early:
             train, valid = join_parts(train, valid), None
-        return train_and_test(label, fold, clone(model), train, valid, part.test, measures, report)
+        return train_and_test(label, fold, clone(model), train, valid, part.test, measures, report, self.explain_seed)
 
     def _run(
         self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
@@ -381,7 +387,7 @@ class ComparisonJob:
             if store.run is not None:
                 return store.run
             if self.plan is None:
-                run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report)
+                run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report, self.explain_seed)
                 return store.keep(run)
             found = self.plan.run(
                 label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
@@ -389,7 +395,7 @@ class ComparisonJob:
             if found.interrupted:
                 return None
             final, train, valid = self.plan.final_training(found, part)
-            run = train_and_test(label, fold, final, train, valid, part.test, measures, report)
+            run = train_and_test(label, fold, final, train, valid, part.test, measures, report, self.explain_seed)
             if run is None:
                 return None
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))

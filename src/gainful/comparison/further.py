@@ -146,7 +146,7 @@ def restrict(comparison: Comparison, kept: Array) -> Comparison:
         for run, fold in zip(parts, _folds(comparison), strict=True):
             own = kept[comparison.fold_of_query == fold]
             values = {m: np.asarray(found)[own] for m, found in run.values.items()}
-            chosen.append(replace(run, values=values, scores=None))
+            chosen.append(replace(run, values=values, scores=None, explained=None))
         runs[label] = tuple(chosen)
     weights = comparison.query_weights
     return replace(

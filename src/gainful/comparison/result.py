@@ -58,6 +58,7 @@ class Run:
     chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
     workers: int | None = None  # trials run at once, if memory allowed fewer than requested
     trained: bool = True  # False for a system that was taken as it is
+    explained: Mapping[str, Any] | None = None  # importances and contributions, if asked for; see ``explained.py``
 
 
 def path_of(model: Any) -> dict[str, Any]:
@@ -451,6 +452,13 @@ class Comparison:
     def created(self) -> str:
         """When the result was first shown or written, in UTC; the same in all files."""
         return datetime.now(UTC).isoformat(timespec="seconds")
+
+    @cached_property
+    def importances(self) -> dict[str, dict[str, Any]]:
+        """What each feature is worth to each ranker that was explained (``compare(…, explain=True)``)."""
+        from gainful.comparison.explained import importances
+
+        return importances(self)
 
     @property
     def by_mean(self) -> list[str]:

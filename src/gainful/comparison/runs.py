@@ -14,6 +14,7 @@ import numpy as np
 
 from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison.baselines import Baseline
+from gainful.comparison.explained import decode_explained, explain_model, is_explained, scores_of
 from gainful.comparison.result import Run, leaderboard_of, path_of
 from gainful.compute.memory import PeakGrowth
 from gainful.data.checks import skip_checks
@@ -38,8 +39,12 @@ def train_and_test(
     test: RankingData,
     measures: Sequence[Metric],
     progress: Callable[[Progress], object],
+    explain_seed: int | None = None,
 ) -> Run | None:
-    """The result of one ranker, or None if its training was interrupted."""
+    """The result of one ranker, or None if its training was interrupted.
+
+    With ``explain_seed`` the model is explained too, by the first measure; that seed is of the permutations.
+    """
     with warnings.catch_warnings(), skip_checks(), PeakGrowth() as growth:
         warnings.simplefilter("ignore", InterruptedFitWarning)
         trained = not isinstance(model, Baseline) or model.trained_here
@@ -49,9 +54,7 @@ def train_and_test(
     if model.interrupted_:
         return None
     began = time.perf_counter()
-    scores = model.predict(test)
-    if not isinstance(model, Baseline):  # a baseline is complete
-        scores = test.add_init_scores(scores)
+    scores = scores_of(model, test)
     predicted = time.perf_counter()
     return Run(
         label=label,
@@ -66,6 +69,7 @@ def train_and_test(
         memory=growth.bytes if trained else None,
         trained=trained,
         facts=plain(model._facts() | path_of(model) | leaderboard_of(model)),
+        explained=None if explain_seed is None else explain_model(model, test, measures[0], explain_seed),
     )
 
 
@@ -185,6 +189,7 @@ def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
     """The run that :func:`encode` wrote."""
     given = {one.name: row[one.name] for one in fields(Run) if one.name in row}
     given["values"] = {m: np.asarray(v, dtype=np.float64) for m, v in zip(measures, row["values"], strict=True)}
+    given["explained"] = decode_explained(row.get("explained"))
     given["scores"] = None if row["scores"] is None else np.asarray(row["scores"], dtype=np.float64)
     return Run(**given)
 
@@ -192,7 +197,7 @@ def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
 def _is_run(row: Mapping[str, Any], n_measures: int, sizes: Fingerprints) -> bool:
     """Whether a stored line has all that a comparison reads of a run, in the sizes of the test data."""
     values, scores = row.get("values"), row.get("scores")
-    return (
+    return is_explained(row.get("explained")) and (
         all(name in row and check(row[name]) for name, check in RUN_CHECKS.items())
         and isinstance(values, list)
         and len(values) == n_measures

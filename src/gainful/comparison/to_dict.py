@@ -56,6 +56,7 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
         "against_baseline": [_test_to_dict(comparison, t) for t in comparison.paired_tests.values()],
         "best_two": best_two(comparison),
         **_further(comparison),
+        **({"importances": comparison.importances} if comparison.importances else {}),
     }
     grid = LossMatrix.of(comparison)
     if grid is not None:
