@@ -429,6 +429,11 @@ class Comparison:
         """
         return by_segment(self, segments)
 
+    @cached_property
+    def segmented(self) -> dict[str, Comparison]:
+        """The comparison on each of the segments that were chosen; empty without any."""
+        return {} if self.choices.segments is None else self.by_segment(self.choices.segments)
+
     def _heading(self, measure: Metric | str | None) -> str:
         return self.headings[self._metric(self.headline if measure is None else measure)]
 
