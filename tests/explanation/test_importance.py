@@ -92,7 +92,7 @@ def test_features_are_chosen_by_name_or_number_without_changing_their_losses(mod
 
 
 def test_a_model_without_contributions_has_losses(data):
-    kernel = gainful.KernelStructuredSVM(n_landmarks=10, max_iter=5).fit(data)
+    kernel = gainful.KernelStructuredSVM(n_landmarks=10, tol=0.1).fit(data)
     assert gainful.permutation_importance(kernel, data, repeats=1).losses[0].feature == "useful"
 
 
@@ -128,7 +128,7 @@ def test_only_a_ranker_and_data_in_memory(model, data):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, model, data):
     folder = tmp_path_factory.mktemp("importance")
-    model.save(folder / "model.gainful")
+    gainful.save(model, folder / "model.gainful")
     gainful.write(data, folder / "data.csv")
     return str(folder / "model.gainful"), str(folder / "data.csv")
 

@@ -111,7 +111,8 @@ def curves(
     beside = 0.15 if few else 0.02 * (places[-1] - places[0]) or 0.05
     x = (0.0 if diagonal and from_zero else places[0] - beside, places[-1] + beside)
     frame = Frame(400, 260, x, y)
-    parts = [_axes(frame, places if few else ticks(*x), ticks(*y), x_name, y_name)]
+    x_ticks = [(t, number(t)) for t in (places if few else ticks(*x))]
+    parts = [_axes(frame, x_ticks, ticks(*y), x_name, y_name)]
     if diagonal:
         ends = [max(x[0], y[0]), min(x[1], y[1])]
         parts.append(f'<path class="equal" d="{_path([(frame.at_x(v), frame.at_y(v)) for v in ends])}"/>')
@@ -168,7 +169,7 @@ def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, desc
     frame = Frame(400, 260, x, (min(ends) - pad, max(ends) + pad))
     marks = [m + step for m in range(math.floor(x[0]), math.ceil(x[1])) for step in _log_steps(x)]
     x_ticks = [(m, number(10.0**m)) for m in marks if x[0] <= m <= x[1]]
-    parts = [_axes(frame, [], ticks(*frame.y), "", y_name), _named_ticks(frame, x_ticks, x_name)]
+    parts = [_axes(frame, x_ticks, ticks(*frame.y), x_name, y_name)]
     named = frontier(spots)
     front = [spot for name in named for spot in spots if spot.name == name]
     parts.append(f'<path class="front" d="{_path([(frame.at_x(math.log10(s.x)), frame.at_y(s.y)) for s in front])}"/>')
@@ -181,13 +182,6 @@ def _log_steps(x: tuple[float, float]) -> tuple[float, ...]:
     """Where the ticks of a decade are: fewer if there are many decades."""
     wide = x[1] - x[0]
     return (0.0,) if wide > 2.5 else (0.0, math.log10(3)) if wide > 1 else (0.0, math.log10(2), math.log10(5))
-
-
-def _named_ticks(frame: Frame, x_ticks: Sequence[tuple[float, str]], x_name: str) -> str:
-    bottom = frame.height - frame.bottom
-    texts = [f'<text class="middle" x="{frame.at_x(x):.1f}" y="{bottom + 13:.1f}">{text}</text>' for x, text in x_ticks]
-    middle = (frame.left + frame.width - frame.right) / 2
-    return "".join(texts) + f'<text class="middle name" x="{middle:.1f}" y="{bottom + 27:.1f}">{escape(x_name)}</text>'
 
 
 def _spot(frame: Frame, spot: Spot, best: bool) -> str:
@@ -293,16 +287,18 @@ def interval_picture(value: float, low: float, high: float, span: float, verdict
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _axes(frame: Frame, x_ticks: Sequence[float], y_ticks: Sequence[float], x_name: str, y_name: str) -> str:
+def _axes(frame: Frame, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[float], x_name: str, y_name: str) -> str:
     bottom, right = frame.height - frame.bottom, frame.width - frame.right
     parts = [
         f'<path class="grid" d="M{frame.left:.1f} {frame.at_y(t):.1f}H{right:.1f}"/>'
         f'<text class="end" x="{frame.left - 5:.1f}" y="{frame.at_y(t) + 4:.1f}">{number(t)}</text>'
         for t in y_ticks
     ]
-    parts += [f'<text class="middle" x="{frame.at_x(t):.1f}" y="{bottom + 13:.1f}">{number(t)}</text>' for t in x_ticks]
-    low = bottom + (27 if x_ticks else 18)
-    parts.append(f'<text class="middle name" x="{(frame.left + right) / 2:.1f}" y="{low:.1f}">{escape(x_name)}</text>')
+    parts += [
+        f'<text class="middle" x="{frame.at_x(x):.1f}" y="{bottom + 13:.1f}">{escape(text)}</text>' for x, text in x_ticks
+    ]
+    middle = (frame.left + right) / 2
+    parts.append(f'<text class="middle name" x="{middle:.1f}" y="{bottom + 27:.1f}">{escape(x_name)}</text>')
     parts.append(f'<text class="start name" x="2" y="11">{escape(y_name)}</text>')
     return "".join(parts)
 

@@ -25,7 +25,7 @@ DOCUMENT_CELLS = 100_000  # ranks and scores, rankers × documents
 PART_CELLS = 100_000  # contributions, rankers × documents × features
 MOST_DOCUMENTS = 40  # of a query
 MOST_FEATURES = 10  # of a query; the others count together
-PAIR_CELLS = 1_000_000  # queries × pairs, beyond which differences have no intervals
+PAIR_CELLS = 2_000_000  # queries × pairs, beyond which differences have no intervals
 
 EXPLORER = """
 <div id="explorer"><noscript><p>This part needs JavaScript; comparison.json has its figures.</p></noscript></div>

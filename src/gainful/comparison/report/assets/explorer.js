@@ -21,7 +21,7 @@ const choice = (options, chosen) => options.map(([value, text]) => {
 
 function explore(root) {
   const labels = seen.labels, state = { a: 0, b: Math.min(1, labels.length - 1), order: "won", text: "", segment: "", query: null };
-  const named = labels.map((label, i) => [i, label]);
+  const named = labels.map((label, i) => [i, label]), noun = seen.noun[0].toUpperCase() + seen.noun.slice(1);
   const pickA = make("select", { id: "ranker-a" }, ...choice(named, state.a));
   const pickB = make("select", { id: "ranker-b" }, ...choice(named, state.b));
   const swap = make("button", { type: "button", id: "swap" }, "Swap");
@@ -36,7 +36,7 @@ function explore(root) {
   const view = make("div", { id: "query-view" });
   const field = (text, control) => make("label", { class: "field" }, make("span", {}, text), control);
   root.append(
-    make("div", { class: "controls" }, field(`${seen.noun} A`, pickA), field(`${seen.noun} B`, pickB), swap), total, bars,
+    make("div", { class: "controls" }, field(`${noun} A`, pickA), field(`${noun} B`, pickB), swap), total, bars,
     make("div", { class: "controls" }, field("Find a query", search), field("Order", order),
       seen.segments ? field("Segment", segment) : null),
     list, count, view);
