@@ -202,7 +202,10 @@ def test_the_reader_chooses_rankers_queries_and_documents(browse, found, page, w
         own = sign * found.differences(first, other, found.headline)
         shown = f"{own.mean():+.4f}".replace("-", "−")
         assert shown in told[name]
-        assert f"better on {(own > 0).sum()} queries, equal on {(own == 0).sum()}, worse on {(own < 0).sum()}." in told[name]
+        assert (
+            f"better on {(own > 0).sum()} queries, equal on {(own == 0).sum()}, worse on {(own < 0).sum()}."
+            in told[name]
+        )
     ids = found.query_ids.astype(str)
     assert [text.split(",")[0] for text in told["listed"]] == ids[np.argsort(-d, kind="stable")].tolist()
     assert [text.split(",")[0] for text in told["lost"]] == ids[np.argsort(d, kind="stable")].tolist()

@@ -16,7 +16,6 @@ from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
 from gainful.comparison.segments import take_segments_out
-from gainful.statistics.paired import TESTS
 from gainful.compute.estimators import clone
 from gainful.data.checks import warn_about_clicks, warn_about_data
 from gainful.data.dataset import RankingData
@@ -29,6 +28,7 @@ from gainful.metrics import Metric, metric, refuse_storing
 from gainful.metrics.conventions import PAIR_METRIC
 from gainful.parameters.constraints import split_outside_brackets
 from gainful.rankers.base import Ranker
+from gainful.statistics.paired import TESTS
 from gainful.training.monitor import Progress
 from gainful.tuning import Budget, InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
@@ -387,7 +387,9 @@ class ComparisonJob:
             if store.run is not None:
                 return store.run
             if self.plan is None:
-                run = train_and_test(label, fold, clone(model), part.train, part.valid, part.test, measures, report, self.explain_seed)
+                run = train_and_test(
+                    label, fold, clone(model), part.train, part.valid, part.test, measures, report, self.explain_seed
+                )
                 return store.keep(run)
             found = self.plan.run(
                 label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.segments import OTHERS
-from gainful.statistics.paired import difference_intervals, equivalence, holm, p_values, range_tests
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
+from gainful.statistics.paired import difference_intervals, equivalence, holm, p_values, range_tests
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison

@@ -15,6 +15,12 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.further import Choices, Equality, PairOfRankers, all_pairs, by_segment, equalities
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.splits import Split
+from gainful.display import plots
+from gainful.errors import GainfulError, UnknownNameError
+from gainful.metrics import Metric, headings, mean_over_queries
 from gainful.statistics.paired import (
     binary_columns,
     detectable,
@@ -28,12 +34,6 @@ from gainful.statistics.paired import (
     smallest_p,
     superiority,
 )
-from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
-from gainful.data.splits import Split
-from gainful.display import plots
-from gainful.errors import GainfulError, UnknownNameError
-from gainful.metrics import Metric, headings, mean_over_queries
 
 CURVE_SUM = "sum of ndcg@1…10"
 ROUNDING = 1e-11

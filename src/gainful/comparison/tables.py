@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
-from gainful.statistics.paired import N_FLIPS
 from gainful.errors import plural
 from gainful.metrics import Metric
 from gainful.report.parts import Cell, Table
+from gainful.statistics.paired import N_FLIPS
 
 TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
 FULL_NAMES = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.grid import LossMatrix
-from gainful.statistics.paired import N_FLIPS, N_RESAMPLES
 from gainful.persistence.jsonable import plain
+from gainful.statistics.paired import N_FLIPS, N_RESAMPLES
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest

@@ -287,7 +287,9 @@ def interval_picture(value: float, low: float, high: float, span: float, verdict
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _axes(frame: Frame, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[float], x_name: str, y_name: str) -> str:
+def _axes(
+    frame: Frame, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[float], x_name: str, y_name: str
+) -> str:
     bottom, right = frame.height - frame.bottom, frame.width - frame.right
     parts = [
         f'<path class="grid" d="M{frame.left:.1f} {frame.at_y(t):.1f}H{right:.1f}"/>'
@@ -295,7 +297,8 @@ def _axes(frame: Frame, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[
         for t in y_ticks
     ]
     parts += [
-        f'<text class="middle" x="{frame.at_x(x):.1f}" y="{bottom + 13:.1f}">{escape(text)}</text>' for x, text in x_ticks
+        f'<text class="middle" x="{frame.at_x(x):.1f}" y="{bottom + 13:.1f}">{escape(text)}</text>'
+        for x, text in x_ticks
     ]
     middle = (frame.left + right) / 2
     parts.append(f'<text class="middle name" x="{middle:.1f}" y="{bottom + 27:.1f}">{escape(x_name)}</text>')

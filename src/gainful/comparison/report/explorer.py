@@ -121,13 +121,16 @@ def _documents(
         room -= len(shown) * len(labels)
         if room < 0:
             break
-        found[q] = shown, {
-            "n": end - begin,
-            "ids": [rows.name(q, int(i)) for i in shown],
-            "grades": rows.grades[begin + shown].tolist(),
-            "ranks": ranks[shown].T.tolist(),
-            "scores": [[_rounded(v, 4, significant=True) for v in column] for column in matrix[begin + shown].T],
-        }
+        found[q] = (
+            shown,
+            {
+                "n": end - begin,
+                "ids": [rows.name(q, int(i)) for i in shown],
+                "grades": rows.grades[begin + shown].tolist(),
+                "ranks": ranks[shown].T.tolist(),
+                "scores": [[_rounded(v, 4, significant=True) for v in column] for column in matrix[begin + shown].T],
+            },
+        )
     return found
 
 

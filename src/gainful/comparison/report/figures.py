@@ -1,4 +1,4 @@
-"""The sections of the report with plots: curves, quality against time, training, paths. A section without content is empty."""
+"""The sections of the report with plots: curves, quality against time, training, paths; empty without content."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def quality(comparison: Comparison) -> str:
     )
     caption = (
         f"Mean {heading} with {tables.percent(comparison.level)} intervals against training time without tuning, which "
-        "depends on the machine and its load. The line joins the rankers that no other beats in both. Point at a ranker "
-        "for its figures."
+        "depends on the machine and its load. The line joins the rankers that no other beats in both. Point at a "
+        "ranker for its figures."
     )
     return figure(picture, caption)
 

@@ -223,7 +223,10 @@ def parameters(comparison: Comparison, facts: Facts) -> str:
     entries = facts["rankers"]
     if not comparison.trained:
         return ""
-    rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]) or "–", folded=True)) for label in comparison.by_mean]
+    rows = [
+        (Cell(label, label), Cell(_settings(entries[label]["params"]) or "–", folded=True))
+        for label in comparison.by_mean
+    ]
     tuned = [
         (label, fold, trials)
         for label in comparison.by_mean
