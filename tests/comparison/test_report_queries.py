@@ -137,11 +137,15 @@ def test_runs_have_a_page_without_documents():
 
 USE = """
 const get = (id) => page.getElementById(id), told = {};
-const change = (control, value, event = "change") => { control.value = value; control.dispatchEvent(new view.Event(event)); };
+const change = (control, value, event = "change") => {
+  control.value = value;
+  control.dispatchEvent(new view.Event(event));
+};
 const listed = () => [...get("query-list").options].map((option) => option.textContent);
 const rows = (id) => [...get(id).tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
 const total = () => get("pair-total").textContent;
-const key = (target, name) => target.dispatchEvent(new view.KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+const key = (target, name) => target.dispatchEvent(
+  new view.KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
 told.labels = [...get("ranker-a").options].map((option) => option.textContent);
 told.first = total();
 change(get("ranker-b"), told.labels.length - 1);
@@ -187,7 +191,8 @@ told.tip = [page.querySelector(".tip").textContent, bar.querySelector("title").t
 svg.dispatchEvent(new view.MouseEvent("click", where));
 told.clicked = get("query-view").querySelector("h3").textContent;
 const layout = (() => { LAYOUT })();
-told.hidden = [...page.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.getAttribute("aria-label"));
+told.hidden = [...page.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.getAttribute("aria-label"));
 return [told, layout];
 """.replace("LAYOUT", LAYOUT)
 

@@ -38,7 +38,7 @@ def found(model, data):
 
 def test_a_feature_that_decides_loses_most_and_one_that_cannot_loses_nothing(found, model, data):
     losses = {one.feature: one for one in found.losses}
-    assert [one.feature for one in found.losses][0] == "useful"
+    assert found.losses[0].feature == "useful"
     assert losses["useful"].low > 0.1
     assert (losses["useless"].loss, losses["useless"].low, losses["useless"].high) == (0.0, 0.0, 0.0)
     assert found.value == gainful.evaluate(model, data)["ndcg@10"]

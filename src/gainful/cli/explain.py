@@ -72,7 +72,7 @@ def explain(
         from gainful.explanation.importance import permutation_importance
 
         rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
-        given = {name: value for name, value in how.items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in how.items() if value is not None}
         losses = permutation_importance(fitted, rows, **given)
         if json:
             print_json(losses.to_dict(top))

@@ -21,8 +21,8 @@ from gainful.rankers.base import Ranker
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
-EXPLAINED_CELLS = 50_000  # contributions, rows × features, per ranker and fold
-SCORED_ROWS = 300_000  # rows × features to score for the permutation importance, per ranker and fold
+EXPLAINED_CELLS = 25_000  # contributions, rows × features, per ranker and fold
+SCORED_ROWS = 150_000  # rows × features to score for the permutation importance, per ranker and fold
 MOST_QUERIES = 300  # of the permutation importance, per fold
 MOST_FEATURES = 2_000  # with more, nothing is explained
 DIGITS = 6  # kept of each figure

@@ -41,7 +41,7 @@ class FeatureLoss:
 class PermutationImportance:
     """The loss of each feature, the largest first, and ``value``, the mean of the measure with nothing shuffled.
 
-    ``per_query`` has the losses, (n_queries, n_features) in the order of ``losses``; NaN where the metric skips a query.
+    ``per_query`` has the losses, (n_queries, n_features) in the order of ``losses``; NaN where a query is skipped.
     """
 
     metric: str
@@ -180,7 +180,7 @@ class _Shuffled:
 
     def __init__(self, data: RankingData):
         self.data = data
-        self.matrix = data.X.tocsc() if data.is_sparse else np.array(data.X)
+        self.matrix: Any = data.X.tocsc() if data.is_sparse else np.array(data.X)
         self.changed: int | None = None
 
     def column(self, place: int, order: Array) -> RankingData:

@@ -146,8 +146,8 @@ def importances(comparison: Comparison, facts: Facts) -> str:
         f"Loss: what {heading} loses, in the mean over {plural(n_queries, 'test query', 'test queries')}, when the "
         f"values of the feature are shuffled within each query, with {level} intervals, paired by query. Contribution "
         "and gain: share of the feature in the size of all contributions within queries, and in the gain of all splits "
-        f"or steps. At most {most} features of each ranker are shown; comparison.json has all. A feature that others can "
-        "stand in for loses little."
+        f"or steps. At most {most} features of each ranker are shown; comparison.json has all. A feature that others "
+        "can stand in for loses little."
     ) + (f" Not explained: {', '.join(left[:MOST_NAMED])}{' …' if len(left) > MOST_NAMED else ''}." if left else "")
     return f"<p>{escape(note)}</p>{''.join(blocks)}"
 
@@ -157,16 +157,15 @@ def _importance_table(comparison: Comparison, label: str, features: Sequence[Fac
     span = max(ends, default=0.0) or 1.0
     rows = []
     for one in features:
-        low, high = one["interval"] or (None, None)
-        known = one["loss"] is not None and low is not None and high is not None
-        verdict = 0 if not known else 1 if low > 0 else -1 if high < 0 else 0
-        picture = plots.interval_picture(one["loss"], low, high, span, verdict) if known else ""
+        loss, (low, high) = _number(one["loss"]), map(_number, one["interval"] or (None, None))
+        verdict = 1 if low > 0 else -1 if high < 0 else 0
+        picture = "" if math.isnan(loss) else plots.interval_picture(loss, low, high, span, verdict)
         rows.append(
             (
                 Cell(one["feature"], one["feature"]),
-                Cell("–" if one["loss"] is None else f"{one['loss']:+.4f}", one["loss"]),
-                Cell("", one["loss"], picture=picture),
-                Cell(tables.interval_text(low, high, "+") if known else "–", low),
+                Cell("–" if math.isnan(loss) else f"{loss:+.4f}", loss),
+                Cell("", loss, picture=picture),
+                Cell("–" if math.isnan(low) else tables.interval_text(low, high, "+"), low),
                 *(Cell(_share(one[name]), one[name]) for name in ("contribution", "gain")),
             )
         )
@@ -174,6 +173,10 @@ def _importance_table(comparison: Comparison, label: str, features: Sequence[Fac
     head = ("feature", heading, "plot", f"{tables.percent(comparison.level)} interval", "contribution", "gain")
     table = Table(f"Importance of features to {label}", head, tuple(rows))
     return html_table(table, sortable=True, highest_first=1)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _share(value: float | None) -> str:
