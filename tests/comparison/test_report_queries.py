@@ -11,6 +11,7 @@ from comparison_examples import made_up
 
 import gainful
 from browser import LAYOUT
+from gainful.cli import run
 from gainful.comparison.explained import decode_explained, is_explained, spread_queries
 from gainful.comparison.report import explorer
 from gainful.persistence.jsonable import plain
@@ -131,6 +132,28 @@ def test_runs_have_a_page_without_documents():
     assert embedded(page)["documents"] == {}
     for title in ("Features", "Quality against time", "Training"):
         assert f">{title}</h2>" not in page
+
+
+def test_a_stored_result_without_explanations_is_not_trained_again(settings, tmp_path):
+    data, rankers = settings["data"], {"a": "regression", "b": "listnet"}
+    first = gainful.compare(rankers, data, store=tmp_path)
+    again = gainful.compare(rankers | {"c": "ranknet"}, data, store=tmp_path, explain=True)
+    assert again.fit_seconds("a") == first.fit_seconds("a")
+    assert set(again.importances) == {"c"}
+    assert "Not explained: " in again.to_html()
+
+
+def test_the_command_line_explains_for_a_report(settings, tmp_path, capsys):
+    gainful.write(settings["data"], tmp_path / "data.txt")
+    command = ["compare", str(tmp_path / "data.txt"), "--rankers", "regression,feature:1"]
+    for more, told in (([], True), (["--no-explain"], False)):
+        assert run([*command, "--report", str(tmp_path / "r"), *more]) == 0
+        assert (">Features</h2>" in (tmp_path / "r" / "report.html").read_text()) == told
+    capsys.readouterr()
+    assert run([*command, "--explain", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["importances"]) == {"regression"}
+    assert run(["compare", "a.run", "--qrels", "q.txt", "--explain"]) == 2
+    assert "leave out --explain" in capsys.readouterr().err
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

