@@ -47,8 +47,9 @@ function explore(root) {
     const a = seen.values[state.a][q], b = seen.values[state.b][q];
     return a === null || b === null ? null : a - b;
   };
-  const words = (q) => `Query ${seen.ids[q]}${seen.folds ? `, fold ${seen.folds[q]}` : ""}: ` +
-    `${signed(difference(q))} (A ${figures(seen.values[state.a][q])}, B ${figures(seen.values[state.b][q])})`;
+  const describe = (q, mark = "") => `${seen.ids[q]}${seen.folds ? `, fold ${seen.folds[q]}` : ""}: ` +
+    `${signed(difference(q))}${mark} (A ${figures(seen.values[state.a][q])}, B ${figures(seen.values[state.b][q])})`;
+  const words = (q) => `Query ${describe(q)}`;
 
   function chosenQueries() {
     const text = state.text.toLowerCase();
@@ -74,7 +75,7 @@ function explore(root) {
     const shown = chosen.slice(0, MOST_LISTED);
     if (state.query !== null && chosen.includes(state.query) && !shown.includes(state.query)) shown.push(state.query);
     const marks = (q) => (seen.parts[q] ? " · contributions" : seen.documents[q] ? " · documents" : "");
-    list.replaceChildren(...choice(shown.map((q) => [q, words(q).replace("Query ", "") + marks(q)]), state.query));
+    list.replaceChildren(...choice(shown.map((q) => [q, describe(q, marks(q))]), state.query));
     const more = shown.length < chosen.length ? `; the first ${shown.length} are listed` : "";
     const left = seen.ids.length < seen.n_queries ? ` The page has ${seen.ids.length} of ${seen.n_queries} queries, those on which rankers differ most.` : "";
     count.textContent = `${chosen.length} ${chosen.length === 1 ? "query" : "queries"}${more}.${left}`;
