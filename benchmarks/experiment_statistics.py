@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from gainful.comparison.statistics import (
+from gainful.statistics.paired import (
     difference_intervals,
     mean_intervals,
     paired_t,

@@ -61,6 +61,8 @@ from gainful.explanation.explain import Explanation as Explanation
 from gainful.explanation.explain import PairExplanation as PairExplanation
 from gainful.explanation.explain import explain as explain
 from gainful.explanation.explain import explain_pair as explain_pair
+from gainful.explanation.importance import PermutationImportance as PermutationImportance
+from gainful.explanation.importance import permutation_importance as permutation_importance
 from gainful.exports import Exported as Exported
 from gainful.exports import export as export
 from gainful.foreign.loading import load as load

@@ -9,7 +9,7 @@ import pytest
 from comparison_examples import made_up
 from scipy import stats
 
-from gainful.comparison.statistics import holm
+from gainful.statistics.paired import holm
 
 
 def test_too_few_queries_for_any_claim():

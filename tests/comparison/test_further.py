@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import gainful
-from gainful.comparison.statistics import equivalence, holm, range_tests
 from gainful.errors import ParameterError
+from gainful.statistics.paired import equivalence, holm, range_tests
 
 QUERIES = [f"q{i}" for i in range(40)]
 

@@ -92,6 +92,15 @@ def compare(
             "feature; or a CSV file with columns query and segment.",
         ),
     ] = None,
+    explain: Annotated[
+        bool | None,
+        typer.Option(
+            "--explain/--no-explain",
+            help="Keep what each feature is worth to each ranker, and contributions on some queries. Default: with "
+            "--report.",
+            show_default=False,
+        ),
+    ] = None,
     tune: Annotated[
         int | None,
         typer.Option("--tune", metavar="N", help="Tune the parameters: number of trials per ranker and fold."),
@@ -137,6 +146,7 @@ def compare(
         named = None if rankers == DEFAULT_RANKERS else rankers
         trained = {"--rankers": named, "--losses": losses, "--models": models, "--seconds": seconds, "--store": store}
         divided = {"--test": test, "--valid": valid, "--folds": folds, "--sizes": sizes, "--time": time}
+        trained["--explain"] = explain or None
         _refuse_training_options({**trained, **divided, "--tune": tune, "--tune-seconds": tune_seconds})
         how = {"queries": queries, "tests": parse_names(tests), "baseline": baseline, "alpha": alpha, "seed": seed}
         result = _compared_runs(given, qrels, metrics, convention, relevant, how | further)
@@ -166,6 +176,7 @@ def compare(
         "alpha": alpha,
         "seed": seed,
         **further,
+        "explain": report is not None if explain is None else explain,
         "tune": tune,
         "tune_seconds": tune_seconds,
         "search": search,

@@ -1,4 +1,4 @@
-"""``gainful explain``: what each feature adds to the scores of documents, or why one document is above another."""
+"""``gainful explain``: what each feature adds to scores, why one document is above another, which features matter."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gainful.data.dataset import RankingData
     from gainful.data.rows import Array
     from gainful.explanation.explain import PairExplanation
+    from gainful.explanation.importance import PermutationImportance
     from gainful.rankers.base import Ranker
 
 
@@ -32,19 +33,52 @@ def explain(
             "--pair", metavar="A B", help="Explain why A is above B: document ids, or row numbers in the file, from 1."
         ),
     ] = None,
+    importance: Annotated[
+        bool,
+        typer.Option(
+            "--importance", help="Show instead what a metric loses when each feature is shuffled within queries."
+        ),
+    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="Metric for --importance. Default: ndcg@10; on preferences pair-accuracy."),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", min=1, help="Permutations of each feature for --importance.", show_default="5"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of the permutations of --importance.", show_default="0")
+    ] = None,
     format: options.Format = None,
     merge: options.Merge = False,
     read: options.Read = None,
     memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
-    """Explain scores: what each feature adds, for the best documents of a query or the difference between two."""
+    """Explain scores: what each feature adds, for the best documents of a query or the difference between two.
+
+    With --importance: how much the model needs each feature, over all queries of DATA.
+    """
     from gainful.cli.console import print_json, say, stdout
     from gainful.cli.inputs import load_data, load_model, read_options
     from gainful.errors import GainfulError
 
+    how = {"metric": metric, "repeats": repeats, "seed": seed}
+    _refuse_useless_options(importance, {"--query": query, "--pair": pair}, how)
     fitted = load_model(model)
     fitted._check_fitted()
+    if importance:
+        from gainful.explanation.importance import permutation_importance
+
+        rows = load_data(data, read_options(format, merge, read, memory_limit), fitted)
+        given: dict[str, Any] = {name: value for name, value in how.items() if value is not None}
+        losses = permutation_importance(fitted, rows, **given)
+        if json:
+            print_json(losses.to_dict(top))
+        else:
+            stdout().print(_importance_view(losses, top))
+        return
     reason = fitted._why_no_contributions()
     if reason is not None:
         raise GainfulError(reason)
@@ -70,6 +104,20 @@ def explain(
         print_json({"query": rows.query_ids[chosen], "documents": shown})
     else:
         stdout().print(_query_view(rows, chosen, explained, top))
+
+
+def _refuse_useless_options(importance: bool, of_documents: dict[str, Any], of_importance: dict[str, Any]) -> None:
+    """Raise if an option would change nothing."""
+    from gainful.errors import ParameterError
+
+    if importance:
+        useless = next((name for name, value in of_documents.items() if value is not None), None)
+        if useless is not None:
+            raise ParameterError(f"--importance is about all queries; leave out {useless}")
+        return
+    useless = next((name for name, value in of_importance.items() if value is not None), None)
+    if useless is not None:
+        raise ParameterError(f"--{useless} is for --importance; leave out --{useless}, or give --importance")
 
 
 def _best_documents(model: Ranker, X: Any, rows: RankingData, query: int, most: int) -> list[tuple[int, int, Any]]:
@@ -171,6 +219,21 @@ def _pair_view(found: PairExplanation, names: tuple[str, str], top: int) -> Any:
     for share in found.shares[:top]:
         table.add_row(Text(share.feature), _number(share.value_a), _number(share.value_b), f"{share.difference:+.6g}")
     _close(table, 3, sum(s.difference for s in found.shares[top:]), len(found.shares) - top)
+    return Group(Text(title, style="bold"), table)
+
+
+def _importance_view(found: PermutationImportance, top: int) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    n = len(found.per_query)
+    title = f"{found.metric} {found.value:.4f} on {n:,} queries; loss when a feature is shuffled within queries"
+    table = _table("feature", "loss", f"{100 * found.level:g} % interval")
+    for one in found.losses[:top]:
+        table.add_row(Text(one.feature), f"{one.loss:+.4f}", Text(f"[{one.low:+.4f}, {one.high:+.4f}]"))
+    left = len(found.losses) - top
+    if left > 0:
+        table.add_row(f"{left} more", "", "", style="dim")
     return Group(Text(title, style="bold"), table)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from gainful.clicks.registry import CLICK_MODELS
 from gainful.clicks.simulation import simulate_clicks
-from gainful.comparison.statistics import bootstrap_intervals, randomization
 from gainful.data.dataset import RankingData
 from gainful.formats import read
 from gainful.formats.letor.reader import SMALL_FILE
@@ -36,6 +35,7 @@ from gainful.rankers.structured_svm import StructuredSVM
 from gainful.serve.body_kernels import take_lists
 from gainful.solvers.bundle_qp import solve_simplex_qp
 from gainful.solvers.dual_projection import project_nonnegative_l1_inf
+from gainful.statistics.paired import bootstrap_intervals, randomization
 from gainful.trees.binning import AdaptiveBinner
 
 METRICS = ("ndcg@10", "ndcg", "p@5", "map", "mrr@10", "err@10", "pair-accuracy")  # one per kernel

@@ -48,6 +48,7 @@ class Baseline:
 
     trained_here: ClassVar[bool] = False
     origin_known: ClassVar[bool] = False  # whether it cannot have been fitted to the test queries
+    scores_features: ClassVar[bool] = False  # whether it scores any row by its features alone, or by those of its query
     stops_early: bool = False
     interrupted_ = False
     n_iter_ = 0
@@ -175,6 +176,8 @@ class RunFile(Baseline):
 
 class ModelFile(Baseline):
     """A model from a file, of gainful or another maker, as it is."""
+
+    scores_features = True
 
     def __init__(self, path: str):
         self.path = path

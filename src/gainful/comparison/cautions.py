@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gainful.comparison.statistics import N_FLIPS, POWER, ROUNDING, least_p
+from gainful.statistics.paired import N_FLIPS, POWER, ROUNDING, least_p
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest

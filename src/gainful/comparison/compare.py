@@ -16,7 +16,6 @@ from gainful.comparison.job import ComparisonJob, ProgressCallback, check_compar
 from gainful.comparison.protocol import as_splits, division, take_times_out
 from gainful.comparison.result import Comparison
 from gainful.comparison.segments import take_segments_out
-from gainful.comparison.statistics import TESTS
 from gainful.data.checks import warn_about_clicks, warn_about_data
 from gainful.data.splits import first_look
 from gainful.display.progress import callback_of
@@ -26,6 +25,7 @@ from gainful.inputs.parts import open_parts, why_absent
 from gainful.metrics import Metric, metric, refuse_storing
 from gainful.metrics.conventions import PAIR_METRIC
 from gainful.parameters.constraints import split_outside_brackets
+from gainful.statistics.paired import TESTS
 from gainful.tuning import Budget, TuningPlan
 
 DEFAULT_METRICS = ("ndcg@10", "ndcg@1", "ndcg@5", "map")
@@ -51,6 +51,7 @@ def compare(
     all_pairs: bool = False,
     delta: float | None = None,
     segments: Any = None,
+    explain: bool = False,
     tune: int | None = None,
     tune_seconds: float | None = None,
     search: str = "random",
@@ -89,6 +90,8 @@ def compare(
     delta : also test whether each ranker is practically the same as the baseline, within ±delta of the first metric
     segments : also show results by segment: the name of a column with one value per query, which is then not a feature
         unless ``read_options`` names it; a mapping from query ids to names; or a function of the query id
+    explain : also keep what each feature is worth to each ranker (gain, contributions, loss of the first metric when it
+        is shuffled within queries) and the contributions on some test queries, for the report and ``importances``
     tune, tune_seconds : trials or seconds per ranker and fold to choose parameters, by the first metric on the
         validation queries; see :func:`gainful.tune`. Parameters set in a name are not tuned
     search, prune : settings of the tuning
@@ -156,6 +159,7 @@ def compare(
         store=store,
         divided=divided,
         choices=choices,
+        explain=explain,
     )
     try:
         with callback_of(progress, "compare") as callback:

@@ -41,6 +41,7 @@ class OtherEstimator(Baseline):
     """An estimator of another library: trained on each fold, with queries and validation data as it takes them."""
 
     trained_here = True
+    scores_features = True
 
     def __init__(self, estimator: Any):
         self.estimator = estimator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.segments import OTHERS
-from gainful.comparison.statistics import difference_intervals, equivalence, holm, p_values, range_tests
 from gainful.data.rows import Array
 from gainful.errors import ParameterError
+from gainful.statistics.paired import difference_intervals, equivalence, holm, p_values, range_tests
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -146,7 +146,7 @@ def restrict(comparison: Comparison, kept: Array) -> Comparison:
         for run, fold in zip(parts, _folds(comparison), strict=True):
             own = kept[comparison.fold_of_query == fold]
             values = {m: np.asarray(found)[own] for m, found in run.values.items()}
-            chosen.append(replace(run, values=values, scores=None))
+            chosen.append(replace(run, values=values, scores=None, explained=None))
         runs[label] = tuple(chosen)
     weights = comparison.query_weights
     return replace(

@@ -18,7 +18,6 @@ from gainful.comparison.baselines import Baseline, notes_on
 from gainful.comparison.further import Choices
 from gainful.comparison.result import Comparison, Run
 from gainful.comparison.runs import Fingerprints, RunStore, train_and_test
-from gainful.comparison.statistics import TESTS
 from gainful.compute.estimators import clone
 from gainful.data.dataset import RankingData
 from gainful.data.splits import Split
@@ -26,6 +25,7 @@ from gainful.display.progress import Bar
 from gainful.errors import InterruptedFitWarning, ParameterError, UnknownNameError
 from gainful.metrics import Metric
 from gainful.rankers.base import Ranker
+from gainful.statistics.paired import TESTS
 from gainful.training.monitor import Progress
 from gainful.tuning import InterruptedSearchError, TuneProgress, TuningPlan
 from gainful.tuning.store import StoreError
@@ -81,6 +81,7 @@ class ComparisonJob:
         store: str | Path | None = None,
         divided: Mapping[str, Any] | None = None,
         choices: Choices | None = None,
+        explain: bool = False,
     ):
         check_comparison(models, metrics, tests, baseline, alpha, seed)
         self.models, self.splits = models, splits
@@ -90,6 +91,7 @@ class ComparisonJob:
         self.store = None if store is None else Path(store)
         self.divided = dict(divided or {})
         self.choices = choices or Choices()
+        self.explain_seed = seed if explain else None
         if plan is not None:
             for part in splits:
                 refuse_without_validation(part)
@@ -209,14 +211,15 @@ class ComparisonJob:
         train, valid = part.train, part.valid
         if self.plan is not None and self.plan.refit == "all" and valid is not None and not model.stops_early:
             train, valid = join_parts(train, valid), None
-        return train_and_test(label, fold, clone(model), train, valid, part.test, measures, report, self.workers == 1)
+        how = self.explain_seed, self.workers == 1
+        return train_and_test(label, fold, clone(model), train, valid, part.test, measures, report, *how)
 
     def _run(
         self, label: str, fold: int, part: Split, fingerprints: Fingerprints | None, report: Callable[..., object]
     ) -> Run | None:
         """One ranker on one fold, taken from the store if it is there; None if interrupted."""
         model, fixed = self.models[label], self.fixed.get(label, ())
-        measures, alone = tuple(dict.fromkeys((*self.metrics, *self.curve))), self.workers == 1
+        measures, how = tuple(dict.fromkeys((*self.metrics, *self.curve))), (self.explain_seed, self.workers == 1)
         if isinstance(model, Baseline):
             return self._run_as_given(label, fold, model, part, measures, report)
         with RunStore.open(self.store, label, fold, model, fingerprints, self.plan, fixed, measures) as store:
@@ -224,7 +227,7 @@ class ComparisonJob:
                 return store.run
             if self.plan is None:
                 parts = part.train, part.valid, part.test
-                return store.keep(train_and_test(label, fold, clone(model), *parts, measures, report, alone))
+                return store.keep(train_and_test(label, fold, clone(model), *parts, measures, report, *how))
             trials = replace(self.plan.budget, n_jobs=max(1, self.n_jobs // self.workers))
             found = replace(self.plan, budget=trials).run(
                 label, model, [part], fixed=fixed, store=store.file, progress=lambda event: report(tuning=event)
@@ -232,7 +235,7 @@ class ComparisonJob:
             if found.interrupted:
                 return None
             final, train, valid = self.plan.final_training(found, part)
-            run = train_and_test(label, fold, final, train, valid, part.test, measures, report, alone)
+            run = train_and_test(label, fold, final, train, valid, part.test, measures, report, *how)
             if run is None:
                 return None
             return store.keep(replace(run, trials=found.trials, chosen=found.best_params, workers=found.workers))

@@ -13,13 +13,13 @@ from gainful.comparison.further import Choices
 from gainful.comparison.job import check_settings
 from gainful.comparison.result import Comparison, Documents
 from gainful.comparison.result import Run as Tested
-from gainful.comparison.statistics import TESTS
 from gainful.data.judgments import JudgedRun, Qrels, Run, as_run
 from gainful.errors import ParameterError, plural
 from gainful.formats.trec import read_qrels, read_run
 from gainful.metrics import Metric, metric
 from gainful.metrics.conventions import RUN_METRICS, TREC_METRICS
 from gainful.parameters.constraints import split_outside_brackets
+from gainful.statistics.paired import TESTS
 
 TOP = 10  # documents whose share of unjudged ones is reported
 

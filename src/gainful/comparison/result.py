@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from gainful.comparison.further import Choices, Equality, PairOfRankers, all_pairs, by_segment, equalities
-from gainful.comparison.statistics import (
+from gainful.data.dataset import RankingData
+from gainful.data.rows import Array
+from gainful.data.splits import Split
+from gainful.display import plots
+from gainful.errors import GainfulError, UnknownNameError
+from gainful.metrics import Metric, headings, mean_over_queries
+from gainful.statistics.paired import (
     binary_columns,
     detectable,
     difference_intervals,
@@ -28,12 +34,6 @@ from gainful.comparison.statistics import (
     smallest_p,
     superiority,
 )
-from gainful.data.dataset import RankingData
-from gainful.data.rows import Array
-from gainful.data.splits import Split
-from gainful.display import plots
-from gainful.errors import GainfulError, UnknownNameError
-from gainful.metrics import Metric, headings, mean_over_queries
 
 CURVE_SUM = "sum of ndcg@1…10"
 ROUNDING = 1e-11
@@ -58,6 +58,7 @@ class Run:
     chosen: Mapping[str, Any] | None = None  # parameters chosen by tuning; None without it
     workers: int | None = None  # trials run at once, if memory allowed fewer than requested
     trained: bool = True  # False for a system that was taken as it is
+    explained: Mapping[str, Any] | None = None  # importances and contributions, if asked for; see ``explained.py``
 
 
 def path_of(model: Any) -> dict[str, Any]:
@@ -428,6 +429,11 @@ class Comparison:
         """
         return by_segment(self, segments)
 
+    @cached_property
+    def segmented(self) -> dict[str, Comparison]:
+        """The comparison on each of the segments that were chosen; empty without any."""
+        return {} if self.choices.segments is None else self.by_segment(self.choices.segments)
+
     def _heading(self, measure: Metric | str | None) -> str:
         return self.headings[self._metric(self.headline if measure is None else measure)]
 
@@ -451,6 +457,13 @@ class Comparison:
     def created(self) -> str:
         """When the result was first shown or written, in UTC; the same in all files."""
         return datetime.now(UTC).isoformat(timespec="seconds")
+
+    @cached_property
+    def importances(self) -> dict[str, dict[str, Any]]:
+        """What each feature is worth to each ranker that was explained (``compare(…, explain=True)``)."""
+        from gainful.comparison.explained import importances
+
+        return importances(self)
 
     @property
     def by_mean(self) -> list[str]:

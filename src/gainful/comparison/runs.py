@@ -13,6 +13,7 @@ import numpy as np
 
 from gainful.blending.leaderboard import Leaderboard
 from gainful.comparison.baselines import Baseline
+from gainful.comparison.explained import decode_explained, explain_model, is_explained, scores_of
 from gainful.comparison.result import Run, leaderboard_of, path_of
 from gainful.compute.memory import PeakGrowth
 from gainful.compute.threads import share_cores
@@ -37,11 +38,13 @@ def train_and_test(
     test: RankingData,
     measures: Sequence[Metric],
     progress: Callable[[Progress], object],
+    explain_seed: int | None = None,
     alone: bool = True,
 ) -> Run | None:
     """The result of one ranker, or None if its training was interrupted.
 
-    Unless it runs ``alone``, it shares the cores with other rankers, and its memory cannot be told from theirs.
+    With ``explain_seed`` the model is explained too, by the first measure; that seed is of the permutations. Unless it
+    runs ``alone``, it shares the cores with other rankers, and its memory cannot be told from theirs.
     """
     growth = PeakGrowth()
     with skip_checks(), growth if alone else share_cores():
@@ -52,9 +55,7 @@ def train_and_test(
     if model.interrupted_:
         return None
     began = time.perf_counter()
-    scores = model.predict(test)
-    if not isinstance(model, Baseline):  # a baseline is complete
-        scores = test.add_init_scores(scores)
+    scores = scores_of(model, test)
     predicted = time.perf_counter()
     return Run(
         label=label,
@@ -69,6 +70,7 @@ def train_and_test(
         memory=growth.bytes if trained else None,
         trained=trained,
         facts=plain(model._facts() | path_of(model) | leaderboard_of(model)),
+        explained=None if explain_seed is None else explain_model(model, test, measures[0], explain_seed),
     )
 
 
@@ -188,6 +190,7 @@ def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
     """The run that :func:`encode` wrote."""
     given = {one.name: row[one.name] for one in fields(Run) if one.name in row}
     given["values"] = {m: np.asarray(v, dtype=np.float64) for m, v in zip(measures, row["values"], strict=True)}
+    given["explained"] = decode_explained(row.get("explained"))
     given["scores"] = None if row["scores"] is None else np.asarray(row["scores"], dtype=np.float64)
     return Run(**given)
 
@@ -195,7 +198,7 @@ def decode(row: Mapping[str, Any], measures: Sequence[Metric]) -> Run:
 def _is_run(row: Mapping[str, Any], n_measures: int, sizes: Fingerprints) -> bool:
     """Whether a stored line has all that a comparison reads of a run, in the sizes of the test data."""
     values, scores = row.get("values"), row.get("scores")
-    return (
+    return is_explained(row.get("explained")) and (
         all(name in row and check(row[name]) for name, check in RUN_CHECKS.items())
         and isinstance(values, list)
         and len(values) == n_measures

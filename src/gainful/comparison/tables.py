@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gainful.comparison.result import CURVE_SUM, Comparison, PairedTest
-from gainful.comparison.statistics import N_FLIPS
 from gainful.errors import plural
 from gainful.metrics import Metric
 from gainful.report.parts import Cell, Table
+from gainful.statistics.paired import N_FLIPS
 
 TEST_NAMES = {"wilcoxon": "Wilcoxon", "t": "paired t", "randomization": "random."}
 FULL_NAMES = {
@@ -31,10 +31,7 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
     rows = []
     for label in comparison.by_mean:
         cells = [Cell(label_of(comparison, label), label)]
-        for name in names:
-            value = comparison.mean(label, name)
-            text = "–" if np.isnan(value) else f"{value:.4f}"
-            cells.append(Cell(text, value, value >= best[name], comparison.mark(label, name)))
+        cells += [mean_cell(comparison, label, name, best[name]) for name in names]
         if intervals:
             low, high = comparison.interval(label, names[0])
             cells.insert(2, Cell(interval_text(low, high), low))
@@ -45,6 +42,13 @@ def means_table(comparison: Comparison, *, intervals: bool = True) -> Table:
             cells.append(spent_cell(comparison.fit_seconds(label), comparison.was_trained(label)))
         rows.append(tuple(cells))
     return Table("Means over the test queries", tuple(head), tuple(rows))
+
+
+def mean_cell(comparison: Comparison, label: str, name: str, best: float = np.inf) -> Cell:
+    """The mean of a ranker with its mark; bold if it is the best."""
+    value = comparison.mean(label, name)
+    text = "–" if np.isnan(value) else f"{value:.4f}"
+    return Cell(text, value, value >= best, comparison.mark(label, name))
 
 
 def spent_cell(value: float, known: bool) -> Cell:
@@ -114,7 +118,7 @@ def segments_table(comparison: Comparison) -> Table:
     heading = comparison.headings[comparison.headline]
     head = ("segment", comparison.noun, "queries", heading, f"{percent(comparison.level)} interval", "Δ", "p")
     rows = []
-    for name, part in comparison.by_segment(comparison.choices.segments).items():
+    for name, part in comparison.segmented.items():
         for label in comparison.by_mean:
             mean, (low, high) = part.mean(label, heading), part.interval(label, heading)
             t = part.paired_tests.get((label, heading))
@@ -133,19 +137,19 @@ def segments_table(comparison: Comparison) -> Table:
     return Table("By segment", head, tuple(rows))
 
 
-def further_tables(comparison: Comparison) -> list[Table]:
-    """What was chosen beside means and differences from the baseline."""
+def further_tables(comparison: Comparison, *, segments: bool = True) -> list[Table]:
+    """What was chosen beside means and differences from the baseline; segments can be left out."""
     found, choices = [], comparison.choices
     if choices.all_pairs and len(comparison.labels) > 1:
         found.append(pairs_table(comparison))
     if choices.delta is not None and len(comparison.labels) > 1:
         found.append(equalities_table(comparison, choices.delta))
-    if choices.segments is not None:
+    if segments and choices.segments is not None:
         found.append(segments_table(comparison))
     return found
 
 
-def further_notes(comparison: Comparison) -> list[str]:
+def further_notes(comparison: Comparison, *, segments: bool = True) -> list[str]:
     """What these tables say."""
     lines, choices = [], comparison.choices
     if choices.all_pairs:
@@ -157,12 +161,17 @@ def further_notes(comparison: Comparison) -> list[str]:
         lines.append(
             f'Within ±{choices.delta:g}: two one-sided t tests, Holm-corrected; "not shown" does not mean different.'
         )
-    if choices.segments is not None:
-        lines.append(
-            f"By segment: p-values are corrected over the {comparison.noun}s, not over segments; with many segments, "
-            "some difference comes by chance."
-        )
+    if segments and choices.segments is not None:
+        lines.append(segments_note(comparison))
     return lines
+
+
+def segments_note(comparison: Comparison) -> str:
+    """What the table of segments says."""
+    return (
+        f"By segment: p-values are corrected over the {comparison.noun}s, not over segments; with many segments, "
+        "some difference comes by chance."
+    )
 
 
 def shown_tests(comparison: Comparison) -> list[tuple[str, str]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gainful.comparison.grid import LossMatrix
-from gainful.comparison.statistics import N_FLIPS, N_RESAMPLES
 from gainful.persistence.jsonable import plain
+from gainful.statistics.paired import N_FLIPS, N_RESAMPLES
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison, PairedTest
@@ -56,6 +56,7 @@ def to_dict(comparison: Comparison, *, per_query: bool = True) -> dict[str, Any]
         "against_baseline": [_test_to_dict(comparison, t) for t in comparison.paired_tests.values()],
         "best_two": best_two(comparison),
         **_further(comparison),
+        **({"importances": comparison.importances} if comparison.importances else {}),
     }
     grid = LossMatrix.of(comparison)
     if grid is not None:
@@ -79,7 +80,7 @@ def _further(comparison: Comparison) -> dict[str, Any]:
                 "means": {label: part.mean(label, heading) for label in part.labels},
                 "against_baseline": [_test_to_dict(part, t) for (_, m), t in part.paired_tests.items() if m == heading],
             }
-            for name, part in comparison.by_segment(choices.segments).items()
+            for name, part in comparison.segmented.items()
         }
     return found
 
@@ -194,7 +195,7 @@ def _query(comparison: Comparison, first: str, second: str, q: int, difference: 
     if scores[0] is None or scores[1] is None:
         return entry
     ours, theirs = scores[0][begin:end], scores[1][begin:end]
-    ranks = [_ranks(ours), _ranks(theirs)]
+    ranks = [ranks_of(ours), ranks_of(theirs)]
     shown = np.flatnonzero(np.minimum(*ranks) <= TOP)
     entry["documents"] = [
         {
@@ -208,7 +209,7 @@ def _query(comparison: Comparison, first: str, second: str, q: int, difference: 
     return entry
 
 
-def _ranks(scores: Any) -> Any:
+def ranks_of(scores: Any) -> Any:
     """1 for the highest score; ties keep the order of the rows."""
     ranks = np.empty(len(scores), dtype=np.int64)
     ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)

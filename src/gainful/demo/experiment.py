@@ -83,7 +83,9 @@ class Experiment:
         chosen: dict[str, Any] = {BM25: self.bm25, PLAIN: "feature:bm25_all", **RANKERS}
         if seconds > 0:
             chosen[f"auto, {seconds:g} s"] = f"auto:seconds={seconds:g}"
-        return compare(chosen, self.parts, metrics=[HEADLINE, FIRST, TOP3], baseline=BM25, progress=progress)
+        return compare(
+            chosen, self.parts, metrics=[HEADLINE, FIRST, TOP3], baseline=BM25, explain=True, progress=progress
+        )
 
     @cached_property
     def model(self) -> Ranker:

@@ -145,7 +145,7 @@ class Explanations(list[Explanation]):
 
 def explain(model: Ranker, X: Any) -> Explanations:
     """One explanation per row of X, in row order."""
-    _check_model(model, "explain")
+    check_model(model, "explain")
     matrix = model._features_to_score(X)
     parts, scores = model.contributions(X), model.predict(X)
     names, words = feature_names(model), getattr(model, "categories_", None)
@@ -163,7 +163,7 @@ def explain_pair(model: Ranker, a: Any, b: Any) -> PairExplanation:
     a, b : features of the two documents: n_features numbers (NaN or None where missing), a mapping from names, or a
         frame of one row
     """
-    _check_model(model, "explain_pair")
+    check_model(model, "explain_pair")
     names = feature_names(model)
     given = {what: _with_codes(model, names, features, what) for what, features in (("a", a), ("b", b))}
     rows = np.vstack([feature_row(model, names, features, what) for what, features in given.items()])
@@ -252,7 +252,8 @@ def _only_row(model: Ranker, frame: Any, what: str) -> Array:
     return np.asarray(_dense_row(model._features_to_score(frame, what), 0), dtype=np.float64)
 
 
-def _check_model(model: Any, owner: str) -> None:
+def check_model(model: Any, owner: str) -> None:
+    """Refuse what is not a fitted ranker."""
     if hasattr(model, "steps"):
         raise ParameterError(
             f"model of {owner} must be a fitted ranker, not a pipeline; give its last step and the transformed "

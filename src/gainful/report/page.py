@@ -12,10 +12,12 @@ from typing import Any
 Section = tuple[str, str, str]  # name, title, content
 
 
-def html_page(title: str, created: str, answer: str, sections: Sequence[Section], name: str, data: Any) -> str:
+def html_page(
+    title: str, created: str, answer: str, sections: Sequence[Section], name: str, data: Any, script: str = ""
+) -> str:
     """The page. ``answer`` comes first; sections without content are left out; ``data`` is kept under ``name``.
 
-    ``created`` is a time in ISO format, in UTC.
+    ``created`` is a time in ISO format, in UTC. ``script`` is code of this kind of page, after that of all pages.
     """
     shown = [section for section in sections if section[2]]
     links = "".join(f'<li><a href="#{one}">{heading}</a></li>' for one, heading, _ in shown)
@@ -33,7 +35,7 @@ def html_page(title: str, created: str, answer: str, sections: Sequence[Section]
         name=name,
         data=_json(data),
         style=_asset("report.css"),
-        script=_asset("report.js"),
+        script=_asset("report.js") + script,
     )
 
 
@@ -43,4 +45,9 @@ def _json(data: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("gainful.report") / "assets" / name).read_text(encoding="utf-8")
+    return read_asset("gainful.report", name)
+
+
+def read_asset(package: str, name: str) -> str:
+    """A text file in the folder ``assets`` of a package."""
+    return (resources.files(package) / "assets" / name).read_text(encoding="utf-8")

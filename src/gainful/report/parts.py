@@ -8,6 +8,7 @@ from html import escape
 
 from gainful.report import plots
 
+LONG_TEXT = 90  # characters, beyond which a text is folded away
 MARKS = {1: "▲", -1: "▼", 0: " "}
 
 
@@ -20,6 +21,7 @@ class Cell:
     best: bool = False
     verdict: int = 0  # +1 significantly better than the baseline, −1 worse
     picture: str = ""  # markup next to the text, trusted because it is our own
+    folded: bool = False  # whether a long text is folded away
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,14 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
-    """A table that scrolls sideways within its box; a sortable one has buttons in its headings."""
-    head = "".join(_heading(text, sortable) for text in table.head)
+def html_table(table: Table, *, sortable: bool = False, name: str = "", highest_first: int | None = None) -> str:
+    """A table that scrolls sideways within its box; a sortable one has buttons in its headings.
+
+    ``highest_first`` is the column that its rows are sorted by already, if any.
+    """
+    head = "".join(
+        _heading(text, sortable, "descending" if i == highest_first else "none") for i, text in enumerate(table.head)
+    )
     body = "".join(_row(row) for row in table.rows)
     mark = f' id="{escape(name)}"' if name else ""
     kind = ' class="sortable"' if sortable else ""
@@ -43,10 +50,11 @@ def html_table(table: Table, *, sortable: bool = False, name: str = "") -> str:
     )
 
 
-def _heading(text: str, sortable: bool) -> str:
+def _heading(text: str, sortable: bool, order: str) -> str:
     if not sortable:
         return f'<th scope="col">{escape(text)}</th>'
-    return f'<th scope="col" aria-sort="none"><button type="button">{escape(text).replace("/", "/<wbr>")}</button></th>'
+    button = f'<button type="button">{escape(text).replace("/", "/<wbr>")}</button>'
+    return f'<th scope="col" aria-sort="{order}">{button}</th>'
 
 
 def _row(row: tuple[Cell, ...]) -> str:
@@ -59,7 +67,19 @@ def _cell(cell: Cell) -> str:
     kinds = {"best": cell.best, "better": cell.verdict > 0, "worse": cell.verdict < 0}
     classes = " ".join(kind for kind, on in kinds.items() if on)
     attribute = f' class="{classes}"' if classes else ""
-    return f"<td{attribute}{_value(cell)}>{cell.picture}{escape(cell.text)}{html_mark(cell)}</td>"
+    return f"<td{attribute}{_value(cell)}>{cell.picture}{_text(cell)}{html_mark(cell)}</td>"
+
+
+def _text(cell: Cell) -> str:
+    return folded(cell.text) if cell.folded else escape(cell.text)
+
+
+def folded(text: str) -> str:
+    """A text, of which only the beginning shows until the reader opens it if it is long."""
+    if len(text) <= LONG_TEXT:
+        return escape(text)
+    start = text[:LONG_TEXT].rsplit(", ", 1)[0]
+    return f'<details class="long"><summary>{escape(start)} …</summary>{escape(text)}</details>'
 
 
 def html_mark(cell: Cell) -> str:
@@ -85,7 +105,7 @@ def figure(picture: str, caption: str) -> str:
 
 def definitions(rows: Mapping[str, str]) -> str:
     """Names and what they are; those without a text are left out."""
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows.items() if text)
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{folded(text)}</dd></div>" for name, text in rows.items() if text)
     return f"<dl>{items}</dl>"
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 SLOTS = 6  # colours of the palette
 MOST_TICKS = 12  # of an axis of whole numbers
+NAME_LENGTH = 24  # of a name in a plot
 Points = Sequence[tuple[float, float]]
 
 
@@ -110,7 +111,8 @@ def curves(
     beside = 0.15 if few else 0.02 * (places[-1] - places[0]) or 0.05
     x = (0.0 if diagonal and from_zero else places[0] - beside, places[-1] + beside)
     frame = Frame(400, 260, x, y)
-    parts = [_axes(frame, places if few else ticks(*x), ticks(*y), x_name, y_name)]
+    x_ticks = [(t, number(t)) for t in (places if few else ticks(*x))]
+    parts = [_axes(frame, x_ticks, ticks(*y), x_name, y_name)]
     if diagonal:
         ends = [max(x[0], y[0]), min(x[1], y[1])]
         parts.append(f'<path class="equal" d="{_path([(frame.at_x(v), frame.at_y(v)) for v in ends])}"/>')
@@ -132,23 +134,83 @@ def _line(frame: Frame, line: Line) -> str:
     )
 
 
-def bars(values: Sequence[float], *, x_name: str, y_name: str, title: str, description: str) -> str:
-    """Sorted values as thin bars above and below zero."""
-    span = max((abs(v) for v in values), default=0.0) or 1.0
-    low, high = min(0.0, *values) if len(values) else 0.0, max(0.0, *values) if len(values) else span
-    frame = Frame(400, 200, (0, max(len(values), 1)), (low - 0.05 * span, high + 0.05 * span))
-    width = (frame.width - frame.left - frame.right) / max(len(values), 1)
-    gap = 0.2 * width if width > 3 else 0.0
-    shapes: dict[str, list[str]] = {"won": [], "lost": []}
-    zero = frame.at_y(0)
-    for i, value in enumerate(values):
-        if value:
-            x, y = frame.at_x(i) + gap / 2, frame.at_y(value)
-            shapes["won" if value > 0 else "lost"].append(f"M{x:.2f} {zero:.1f}V{y:.1f}h{width - gap:.2f}V{zero:.1f}Z")
-    parts = [_axes(frame, [], ticks(*frame.y, 4), x_name, y_name)]
-    parts += [f'<path class="{kind}" d="{"".join(paths)}"/>' for kind, paths in shapes.items() if paths]
-    parts.append(f'<path class="zero" d="M{frame.left:.1f} {zero:.1f}H{frame.width - frame.right:.1f}"/>')
+@dataclass(frozen=True)
+class Spot:
+    """One point of a scatter plot, with the interval of y."""
+
+    name: str
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+def frontier(spots: Sequence[Spot]) -> list[str]:
+    """The names of the points that no other one beats in both, a lower x and a higher y, from the left.
+
+    >>> frontier([Spot("a", 1, 0.5, 0, 1), Spot("b", 2, 0.4, 0, 1), Spot("c", 3, 0.7, 0, 1)])
+    ['a', 'c']
+    """
+    best, names = -math.inf, []
+    for spot in sorted(spots, key=lambda spot: (spot.x, -spot.y)):
+        if spot.y > best:
+            best = spot.y
+            names.append(spot.name)
+    return names
+
+
+def scatter(spots: Sequence[Spot], *, x_name: str, y_name: str, title: str, description: str) -> str:
+    """Points on a logarithmic x axis; the frontier is joined by a line and has names, the others have tooltips."""
+    places = [math.log10(spot.x) for spot in spots]
+    ends = [v for spot in spots for v in (spot.low, spot.y, spot.high) if math.isfinite(v)]
+    pad = 0.06 * (max(ends) - min(ends)) or 0.05
+    beside = 0.06 * (max(places) - min(places)) or 0.5
+    x = (min(places) - beside, max(places) + beside)
+    frame = Frame(400, 260, x, (min(ends) - pad, max(ends) + pad))
+    marks = [m + step for m in range(math.floor(x[0]), math.ceil(x[1])) for step in _log_steps(x)]
+    x_ticks = [(m, number(10.0**m)) for m in marks if x[0] <= m <= x[1]]
+    parts = [_axes(frame, x_ticks, ticks(*frame.y), x_name, y_name)]
+    named = frontier(spots)
+    front = [spot for name in named for spot in spots if spot.name == name]
+    parts.append(f'<path class="front" d="{_path([(frame.at_x(math.log10(s.x)), frame.at_y(s.y)) for s in front])}"/>')
+    parts += [_spot(frame, spot, spot.name in named) for spot in sorted(spots, key=lambda spot: spot.name in named)]
+    parts.append(_spot_names(frame, front))
     return _svg(frame, parts, title, description)
+
+
+def _log_steps(x: tuple[float, float]) -> tuple[float, ...]:
+    """Where the ticks of a decade are: fewer if there are many decades."""
+    wide = x[1] - x[0]
+    return (0.0,) if wide > 2.5 else (0.0, math.log10(3)) if wide > 1 else (0.0, math.log10(2), math.log10(5))
+
+
+def _spot(frame: Frame, spot: Spot, best: bool) -> str:
+    x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
+    known = math.isfinite(spot.low) and math.isfinite(spot.high)
+    line = f'<path d="M{x:.1f} {frame.at_y(spot.low):.1f}V{frame.at_y(spot.high):.1f}"/>' if known else ""
+    told = f"{spot.name}: {spot.y:.4f}" + (f" [{spot.low:.4f}, {spot.high:.4f}]" if known else "")
+    return (
+        f'<g class="spot{" best" if best else ""}"><title>{escape(f"{told}, {spot.x:.3g} s")}</title>{line}'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/></g>'
+    )
+
+
+def _spot_names(frame: Frame, front: Sequence[Spot]) -> str:
+    """Names of points, from the best down, each where it covers no other name; a name without room is left out."""
+    taken: list[tuple[float, float, float]] = []
+    found = []
+    for spot in reversed(front):
+        x, y = frame.at_x(math.log10(spot.x)), frame.at_y(spot.y)
+        text = spot.name if len(spot.name) <= NAME_LENGTH else f"{spot.name[: NAME_LENGTH - 1]}…"
+        wide = 6.8 * len(text)
+        for anchor, start in (("start", x + 7), ("end", x - 7 - wide)):
+            clear = all(abs(y - other) > 13 or start + wide < begin or end < start for begin, end, other in taken)
+            if clear and frame.left <= start and start + wide <= frame.width:
+                taken.append((start, start + wide, y))
+                place = start if anchor == "start" else start + wide
+                found.append(f'<text class="{anchor} name" x="{place:.1f}" y="{y - 4:.1f}">{escape(text)}</text>')
+                break
+    return "".join(found)
 
 
 def spark(
@@ -225,16 +287,21 @@ def interval_picture(value: float, low: float, high: float, span: float, verdict
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _axes(frame: Frame, x_ticks: Sequence[float], y_ticks: Sequence[float], x_name: str, y_name: str) -> str:
+def _axes(
+    frame: Frame, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[float], x_name: str, y_name: str
+) -> str:
     bottom, right = frame.height - frame.bottom, frame.width - frame.right
     parts = [
         f'<path class="grid" d="M{frame.left:.1f} {frame.at_y(t):.1f}H{right:.1f}"/>'
         f'<text class="end" x="{frame.left - 5:.1f}" y="{frame.at_y(t) + 4:.1f}">{number(t)}</text>'
         for t in y_ticks
     ]
-    parts += [f'<text class="middle" x="{frame.at_x(t):.1f}" y="{bottom + 13:.1f}">{number(t)}</text>' for t in x_ticks]
-    low = bottom + (27 if x_ticks else 18)
-    parts.append(f'<text class="middle name" x="{(frame.left + right) / 2:.1f}" y="{low:.1f}">{escape(x_name)}</text>')
+    parts += [
+        f'<text class="middle" x="{frame.at_x(x):.1f}" y="{bottom + 13:.1f}">{escape(text)}</text>'
+        for x, text in x_ticks
+    ]
+    middle = (frame.left + right) / 2
+    parts.append(f'<text class="middle name" x="{middle:.1f}" y="{bottom + 27:.1f}">{escape(x_name)}</text>')
     parts.append(f'<text class="start name" x="2" y="11">{escape(y_name)}</text>')
     return "".join(parts)
 

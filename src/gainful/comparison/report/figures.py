@@ -1,4 +1,4 @@
-"""The sections of the report with plots: curves, queries, training, paths. A section without content is empty."""
+"""The sections of the report with plots: curves, quality against time, training, paths; empty without content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gainful.comparison import tables
 from gainful.comparison.report.sections import Facts, rounded
-from gainful.comparison.to_dict import TOP
 from gainful.errors import plural
 from gainful.report import plots
 from gainful.report.parts import Cell, Table, details, figure, html_table, toggles
@@ -17,7 +16,6 @@ from gainful.report.parts import Cell, Table, details, figure, html_table, toggl
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
-MOST_BARS = 380  # that fit side by side
 POINT_BUDGET = 4000  # points of all training curves: about 40 kB
 OPEN_CARDS = 6
 WATCHED = {"objective": False, "gap": True, "validation": False}  # quantity → whether on a log scale
@@ -74,71 +72,33 @@ def _curve_table(comparison: Comparison, facts: Facts) -> Table:
     return Table("Mean NDCG at each depth", ("ranker", *names), tuple(rows))
 
 
-# -- queries -----------------------------------------------------------------------------------------------------------
+# -- quality against time ----------------------------------------------------------------------------------------------
 
 
-def queries(comparison: Comparison, facts: Facts) -> str:
-    """The best two rankers, query by query."""
-    pair = facts["best_two"]
-    if pair is None:
-        return ""
+def quality(comparison: Comparison) -> str:
+    """The mean of the headline metric against the time that training took, with the rankers that none beats in both."""
     heading = comparison.headings[comparison.headline]
-    values = pair["sorted"]["difference"]
-    shown = [v for _, v in plots.thin(list(enumerate(values)), MOST_BARS)]
-    count = f"{pair['first']} is better on {pair['wins']:,}, equal on {pair['ties']:,}, worse on {pair['losses']:,}"
-    picture = plots.bars(
-        shown,
-        x_name=f"{len(values):,} test queries, sorted",
-        y_name=f"Δ {heading}",
-        title=f"{heading} of {pair['first']} minus {pair['second']} on each query, sorted",
-        description=f"{count}; mean difference {pair['difference']:+.4f}.",
+    spots = []
+    for label in comparison.by_mean:
+        mean, seconds = comparison.mean(label, heading), comparison.fit_seconds(label)
+        if comparison.trained and comparison.was_trained(label) and seconds > 0 and math.isfinite(mean):
+            spots.append(plots.Spot(label, seconds, mean, *comparison.interval(label, heading)))
+    if len(spots) < 2:
+        return ""
+    best = plots.frontier(spots)
+    picture = plots.scatter(
+        spots,
+        x_name="training time in seconds, all folds (log scale)",
+        y_name=f"mean {heading}",
+        title=f"Mean {heading} against training time of {plural(len(spots), 'ranker')}",
+        description=f"None is both quicker and better than {', '.join(best)}. The table of means has the figures.",
     )
-    thinner = f" {len(shown)} of the queries are drawn, evenly spaced." if len(shown) < len(values) else ""
-    caption = f"{pair['first']} minus {pair['second']}, the best two by mean {heading}: {count}.{thinner}"
-    blocks = [figure(picture, caption)]
-    for kind, title in (("won_most", "better"), ("lost_most", "worse")):
-        if pair[kind]:
-            blocks.append(f"<h3>Queries where {escape(pair['first'])} is {title} by most</h3>")
-            blocks += [_query(pair, entry, facts, i == 0) for i, entry in enumerate(pair[kind])]
-    return "".join(blocks)
-
-
-def _query(pair: Facts, entry: Facts, facts: Facts, opened: bool) -> str:
-    names = (pair["first"], pair["second"])
-    values = " versus ".join(rounded(v) for v in entry["values"])
-    fold = f", fold {entry['fold']}" if facts["data"]["folds"] > 1 else ""
-    count = plural(entry["n_documents"], "document")
-    title = f"Query {entry['query']}{fold}: {values} ({entry['difference']:+.4f}), {count}"
-    if not entry["documents"]:
-        return f"<p>{escape(title)}</p>"
-    top = max(facts["data"]["grade_range"][1], 1)
-    strips = "".join(_strip(name, i, entry["documents"], top) for i, name in enumerate(names))
-    head = ("document", "grade", "rank A", "score A", "rank B", "score B")
-    rows = [
-        (
-            Cell(d["id"], d["id"]),
-            Cell(f"{d['grade']:g}", d["grade"]),
-            *(c for i in (0, 1) for c in (Cell(str(d["ranks"][i]), d["ranks"][i]), _score(d["scores"][i]))),
-        )
-        for d in entry["documents"]
-    ]
-    table = Table(f"Documents of query {entry['query']} in the top {TOP} of either ranker", head, tuple(rows))
-    return details(title, f'<div class="strips">{strips}</div>{html_table(table, sortable=True)}', opened)
-
-
-def _score(value: float | None) -> Cell:
-    return Cell("–" if value is None else f"{value:.4g}", value)
-
-
-def _strip(name: str, i: int, documents: Sequence[Facts], top: float) -> str:
-    """The grades of the top documents in the order of one ranker."""
-    ranked = sorted((d for d in documents if d["ranks"][i] <= TOP), key=lambda d: d["ranks"][i])
-    boxes = "".join(
-        f'<li style="--g:{d["grade"] / top:.2f}" title="{escape(str(d["id"]))}">{d["grade"]:g}</li>' for d in ranked
+    caption = (
+        f"Mean {heading} with {tables.percent(comparison.level)} intervals against training time without tuning, which "
+        "depends on the machine and its load. The line joins the rankers that no other beats in both. Point at a "
+        "ranker for its figures."
     )
-    return (
-        f'<div class="strip"><span>{"AB"[i]}: {escape(name)}</span><ol aria-label="Grades by rank">{boxes}</ol></div>'
-    )
+    return figure(picture, caption)
 
 
 # -- training ----------------------------------------------------------------------------------------------------------

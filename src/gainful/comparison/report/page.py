@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gainful.comparison.report import figures, sections
+from gainful.comparison.report.explorer import EXPLORER, explore
 from gainful.comparison.result import CURVE_SUM
 from gainful.comparison.to_dict import to_dict
 from gainful.errors import plural
-from gainful.report.page import Section, html_page
+from gainful.report.page import Section, html_page, read_asset
 
 if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
@@ -19,13 +20,15 @@ BULKY = ("history", "means_of_folds", "trials")  # of each ranker: not in the JS
 def page(comparison: Comparison) -> str:
     """The page as HTML."""
     facts = to_dict(comparison, per_query=False)
+    several = len(comparison.labels) > 1
     return html_page(
         f"Comparison of {plural(len(comparison.labels), comparison.noun)}",
         comparison.created,
         sections.answer(comparison),
         _sections(comparison, facts),
         "comparison",
-        _page_data(facts, _judged_by(comparison)),
+        _page_data(facts, _judged_by(comparison)) | {"explorer": explore(comparison) if several else None},
+        read_asset("gainful.comparison.report", "explorer.js") if several else "",
     )
 
 
@@ -34,9 +37,12 @@ def _sections(comparison: Comparison, facts: dict[str, Any]) -> list[Section]:
     return [
         ("summary", "Means", sections.summary(comparison)),
         ("differences", "Differences", sections.differences(comparison)),
-        ("further", "Pairs and parts", sections.further(comparison)),
+        ("quality", "Quality against time", figures.quality(comparison)),
+        ("further", "All pairs, practical equality", sections.further(comparison)),
+        ("segments-of-queries", "Segments", sections.segments(comparison)),
         ("curves", "Down the list", figures.curves(comparison, facts)),
-        ("queries", "Query by query", figures.queries(comparison, facts)),
+        ("queries", "Query by query", EXPLORER if len(comparison.labels) > 1 else ""),
+        ("importances", "Features", sections.importances(comparison, facts)),
         ("training", "Training", figures.training(comparison, facts)),
         ("blends", "What the blends are made of", sections.blends(comparison, facts)),
         ("paths", "Regularisation paths", figures.paths(comparison, facts)),
@@ -59,5 +65,5 @@ def _page_data(facts: dict[str, Any], tested: list[str]) -> dict[str, Any]:
     }
     against = [t for t in facts["against_baseline"] if t["measure"] in tested]
     pair = {name: value for name, value in (facts["best_two"] or {}).items() if name != "sorted"} or None
-    kept = {name: value for name, value in facts.items() if name != "queries"}
+    kept = {name: value for name, value in facts.items() if name not in ("queries", "importances")}
     return kept | {"rankers": rankers, "against_baseline": against, "best_two": pair}

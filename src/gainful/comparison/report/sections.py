@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gainful.comparison.result import Comparison
 
 TRIAL_BUDGET = 400  # rows of all tables of trials
+FEATURE_BUDGET = 300  # rows of all tables of importances
+MOST_SEGMENTS = 6  # side by side; more are listed one below the other
 MOST_NAMED = 8
 Facts = Mapping[str, Any]
 
@@ -62,7 +64,7 @@ def summary(comparison: Comparison) -> str:
     legend = f"<p>{escape(tables.legend(comparison))}</p>" if len(comparison.labels) > 1 and comparison.tests else ""
     matrix = LossMatrix.of(comparison)
     grid = "" if matrix is None else html_table(matrix.table(), sortable=True, name="grid")
-    return grid + html_table(tables.means_table(comparison), sortable=True, name="means") + legend
+    return grid + html_table(tables.means_table(comparison), sortable=True, name="means", highest_first=1) + legend
 
 
 def differences(comparison: Comparison) -> str:
@@ -98,10 +100,87 @@ def _size(value: float) -> str:
 
 
 def further(comparison: Comparison) -> str:
-    """All pairs, practical equality and segments, where they were chosen."""
-    found = [html_table(table, sortable=True) for table in tables.further_tables(comparison)]
-    notes = "".join(f"<p>{escape(line)}</p>" for line in tables.further_notes(comparison)) if found else ""
+    """All pairs and practical equality, where they were chosen."""
+    found = [html_table(table, sortable=True) for table in tables.further_tables(comparison, segments=False)]
+    lines = tables.further_notes(comparison, segments=False)
+    notes = "".join(f"<p>{escape(line)}</p>" for line in lines) if found else ""
     return "".join(found) + notes
+
+
+def segments(comparison: Comparison) -> str:
+    """The headline's mean in each segment of the queries, where segments were chosen: rankers × segments."""
+    heading, parts = comparison.headings[comparison.headline], comparison.segmented
+    if not parts:
+        return ""
+    whole = html_table(tables.segments_table(comparison), sortable=True, name="segments")
+    note = f"<p>{escape(tables.segments_note(comparison))}</p>"
+    if len(parts) > MOST_SEGMENTS:
+        return whole + note
+    rows = []
+    for label in comparison.by_mean:
+        cells = [Cell(tables.label_of(comparison, label), label), tables.mean_cell(comparison, label, heading)]
+        rows.append((*cells, *(tables.mean_cell(part, label, heading) for part in parts.values())))
+    head = [f"{name} ({plural(len(part.query_ids), 'query', 'queries')})" for name, part in parts.items()]
+    table = Table(f"{heading} by segment", (comparison.noun, "all", *head), tuple(rows))
+    matrix = html_table(table, sortable=True, name="by-segment", highest_first=1)
+    return matrix + note + details("Intervals and differences by segment", whole)
+
+
+# -- importances -------------------------------------------------------------------------------------------------------
+
+
+def importances(comparison: Comparison, facts: Facts) -> str:
+    """The features that matter most to each ranker; empty if no model was explained."""
+    found = facts.get("importances", {})
+    if not found:
+        return ""
+    most = max(5, min(15, FEATURE_BUDGET // len(found)))
+    blocks = [
+        details(label, _importance_table(comparison, label, found[label]["features"][:most]), opened=i == 0)
+        for i, label in enumerate(label for label in comparison.by_mean if label in found)
+    ]
+    heading, level = comparison.headings[comparison.headline], tables.percent(comparison.level)
+    n_queries = max(one["queries"] for one in found.values())
+    left = [label for label in comparison.by_mean if label not in found]
+    note = (
+        f"Loss: what {heading} loses, in the mean over {plural(n_queries, 'test query', 'test queries')}, when the "
+        f"values of the feature are shuffled within each query, with {level} intervals, paired by query. Contribution "
+        "and gain: share of the feature in the size of all contributions within queries, and in the gain of all splits "
+        f"or steps. At most {most} features of each ranker are shown; comparison.json has all. A feature that others "
+        "can stand in for loses little."
+    ) + (f" Not explained: {', '.join(left[:MOST_NAMED])}{' …' if len(left) > MOST_NAMED else ''}." if left else "")
+    return f"<p>{escape(note)}</p>{''.join(blocks)}"
+
+
+def _importance_table(comparison: Comparison, label: str, features: Sequence[Facts]) -> str:
+    ends = [abs(v) for one in features if one["interval"] for v in one["interval"] if v is not None]
+    span = max(ends, default=0.0) or 1.0
+    rows = []
+    for one in features:
+        loss, (low, high) = _number(one["loss"]), map(_number, one["interval"] or (None, None))
+        verdict = 1 if low > 0 else -1 if high < 0 else 0
+        picture = "" if math.isnan(loss) else plots.interval_picture(loss, low, high, span, verdict)
+        rows.append(
+            (
+                Cell(one["feature"], one["feature"]),
+                Cell("–" if math.isnan(loss) else f"{loss:+.4f}", loss),
+                Cell("", loss, picture=picture),
+                Cell("–" if math.isnan(low) else tables.interval_text(low, high, "+"), low),
+                *(Cell(_share(one[name]), one[name]) for name in ("contribution", "gain")),
+            )
+        )
+    heading = f"loss of {comparison.headings[comparison.headline]}"
+    head = ("feature", heading, "plot", f"{tables.percent(comparison.level)} interval", "contribution", "gain")
+    table = Table(f"Importance of features to {label}", head, tuple(rows))
+    return html_table(table, sortable=True, highest_first=1)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 # -- cost, parameters, about -------------------------------------------------------------------------------------------
@@ -147,7 +226,10 @@ def parameters(comparison: Comparison, facts: Facts) -> str:
     entries = facts["rankers"]
     if not comparison.trained:
         return ""
-    rows = [(Cell(label, label), Cell(_settings(entries[label]["params"]) or "–")) for label in comparison.by_mean]
+    rows = [
+        (Cell(label, label), Cell(_settings(entries[label]["params"]) or "–", folded=True))
+        for label in comparison.by_mean
+    ]
     tuned = [
         (label, fold, trials)
         for label in comparison.by_mean

@@ -32,11 +32,12 @@ function sortBy(table, heading) {
   body.append(...[...known, ...unknown].map(([, row]) => row));
 }
 
-for (const table of document.querySelectorAll("table.sortable")) {
+function makeSortable(table) {
   for (const heading of table.tHead.rows[0].cells) {
     heading.querySelector("button").addEventListener("click", () => sortBy(table, heading));
   }
 }
+document.querySelectorAll("table.sortable").forEach(makeSortable);
 
 // At most one ranker per colour; one more takes the colour of the ranker chosen longest ago.
 // Pointing at a name, or focusing it, shows its band: more than two bands at once would be unreadable.

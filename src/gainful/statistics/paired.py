@@ -299,7 +299,7 @@ def _resampled_t(weight: Array, centred: Array, error: Array, n: Array, seed: in
 
 def _draw_blocks(kernel: str, n: int, draws: int, seed: int) -> Iterator[Array]:
     """Blocks of random rows of length n, ``draws`` rows in total; each block overwrites the last."""
-    from gainful.comparison import resampling_kernels
+    from gainful.statistics import resampling_kernels
 
     draw = getattr(resampling_kernels, kernel)
     state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]

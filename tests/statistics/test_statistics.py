@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gainful.comparison import statistics
-from gainful.comparison.statistics import (
+from gainful.statistics import paired as statistics
+from gainful.statistics.paired import (
     TESTS,
     bootstrap_intervals,
     detectable,

@@ -1,0 +1,1 @@
+"""Statistics of per-query values: paired tests and intervals."""
