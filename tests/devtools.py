@@ -102,9 +102,8 @@ class Chromium:
     # -- what a person does --------------------------------------------------------------------------------------------
 
     def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
-        )
+        size = {"width": width, "height": height}
+        self.send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
 

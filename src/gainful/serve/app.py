@@ -87,7 +87,9 @@ class App:
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
         self._posts = self._all_posts()
         self.api = self._routes()
-        self._post_routes = {path: route for route in self.api.routes if (path := getattr(route, "path", "")) in self._posts}
+        self._post_routes = {
+            path: route for route in self.api.routes if (path := getattr(route, "path", "")) in self._posts
+        }
         self._middleware = Middleware(self._dispatch, settings, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -15,7 +16,9 @@ def routes_page(described: Node) -> tuple[str, str]:
     """The page, and its content security policy."""
     style = asset("page.css")
     schemas = described["components"]["schemas"]
-    routes = [(method, path, route) for path, methods in described["paths"].items() for method, route in methods.items()]
+    routes = [
+        (method, path, route) for path, methods in described["paths"].items() for method, route in methods.items()
+    ]
     contents = "".join(
         f'<tr><th scope="row"><a href="#{_anchor(method, path)}"><code>{method.upper()} {escape(path)}</code></a></th>'
         f"<td>{escape(route['summary'])}</td></tr>"
@@ -30,6 +33,7 @@ def routes_page(described: Node) -> tuple[str, str]:
         'Programs read <a href="openapi.json">openapi.json</a>. <a href="./">Try the model</a>.</p></header><main>'
         f"<table class='routes'><caption>All routes</caption><tbody>{contents}</tbody></table>"
         + "".join(_route(*one) for one in routes)
+        + _refusals([route for _, _, route in routes])
         + "<h2>Objects</h2>"
         + "".join(_object(name, schemas[name]) for name in used)
         + "</main></body></html>"
@@ -43,22 +47,41 @@ def _route(method: str, path: str, route: Node) -> str:
         for kind, content in route.get("requestBody", {}).get("content", {}).items()
     ]
     asked = f"<p>Body: {', or '.join(bodies)}</p>" if bodies else ""
-    answers = "".join(
-        f'<tr><th scope="row">{escape(status)}</th><td>{_answer(answer)}</td></tr>'
-        for status, answer in route["responses"].items()
-    )
+    answers = [_answer(answer) for status, answer in route["responses"].items() if _is_success(status)]
+    refusals = [f'<a href="#{status}">{status}</a>' for status in route["responses"] if not _is_success(status)]
+    refused = f"<p>Refusals: {', '.join(refusals)}</p>" if refusals else ""
     return (
         f'<section id="{_anchor(method, path)}"><h2><code>{method.upper()} {escape(path)}</code></h2>'
-        f"<p>{escape(route['summary'])}</p>{asked}"
-        f"<table class='routes'><caption>Answers</caption><tbody>{answers}</tbody></table></section>"
+        f"<p>{escape(route['summary'])}.</p>{asked}<p>Answer: {', or '.join(answers)}</p>{refused}</section>"
     )
 
 
 def _answer(answer: Node) -> str:
     kinds = [_type(content["schema"]) for content in answer.get("content", {}).values()]
     about = answer["description"]
-    told = "" if about == "Successful Response" else escape(about)
-    return " ".join([told, *kinds]).strip()
+    return " ".join([*kinds, "" if about == "Successful Response" else escape(about)]).strip()
+
+
+def _refusals(routes: list[Node]) -> str:
+    """A table of what each status means."""
+    found = {
+        status: answer["description"]
+        for route in routes
+        for status, answer in sorted(route["responses"].items())
+        if not _is_success(status)
+    }
+    rows = "".join(
+        f'<tr id="{status}"><th scope="row">{status}</th><td>{escape(about)}</td></tr>'
+        for status, about in sorted(found.items())
+    )
+    return (
+        '<h2>Refusals</h2><p>The body is always an <a href="#ErrorAnswer">ErrorAnswer</a>.</p>'
+        f'<table class="routes"><tbody>{rows}</tbody></table>'
+    )
+
+
+def _is_success(status: str) -> bool:
+    return status.startswith("2")
 
 
 def _object(name: str, schema: Node) -> str:
@@ -66,11 +89,16 @@ def _object(name: str, schema: Node) -> str:
     fields = "".join(
         f'<tr><th scope="row"><code>{escape(field)}</code></th><td>{_type(one)}'
         f"{', required' if field in required else ''}"
-        f"{'. ' + escape(one['description']) if 'description' in one else ''}</td></tr>"
+        f"{'. ' + _prose(one['description']) if 'description' in one else ''}</td></tr>"
         for field, one in schema.get("properties", {}).items()
     )
-    about = f"<p>{escape(schema['description'])}</p>" if "description" in schema else ""
-    return f'<section id="{escape(name)}"><h3>{escape(name)}</h3>{about}<table class="routes"><tbody>{fields}</tbody></table></section>'
+    about = f"<p>{_prose(schema['description'])}</p>" if "description" in schema else ""
+    table = f'<table class="routes"><tbody>{fields}</tbody></table>'
+    return f'<section id="{escape(name)}"><h3>{escape(name)}</h3>{about}{table}</section>'
+
+
+def _prose(text: str) -> str:
+    return re.sub("``(.+?)``", r"<code>\1</code>", escape(text))
 
 
 def _type(schema: Node) -> str:

@@ -79,7 +79,9 @@ class Settings:
                 "interleave and impressions go together: a second model, and the file that records what was shown"
             )
         if self.interleave is not None and self.beside is not None:
-            raise ParameterError("give beside or interleave, not both: models that are interleaved are also shown beside")
+            raise ParameterError(
+                "give beside or interleave, not both: models that are interleaved are also shown beside"
+            )
         if self.interleave_method not in METHODS:
             raise ParameterError.of(
                 "serve", "interleave_method", f"one of {', '.join(METHODS)}", self.interleave_method

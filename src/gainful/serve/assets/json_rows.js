@@ -121,7 +121,7 @@ function parseJson(text) {
     if (lines.length < 2 || !lines.every((line) => /^\s*(\{.*\})?\s*$/.test(line))) throw findSyntaxMistake(text);
   }
   // Of the same length but for the bracket in front, so that places stay the same.
-  const joined = `[${text.trimEnd().replace(/\n(?=\s*\{)/g, ",")}]`;
+  const joined = `[${text.trimEnd().replace(/\n(\s*)(?=\{)/g, ",$1")}]`;
   try {
     return { value: JSON.parse(joined), places: (path) => locate(joined, path, 1) };
   } catch {
@@ -175,7 +175,7 @@ function walkJson(text, visit, fail = () => {}) {
     return token[1] ?? "value";
   };
   const members = (path, close, member) => {
-    if (path.length > DEEPEST) wrong(`at most ${DEEPEST} levels`);
+    if (path.length >= DEEPEST) wrong(`at most ${DEEPEST} levels`);
     if (peek() === close) return take([close]);
     do member(); while (take([",", close], `a comma or ${close}`) === ",");
     return close;

@@ -83,6 +83,7 @@ const pickedQuery = () => sides[0].queries[$("query").selectedIndex];
 function showRankings() {
   const { id, documents } = pickedQuery(), top = count("top") ?? documents.length;
   const graded = documents.some(({ grade }) => (grade ?? null) !== null);
+  $("results").className = sides.length > 1 ? "" : "one";
   $("rankings").className = sides.length > 1 ? "two" : "";
   $("rankings").replaceChildren(...sides.map((side, s) => {
     const rows = documents.map(({ id: document, grade = null }, place) =>

@@ -20,10 +20,10 @@ const modelLine = ({ letter, facts }) => `${letter ? `${letter}: ` : ""}${facts.
 // -- rankings ------------------------------------------------------------------------------------------------------
 
 const COLUMNS = {
-  rank: { title: "rank", cell: (row) => element("td", { className: "rank", text: row.rank }) },
+  rank: { title: "#", label: "rank", cell: (row) => element("td", { className: "rank", text: row.rank }) },
   document: { title: "document" },
   moved: { title: "moved", cell: (row) => moveCell(row.moved) },
-  grade: { title: "grade", cell: (row) => element("td", { text: row.grade === null ? "" : figure(row.grade) }) },
+  grade: { title: "grade", cell: (row) => element("td", { className: "grade", text: row.grade === null ? "" : figure(row.grade) }) },
   score: { title: "score", cell: (row) => element("td", { className: "score", text: figure(row.score) }) },
 };
 
@@ -44,7 +44,7 @@ function rankingTable(caption, rows, columns, choose) {
       : COLUMNS[name].cell(row)))),
   }));
   const heads = Object.fromEntries(columns.map((name) => [name, element("th", { scope: "col", className: name },
-    element("button", { type: "button", text: COLUMNS[name].title, onclick: () => sort(name) }))]));
+    element("button", { type: "button", text: COLUMNS[name].title, "aria-label": COLUMNS[name].label, onclick: () => sort(name) }))]));
   function sort(name) {
     // Best first: the largest score, grade and rise, but the smallest rank.
     const before = heads[name].getAttribute("aria-sort"), falls = ["score", "grade", "moved"].includes(name);
