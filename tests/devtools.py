@@ -1,4 +1,4 @@
-"""Chromium driven as a person would: real keys, clicks and drops, over its DevTools protocol (a pipe, no extra package)."""
+"""Chromium driven as by a person, with keys, clicks and drops: its DevTools protocol over a pipe, without a package."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from browser import BROWSERS
 
 WAIT = 60.0  # seconds, on a machine that may be busy
@@ -29,7 +30,7 @@ SHIFT, CONTROL = 8, 2
 
 
 class Chromium:
-    """A headless browser with one tab. ``mistakes`` has what its console was told, ``asked`` the addresses it requested."""
+    """A headless browser with one tab. ``mistakes``: lines of its console; ``asked``: addresses it requested."""
 
     def __init__(self, folder: Path):
         found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -125,8 +126,8 @@ class Chromium:
 
     def click(self, selector: str) -> None:
         x, y = self.evaluate(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            "const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
