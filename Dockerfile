@@ -19,7 +19,7 @@ ENV NUMBA_CACHE_DIR=/var/cache/gainful
 RUN useradd --create-home gainful && mkdir -p /models "$NUMBA_CACHE_DIR" && chown gainful /models "$NUMBA_CACHE_DIR"
 USER gainful
 WORKDIR /models
-RUN gainful warm --serve
+RUN gainful warm
 
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \

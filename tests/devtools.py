@@ -127,7 +127,8 @@ class Chromium:
     def click(self, selector: str) -> None:
         x, y = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()"
+            "e.scrollIntoView({block: 'center'}); const box = e.getBoundingClientRect();"
+            "return [box.left + box.width / 2, box.top + box.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

@@ -200,7 +200,7 @@ def test_click_on_one_and_two_documents(tab, one, data, models):
     assert text_of(tab, "#why caption").startswith(f"{best[0]} is above {best[2]}, by ")
     assert float(text_of(tab, "#why caption").split(" by ")[1]) == pytest.approx(pair.difference, rel=1e-3)
     found = tab.evaluate(
-        "[...document.querySelectorAll('#why tbody tr')].map(({ cells }) => [cells[0], cells[3]].map((e) => e.textContent))"
+        "[...document.querySelectorAll('#why tbody tr')].map((r) => [0, 3].map((i) => r.cells[i].textContent))"
     )
     assert {name: float(adds) for name, adds in found} == pytest.approx(
         {share.feature: share.difference for share in pair.shares} | {"difference": pair.difference}, rel=1e-3
@@ -317,7 +317,7 @@ def test_two_models_side_by_side(tab, two, data, models, width):
     assert shown(tab, "moved", 1) == words
     assert f"{sum(move != 0 for move in moves)} moved from A to B" in text_of(tab, "#message")
     left, right = tab.evaluate(
-        "[...document.querySelectorAll('table.ranking')].map((t) => t.getBoundingClientRect()).map((b) => [b.left, b.top])"
+        "[...document.querySelectorAll('.ranking')].map((t) => t.getBoundingClientRect()).map((b) => [b.left, b.top])"
     )
     assert left[0] < right[0]
     assert left[1] == right[1]
