@@ -40,7 +40,7 @@ function rankingTable(caption, rows, columns, choose) {
     row,
     line: element("tr", { "data-place": row.place }, ...columns.map((name) => (name === "document"
       ? element("th", { scope: "row" }, element("button", { type: "button", className: "document", "aria-pressed": "false",
-        text: String(row.document), onclick: () => choose(row.place), onkeydown: moveFocus }))
+        title: row.document, onclick: () => choose(row.place), onkeydown: moveFocus }, element("span", { text: String(row.document) })))
       : COLUMNS[name].cell(row)))),
   }));
   const heads = Object.fromEntries(columns.map((name) => [name, element("th", { scope: "col", className: name },
@@ -93,8 +93,8 @@ function effect(value, most) {
 function effectTable(caption, heads, rows, sums) {
   const most = Math.max(...rows.map((row) => Math.abs(row.effect)), 0);
   const cells = (row) => row.cells.map((text, i) => element(i ? "td" : "th", i ? { text } : { text, scope: "row" }));
-  const head = [...heads, "adds"].map((text) => element("th", { text, scope: "col" }));
-  return element("table", {}, element("caption", { text: caption }),
+  const head = [...heads, "adds"].map((text) => element("th", { text, title: text, scope: "col" }));
+  return element("table", { className: "effects" }, element("caption", { text: caption }),
     element("thead", {}, element("tr", {}, ...head, element("td", { className: "effect" }))),
     element("tbody", {},
       ...rows.map((row) => element("tr", {}, ...cells(row), element("td", { text: signed(row.effect) }), effect(row.effect, most))),
