@@ -37,6 +37,10 @@ def serve(
         float, typer.Option(metavar="SECONDS", help="Time for running requests to finish at shutdown.")
     ] = 30.0,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    beside: Annotated[
+        Path | None,
+        typer.Option(metavar="OTHER", help="Second model; the page shows both side by side."),
+    ] = None,
     interleave: Annotated[
         Path | None,
         typer.Option(metavar="OTHER", help="Second model; rankings interleave both. Needs --impressions."),
@@ -73,6 +77,7 @@ def serve(
         watch=watch,
         grace=grace,
         log_level=log_level,
+        beside=beside,
         interleave=interleave,
         impressions=impressions,
         interleave_method=interleave_method,

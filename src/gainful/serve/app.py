@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -29,8 +30,9 @@ from gainful.serve.interleaving import Interleaver
 from gainful.serve.middleware import Middleware, Receive, Scope, Send
 from gainful.serve.model_slot import ModelSlot, Served
 from gainful.serve.monitoring import CONTENT_TYPE, Metrics, log, log_event
-from gainful.serve.page import page, routes_page
+from gainful.serve.page import page
 from gainful.serve.plain_bodies import compile_reader
+from gainful.serve.routes_page import routes_page
 from gainful.serve.scoring import Answer, Job, NotQuickError, OverTimeError, TooManyRowsError
 from gainful.serve.settings import Settings
 
@@ -51,9 +53,23 @@ QUICK_BODY = 256 << 10  # bytes, read and scored by a linear model within a mill
 
 Work = Callable[[Job, bytes], Answer]
 POSTS: dict[str, Work] = {"/rank": Job.rank, "/score": Job.score, "/pair": Job.pair}
+FIRST, SECOND = "/a", "/b"  # prefixes of the same routes for one of two models
+DESCRIBED: dict[Work, tuple[str, type[BaseModel], type[BaseModel]]] = {  # summary, answer, request
+    Job.rank: ("Rank the documents of one query or of several", schema.RankAnswer, schema.RankRequest),
+    Job.score: ("Score rows", schema.ScoreAnswer, schema.ScoreRequest),
+    Job.pair: ("Why is document a above document b", schema.PairAnswer, schema.PairRequest),
+}
 TAKE_MATRICES = (Job.rank, Job.score)
 JSON, NPY = b"application/json", b"application/x-npy"
 REFUSED = (HTTPException, GainfulError, TooManyRowsError)
+
+
+class Post(NamedTuple):
+    """What answers a request: some work with the model of a slot, perhaps interleaved with another."""
+
+    work: Work
+    slot: ModelSlot
+    interleaver: Interleaver | None = None
 
 
 class App:
@@ -64,13 +80,16 @@ class App:
         compile_reader()  # no request should wait for it
         self.model_slot = ModelSlot(model_path)
         self.interleaver = None if settings.interleave is None else Interleaver(self.model_slot.current, settings)
+        self.second_slot = self._second_slot()
         self.metrics = Metrics()
         self.metrics.loads["ok"] += 1
         self.draining = False
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=THREAD)
+        self._posts = self._all_posts()
         self.api = self._routes()
-        routes = {getattr(route, "path", None): route for route in self.api.routes}
-        self._posts = {path: (routes[path], work) for path, work in POSTS.items()}
+        self._post_routes = {
+            path: route for route in self.api.routes if (path := getattr(route, "path", "")) in self._posts
+        }
         self._middleware = Middleware(self._dispatch, settings, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,10 +101,10 @@ class App:
         if post is None:
             await self.api(scope, receive, send)
             return
-        scope["route"], work = post
+        scope["route"] = self._post_routes[scope["path"]]
         status, headers = 200, dict[str, str]()
         try:
-            content = await self.compute(scope, receive, work)
+            content = await self.compute(scope, receive, post)
         except REFUSED as error:
             status, line, headers = _refusal(scope, error)
             content = msgspec.json.encode({"error": line})
@@ -94,10 +113,24 @@ class App:
         await send({"type": "http.response.start", "status": status, "headers": head})
         await send({"type": "http.response.body", "body": content})
 
+    def _second_slot(self) -> ModelSlot | None:
+        if self.interleaver is not None:
+            return self.interleaver.slot
+        return None if self.settings.beside is None else ModelSlot(self.settings.beside)
+
+    def _all_posts(self) -> dict[str, Post]:
+        """Path → what answers it. With two models, each also answers alone."""
+        posts = {path: Post(work, self.model_slot, self.interleaver) for path, work in POSTS.items()}
+        if self.second_slot is not None:
+            for prefix, slot in ((FIRST, self.model_slot), (SECOND, self.second_slot)):
+                posts |= {prefix + path: Post(work, slot) for path, work in POSTS.items()}
+        return posts
+
     # -- computing -----------------------------------------------------------------------------------------------------
 
-    async def compute(self, scope: Scope, receive: Receive, work: Work) -> bytes:
+    async def compute(self, scope: Scope, receive: Receive, post: Post) -> bytes:
         """Read the body and compute the answer, before the request's deadline."""
+        work, slot, interleaver = post
         context, headers = scope["gainful"], dict(scope["headers"])
         deadline = context["start"] + self.settings.timeout
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -110,8 +143,8 @@ class App:
         except TimeoutError:
             line = f"the body did not arrive within {self.settings.timeout:g} s"
             raise HTTPException(408, line, {"connection": "close"}) from None
-        served = self.model_slot.current
-        experiment = None if self.interleaver is None else self.interleaver.experiment(served, context["request"])
+        served = slot.current
+        experiment = None if interleaver is None else interleaver.experiment(served, context["request"])
         job = Job(served, deadline, self.settings.max_rows, experiment, kind == NPY)
         try:
             content, rows = self._compute_here(job, work, body) or await self._compute_in_thread(job, work, body)
@@ -170,7 +203,7 @@ class App:
 
     @property
     def _slots(self) -> list[ModelSlot]:
-        return [self.model_slot] if self.interleaver is None else [self.model_slot, self.interleaver.slot]
+        return [self.model_slot] if self.second_slot is None else [self.model_slot, self.second_slot]
 
     async def reload(self, *, if_changed: bool = False) -> Served:
         """Load the model files as they are now; a GainfulError says why an old model stays."""
@@ -231,22 +264,11 @@ class App:
 
     def _add_posts(self, api: FastAPI) -> None:
         async def compute(request: Request) -> Response:  # under a root_path; :meth:`_dispatch` answers the others
-            work = POSTS[request.scope["route"].path]
-            return Response(await self.compute(request.scope, request.receive, work), media_type="application/json")
+            post = self._posts[request.scope["route"].path]
+            return Response(await self.compute(request.scope, request.receive, post), media_type="application/json")
 
-        @api.post(
-            "/rank", **_post("Rank the documents of one query or of several", schema.RankAnswer, schema.RankRequest)
-        )
-        async def rank(request: Request) -> Response:
-            return await compute(request)
-
-        @api.post("/score", **_post("Score rows", schema.ScoreAnswer, schema.ScoreRequest))
-        async def score(request: Request) -> Response:
-            return await compute(request)
-
-        @api.post("/pair", **_post("Why is document a above document b", schema.PairAnswer, schema.PairRequest))
-        async def pair(request: Request) -> Response:
-            return await compute(request)
+        for path, post in self._posts.items():
+            api.add_api_route(path, compute, methods=["POST"], **_describe(path, post.work))
 
         @api.post(
             "/reload",
@@ -274,7 +296,7 @@ class App:
 
         @api.get("/model", summary="The model in use", responses=_answers(schema.ModelAnswer, GET_REFUSALS))
         async def model() -> Response:
-            return JSONResponse(self._model_facts())
+            return JSONResponse(self._model_answer())
 
         @api.get("/health", summary="Whether the server is alive", responses=_answers(schema.StateAnswer, (403,)))
         async def health() -> Response:
@@ -303,27 +325,34 @@ class App:
             text = self.metrics.text(labels, served.loaded_at, impressions)
             return Response(text, media_type=CONTENT_TYPE)
 
-    def _model_facts(self) -> dict[str, Any]:
-        served = self.model_slot.current
-        model = served.model
-        reason = served.why_no_contributions
-        limits = {name: getattr(self.settings, name) for name in ("max_body", "max_rows", "timeout")}
+    def _model_answer(self) -> dict[str, Any]:
+        second = self.second_slot
         return {
-            "model_version": served.version,
-            "ranker": served.ranker,
-            "parameters": plain(model._file_params()),
-            "n_features": model.n_features_in_,
-            "feature_names": list(served.names) if hasattr(model, "feature_names_in_") else None,
-            "text_features": [served.names[j] for j in named_by_words(getattr(model, "categories_", None))],
-            "accepts_missing": model.accepts_missing,
-            "contributions": reason is None,
-            "why_no_contributions": reason,
-            "iterations": int(model.n_iter_),
-            "loaded_at": datetime.fromtimestamp(served.loaded_at, UTC).isoformat(timespec="seconds"),
-            "refused": self.model_slot.refusal,
-            "limits": limits,
-            "interleaved": None if self.interleaver is None else self.interleaver.facts(served),
+            **_model_facts(self.model_slot),
+            "limits": {name: getattr(self.settings, name) for name in ("max_body", "max_rows", "timeout")},
+            "interleaved": None if self.interleaver is None else self.interleaver.facts(self.model_slot.current),
+            "beside": None if second is None else _model_facts(second),
         }
+
+
+def _model_facts(slot: ModelSlot) -> dict[str, Any]:
+    served = slot.current
+    model, reason = served.model, served.why_no_contributions
+    return {
+        "model_version": served.version,
+        "file": slot.path.name,
+        "ranker": served.ranker,
+        "parameters": plain(model._file_params()),
+        "n_features": model.n_features_in_,
+        "feature_names": list(served.names) if hasattr(model, "feature_names_in_") else None,
+        "text_features": [served.names[j] for j in named_by_words(getattr(model, "categories_", None))],
+        "accepts_missing": model.accepts_missing,
+        "contributions": reason is None,
+        "why_no_contributions": reason,
+        "iterations": int(model.n_iter_),
+        "loaded_at": datetime.fromtimestamp(served.loaded_at, UTC).isoformat(timespec="seconds"),
+        "refused": slot.refusal,
+    }
 
 
 def create_app(model_path: str | Path, settings: Settings) -> App:
@@ -378,13 +407,18 @@ def _answers(model: type, statuses: tuple[int, ...]) -> dict[int | str, dict[str
     return {200: {"model": model}, **_refusals(statuses)}
 
 
-def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
+def _describe(path: str, work: Work) -> dict[str, Any]:
     """What OpenAPI says about a route that reads its body itself: FastAPI would read it whole, however long."""
+    summary, answer, request = DESCRIBED[work]
+    for prefix, which in ((FIRST, "the first"), (SECOND, "the second")):
+        if path.startswith(f"{prefix}/"):
+            summary = f"{summary}, by {which} of two models"
     body: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{request.__name__}"}}}
-    if request is not schema.PairRequest:
+    if work in TAKE_MATRICES:
         matrix = {"type": "string", "format": "binary", "description": "A matrix of features, from numpy.save."}
         body[NPY.decode()] = {"schema": matrix}
     return {
+        "name": work.__name__,
         "summary": summary,
         "responses": _answers(answer, POST_REFUSALS),
         "openapi_extra": {"requestBody": {"required": True, "content": body}},
@@ -394,7 +428,7 @@ def _post(summary: str, answer: type, request: type) -> dict[str, Any]:
 def _openapi(api: FastAPI) -> dict[str, Any]:
     if api.openapi_schema is None:
         described = get_openapi(title=api.title, version=api.version, description=api.description, routes=api.routes)
-        requests = (schema.RankRequest, schema.ScoreRequest, schema.PairRequest)
+        requests = [request for _, _, request in DESCRIBED.values()]
         _, found = models_json_schema(
             [(kind, "validation") for kind in requests], ref_template="#/components/schemas/{model}"
         )

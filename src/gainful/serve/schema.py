@@ -177,8 +177,9 @@ class PairAnswer(BaseModel):
     rest: float
 
 
-class ModelAnswer(BaseModel):
+class ModelFacts(BaseModel):
     model_version: str
+    file: str = Field(description="The name of the model's file.")
     ranker: str
     parameters: dict[str, Any]
     n_features: int
@@ -190,8 +191,12 @@ class ModelAnswer(BaseModel):
     iterations: int
     loaded_at: str
     refused: str | None = Field(description="Why the current file is not in use; null if it is.")
+
+
+class ModelAnswer(ModelFacts):
     limits: dict[str, float]
     interleaved: dict[str, Any] | None = Field(description="The second model, if the server interleaves.")
+    beside: ModelFacts | None = Field(description="The second model, which answers under /b; null if there is none.")
 
 
 class StateAnswer(BaseModel):

@@ -34,6 +34,7 @@ class Settings:
     watch : seconds between checks of the model file; 0 never checks
     grace : seconds that requests in progress have at shutdown
     log_level : "debug", "info", "warning" or "error"
+    beside : a second model file, to compare with the first on the page; both also answer alone, under ``/a`` and ``/b``
     interleave : a second model file; answers of ``/rank`` interleave both models
     impressions : file to which the lists shown are appended, as JSON Lines; goes with ``interleave``
     interleave_method, interleave_length : as in :func:`gainful.interleave`
@@ -50,6 +51,7 @@ class Settings:
     watch: float = 1.0
     grace: float = 30.0
     log_level: str = "info"
+    beside: str | Path | None = None
     interleave: str | Path | None = None
     impressions: str | Path | None = None
     interleave_method: str = "team-draft"
@@ -75,6 +77,10 @@ class Settings:
         if (self.interleave is None) != (self.impressions is None):
             raise ParameterError(
                 "interleave and impressions go together: a second model, and the file that records what was shown"
+            )
+        if self.interleave is not None and self.beside is not None:
+            raise ParameterError(
+                "give beside or interleave, not both: models that are interleaved are also shown beside"
             )
         if self.interleave_method not in METHODS:
             raise ParameterError.of(

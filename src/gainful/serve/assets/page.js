@@ -1,167 +1,210 @@
-const $ = (id) => document.getElementById(id);
-let model = null;
+// The page: what is on the screen is about the rows in the box and the models that ranked them, never about others.
 
-// -- asking the server ---------------------------------------------------------------------------------------------
+let sides = null; // the models: {path, letter, facts, queries, version, ranked}
+let unused = []; // names of columns that no model uses
+let chosen = []; // places of at most two documents
+let turn = 0; // of what was asked last; answers to earlier requests are dropped
 
-async function ask(path, body) {
-  const headers = $("token").value ? { Authorization: `Bearer ${$("token").value}` } : {};
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch {
-    throw new Error("the server does not answer");
-  }
-  const told = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-  if (response.status === 401) $("token-line").hidden = false;
-  if (!response.ok) throw new Error(told.error);
-  return told;
+function say(text, isError = false) {
+  $("message").textContent = text;
+  $("message").className = isError ? "error" : "soft";
 }
 
-async function meet() {
+function clearRanking() {
+  turn++;
+  chosen = [];
+  $("rankings").replaceChildren();
+  $("why").replaceChildren();
+}
+
+function clearAll() {
+  clearRanking();
+  $("picker").hidden = true;
+  say("");
+}
+
+// Runs work, which gets a function that tells whether something newer was asked meanwhile; shows its mistake.
+async function attempt(work) {
+  const mine = ++turn;
+  const isOld = () => mine !== turn;
   try {
-    model = await ask("model");
+    await work(isOld);
   } catch (error) {
-    $("model").textContent = error.message;
-    if (!$("token-line").hidden) $("model").textContent = "This server wants its token.";
+    if (isOld()) return;
+    clearRanking();
+    say(error.message, true);
+    if (error.start === undefined) return;
+    $("rows").focus();
+    $("rows").setSelectionRange(error.start, error.end);
+  }
+}
+
+const count = (id) => Math.floor(Math.max(0, Number($(id).value))) || null;
+
+// -- models, rows, rankings ----------------------------------------------------------------------------------------
+
+async function meetModels() {
+  try {
+    sides = await askForModels();
+  } catch (error) {
+    sides = null;
+    $("models").replaceChildren(element("li", { text: error.message }));
+    throw error;
+  }
+  $("title").textContent = sides.length > 1 ? "Try the models" : "Try the model";
+  $("models").replaceChildren(...sides.map((side) => element("li", { text: modelLine(side) })));
+}
+
+async function rankRows(isOld) {
+  await meetModels();
+  if (isOld()) return;
+  for (const side of sides) await blame(side, () => Object.assign(side, readRows($("rows").value, side.facts)));
+  unused = sides[0].unused.filter((name) => sides.every((side) => side.unused.includes(name)));
+  const { queries } = sides[0];
+  $("query").replaceChildren(...queries.map((query, q) =>
+    element("option", { value: q, text: `${query.id ?? "without id"} (${plural(query.documents.length, "document")})` })));
+  $("picker").hidden = queries.length < 2;
+  await rankPicked(isOld);
+}
+
+async function rankPicked(isOld) {
+  const q = $("query").selectedIndex;
+  $("previous").disabled = q === 0;
+  $("next").disabled = q === sides[0].queries.length - 1;
+  say("ranking …");
+  const found = await Promise.all(sides.map((side) => blame(side, () => rankQuery(side, q))));
+  if (isOld()) return;
+  sides.forEach((side, i) => Object.assign(side, found[i]));
+  showRankings();
+}
+
+const pickedQuery = () => sides[0].queries[$("query").selectedIndex];
+
+function showRankings() {
+  const { id, documents } = pickedQuery(), top = count("top") ?? documents.length;
+  const graded = documents.some(({ grade }) => (grade ?? null) !== null);
+  $("results").className = sides.length > 1 ? "" : "one";
+  $("rankings").className = sides.length > 1 ? "two" : "";
+  $("rankings").replaceChildren(...sides.map((side, s) => {
+    const rows = documents.map(({ id: document, grade = null }, place) =>
+      ({ place, document, grade, ...side.ranked[place], moved: sides[0].ranked[place].rank - side.ranked[place].rank }));
+    const columns = ["rank", "document", ...(s ? ["moved"] : []), ...(graded ? ["grade"] : []), "score"];
+    const caption = side.letter ? `${side.letter}: ${side.facts.file}` : "Ranking";
+    return rankingTable(caption, rows.filter((row) => row.rank <= top), columns, choose);
+  }));
+  markChosen(chosen);
+  const parts = [`${plural(documents.length, "document")}${id === null ? "" : ` of query ${id}`} ranked`];
+  if (sides.length > 1) {
+    const moved = documents.filter((_, i) => sides[0].ranked[i].rank !== sides[1].ranked[i].rank).length;
+    parts.push(moved ? `${moved} moved from A to B` : "both models agree on the order");
+  }
+  if (unused.length) parts.push(`columns not used: ${unused.join(", ")}`);
+  say(`${parts.join("; ")}.`);
+  if (!chosen.length) $("why").replaceChildren(element("p", { className: "soft", text: "Choose a document to see what makes its score; choose a second one to see why one is above the other." }));
+}
+
+// -- explanations --------------------------------------------------------------------------------------------------
+
+function choose(place) {
+  chosen = chosen.includes(place) ? chosen.filter((one) => one !== place) : [...chosen.slice(-1), place];
+  markChosen(chosen);
+  attempt(explainChosen);
+}
+
+async function explainChosen(isOld) {
+  if (!chosen.length) {
+    showRankings();
     return;
   }
-  $("model").textContent = `${model.ranker}, ${model.n_features} features, version ${model.model_version}`
-    + (model.contributions ? "" : `; ${model.why_no_contributions}`)
-    + (model.refused ? `; a newer file was refused: ${model.refused}` : "");
+  const documents = chosen.map((place) => pickedQuery().documents[place]), names = documents.map(({ id }) => String(id));
+  const parts = await Promise.all(sides.map((side) => blame(side, async () => {
+    if (!side.facts.contributions) return scoresOnly(side, chosen, names);
+    const asked = chosen.map((place) => side.queries[$("query").selectedIndex].documents[place]);
+    return [explanationTable(side, chosen, names, await explain(side, asked, count("top-features")))];
+  })));
+  if (isOld()) return;
+  const title = names.length === 1 ? `Why ${names[0]} is where it is` : `${names[0]} against ${names[1]}`;
+  $("why").replaceChildren(element("h2", { text: title, role: "status" }), element("div", { className: sides.length > 1 ? "two" : "" },
+    ...parts.map((part, i) => element("div", {}, ...(sides[i].letter ? [element("h3", { text: `${sides[i].letter}: ${sides[i].facts.file}` })] : []), ...part))));
+  $("why").scrollIntoView({ block: "nearest" });
 }
 
-function example() {
-  const names = model.feature_names ?? Array.from({ length: model.n_features }, (_, j) => `f${j + 1}`);
-  const documents = ["a", "b", "c", "d", "e"].map((id, i) => ({
-    id,
-    features: Object.fromEntries(names.map((name, j) => [name, Math.round(100 * Math.abs(Math.sin(1 + 3 * i + 7 * j))) / 100])),
-  }));
-  return JSON.stringify({ documents }, null, 1).replace(/\n {4,}/g, " ").replace(/\n {3}\}/g, " }");
+// -- events --------------------------------------------------------------------------------------------------------
+
+function startRanking() {
+  clearAll();
+  return attempt(rankRows);
 }
 
-// -- showing -------------------------------------------------------------------------------------------------------
-
-function element(name, { text, ...settings } = {}, ...children) {
-  const made = Object.assign(document.createElement(name), settings);
-  if (text !== undefined) made.textContent = text;
-  made.append(...children);
-  return made;
-}
-
-const figure = (value) => (value === null ? "missing" : typeof value === "string" ? value : String(Number(value.toPrecision(4))));
-const signed = (value) => (value > 0 ? "+" : "") + figure(value);
-
-function effect(value, most) {
-  const bar = element("span", { className: value < 0 ? "down" : "up" });
-  bar.style.width = `${most > 0 ? (50 * Math.abs(value)) / most : 0}%`;
-  return element("td", { className: "effect" }, element("div", { className: "axis", ariaHidden: "true" }, bar));
-}
-
-function table(caption, heads, rows, sums) {
-  const most = Math.max(...rows.map((row) => Math.abs(row.effect)), 0);
-  const cells = (row) => row.cells.map((text, i) => element(i ? "td" : "th", i ? { text } : { text, scope: "row" }));
-  const head = [...heads, "adds"].map((text) => element("th", { text, scope: "col" }));
-  return element("table", {}, element("caption", { text: caption }),
-    element("thead", {}, element("tr", {}, ...head, element("td", { className: "effect" }))),
-    element("tbody", {},
-      ...rows.map((row) => element("tr", {}, ...cells(row), element("td", { text: signed(row.effect) }), effect(row.effect, most))),
-      ...sums.map(([text, value]) => element("tr", { className: "sum" }, element("th", { text, scope: "row" }),
-        ...heads.slice(1).map(() => element("td")), element("td", { text: signed(value) }), element("td")))));
-}
-
-function documentItem(found, open) {
-  const line = [element("span", { className: "rank", text: `${found.rank}.` }), element("span", { text: String(found.id) }),
-    element("span", { className: "score", text: figure(found.score) })];
-  const told = found.explanation;
-  if (!told) return element("li", {}, element("div", { className: "plain" }, ...line));
-  const rows = told.features.map((f) => ({ cells: [f.feature, figure(f.value)], effect: f.contribution }));
-  const sums = [["other features", told.rest], ["base", told.base]];
-  return element("li", {}, element("details", { open }, element("summary", {}, ...line),
-    table("What each feature adds to the score", ["feature", "value"], rows, sums)));
-}
-
-function pairTool(documents, query) {
-  const choice = (label, at) => {
-    const options = documents.map((found, i) => element("option", { text: String(found.id), value: found.place, selected: i === at }));
-    return element("select", { ariaLabel: label }, ...options);
-  };
-  const [a, b] = [choice("document a", 0), choice("document b", 1)];
-  const place = element("div", { role: "status", ariaLive: "polite" });
-  const button = element("button", { type: "button", text: "Explain" });
-  button.onclick = () => attempt(async () => {
-    const limit = { top_features: Number($("top-features").value) || 8 };
-    const [left, right] = [a, b].map((list) => query.documents[list.value].features);
-    const [one, other] = [a, b].map((list) => list.selectedOptions[0].text);
-    const told = await ask("pair", { a: left, b: right, ...limit });
-    const where = told.difference > 0 ? "above" : told.difference < 0 ? "below" : "level with";
-    const rows = told.features.map((f) => ({ cells: [f.feature, figure(f.value_a), figure(f.value_b)], effect: f.difference }));
-    place.replaceChildren(table(`${one} is ${where} ${other} by ${figure(Math.abs(told.difference))}`,
-      ["feature", one, other], rows, [["other features", told.rest], ["difference", told.difference]]));
-  });
-  return element("div", {}, element("div", { className: "pair" }, element("span", { text: "Why is" }), a,
-    element("span", { text: "above" }), b, element("span", { text: "?" }), button), place);
-}
-
-function show(answer, request) {
-  const asked = request.queries ?? [{ id: null, documents: request.documents }];
-  const queries = answer.queries ?? [{ id: null, documents: answer.documents }];
-  $("results").replaceChildren(...queries.flatMap((query, q) => {
-    const title = query.id === null || query.id === "" ? "Ranking" : `Query ${query.id}`;
-    const items = query.documents.map((found, i) => documentItem(found, q === 0 && i === 0));
-    const parts = [element("h2", { text: title }), element("ol", { className: "ranking" }, ...items)];
-    if (model.contributions && query.documents.length > 1) parts.push(pairTool(query.documents, asked[q]));
-    return parts;
-  }));
-  const n = asked.reduce((sum, query) => sum + query.documents.length, 0);
-  tell(`${n} ${n === 1 ? "document" : "documents"} ranked by version ${answer.model_version}`);
-}
-
-function tell(text, isError = false) {
-  $("told").textContent = text;
-  $("told").className = isError ? "error" : "soft";
-}
-
-// What is on the screen is about the rows in the box, never about those before.
 function replaceRows(text) {
   $("rows").value = text;
-  $("results").replaceChildren();
-  tell("");
+  return startRanking();
 }
 
-async function attempt(work) {
-  try {
-    await work();
-  } catch (error) {
-    tell(error.message, true);
-  }
+function openFile(file) {
+  clearAll();
+  return attempt(async (isOld) => {
+    const text = await readFile(file);
+    if (!isOld()) await replaceRows(text);
+  });
 }
 
-// -- the form ------------------------------------------------------------------------------------------------------
+function pick(q) {
+  $("query").selectedIndex = q;
+  clearRanking();
+  return attempt(rankPicked);
+}
 
-$("ask").onsubmit = (event) => {
+$("form").onsubmit = (event) => {
   event.preventDefault();
-  attempt(async () => {
-    await meet();
-    if (!model) throw new Error($("model").textContent);
-    $("results").replaceChildren();
-    const request = readRows($("rows").value, model, ROLES);
-    tell("ranking …");
-    const limits = { top: Number($("top").value) || null };
-    if (model.contributions) Object.assign(limits, { contributions: true, top_features: Number($("top-features").value) || null });
-    show(await ask("rank", { ...request, ...limits }), request);
+  startRanking();
+};
+$("rows").oninput = clearAll;
+$("rows").onkeydown = (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) startRanking();
+};
+$("file").onchange = () => {
+  const [file] = $("file").files;
+  $("file").value = "";
+  return file && openFile(file);
+};
+$("example").onclick = () => {
+  clearAll();
+  return attempt(async (isOld) => {
+    await meetModels();
+    if (!isOld()) await replaceRows(exampleRows(sides));
   });
 };
-$("file").onchange = async () => {
-  const [file] = $("file").files;
-  if (file) replaceRows(await file.text());
-  $("file").value = "";
+$("query").onchange = () => pick($("query").selectedIndex);
+$("previous").onclick = () => pick($("query").selectedIndex - 1);
+$("next").onclick = () => pick($("query").selectedIndex + 1);
+$("top").onchange = () => $("rankings").hasChildNodes() && showRankings();
+$("top-features").onchange = () => chosen.length && attempt(explainChosen);
+$("token").onchange = startMeeting;
+$("token").onkeydown = (event) => {
+  if (event.key !== "Enter") return;
+  event.preventDefault(); // the rows may still be empty
+  startMeeting();
 };
-$("example").onclick = () => attempt(async () => {
-  if (!model) await meet();
-  if (!model) throw new Error($("model").textContent);
-  replaceRows(example());
-});
-$("token").onchange = meet;
-meet();
+document.onkeydown = (event) => {
+  if (event.key !== "Escape" || !chosen.length) return;
+  chosen = [];
+  turn++;
+  showRankings();
+};
+document.ondragover = (event) => {
+  if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+};
+document.ondrop = (event) => {
+  const [file] = event.dataTransfer.files;
+  if (!file) return undefined; // dropped text goes where the browser puts it
+  event.preventDefault();
+  return openFile(file);
+};
+
+function startMeeting() {
+  clearAll();
+  return attempt(meetModels);
+}
+
+startMeeting();
